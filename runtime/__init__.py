@@ -1,1 +1,1 @@
-"""What every process has: logging, metrics, tracing, start and stop. Imports nothing of Headrace's."""
+"""Process infrastructure: logging, metrics, retries, start and stop. Must not import other packages of Headrace."""

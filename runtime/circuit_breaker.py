@@ -1,7 +1,6 @@
-"""Leaves a service alone for a while when it keeps failing, then lets one request find out whether it is back.
+"""Circuit breaker: stops requests to a service that keeps failing, then lets one request through as a probe.
 
-A few lines of our own: what the libraries have beside them (storage, decorators, listeners) is not needed, and theirs
-do not know a service that itself says when to come back. Knows neither upstreams nor stores.
+Not a library's, because those have no way to open the circuit for the time that a service sends as Retry-After.
 """
 
 from __future__ import annotations
@@ -10,17 +9,18 @@ import time
 from collections.abc import Callable
 
 FAILURES = 5
-"""So many in a row open the circuit."""
+"""Consecutive failures that open the circuit."""
 REST_SECONDS = 15.0
+"""Seconds for which an open circuit refuses requests."""
 LONGEST_REST_SECONDS = 60.0
-"""A service that asks for more is tried again after this."""
+"""Maximum for `pause`, in seconds."""
 
 
 class CircuitBreaker:
-    """Of one service. Whoever calls `enter` calls one of `succeeded`, `failed` and `left` afterwards."""
+    """Circuit breaker of one service. After `enter` the caller must call `succeeded`, `failed` or `left`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, rest: float = REST_SECONDS) -> None:
-        """`rest`: seconds that it is left alone."""
+        """`rest`: seconds for which an open circuit refuses requests."""
         self._clock = clock
         self._rest = rest
         self._failures = 0
@@ -29,37 +29,37 @@ class CircuitBreaker:
 
     @property
     def open(self) -> bool:
-        """Whether nobody should try now."""
+        """Whether requests must not be sent now."""
         return self.rest > 0
 
     @property
     def rest(self) -> float:
-        """Seconds until it is worth a try; while somebody is finding out, as long as that may take at most."""
+        """Seconds until a request may be sent, 0 if now; during a probe the full rest."""
         if self._probing:
             return self._rest
         return max(0.0, self._rests_until - self._clock())
 
     def enter(self) -> None:
-        """A request goes out; after a rest it is the only one until it is known how it went."""
+        """Register a request; the first one after a rest is the probe, and blocks others until its outcome."""
         self._probing = self._failures >= FAILURES
 
     def succeeded(self) -> None:
-        """It answers."""
+        """Close the circuit: the request succeeded."""
         self._failures = 0
         self._probing = False
 
     def failed(self) -> None:
-        """It does not."""
+        """Count a failure of a request, and open the circuit after `FAILURES` in a row."""
         self._failures += 1
         self._probing = False
         if self._failures >= FAILURES:
             self._rests_until = self._clock() + self._rest
 
     def left(self) -> None:
-        """Nothing was learnt: the request was cancelled."""
+        """End a request without an outcome: it was cancelled."""
         self._probing = False
 
     def pause(self, seconds: float) -> None:
-        """It asked for it."""
+        """Open the circuit for the time that the service requested (Retry-After)."""
         self._probing = False
         self._rests_until = self._clock() + min(max(seconds, 0.0), LONGEST_REST_SECONDS)

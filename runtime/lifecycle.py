@@ -1,4 +1,4 @@
-"""How a process starts and stops: one line when it can't start, a clean exit on SIGTERM."""
+"""Process start and stop: event loop, signal handlers, one-line errors when a process can't start."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any, NoReturn
 import uvloop
 
 EXIT_CANNOT_START = 78
-"""`EX_CONFIG` of sysexits.h: trying again without a change will not help."""
+"""`EX_CONFIG` of sysexits.h: a restart without a change of configuration will not help."""
 
 SWITCH_SECONDS = 0.0005
-"""How long a busy thread may keep the interpreter from another: one that tokenises from the event loop, and the other
-way round. Python's own 5 ms would be most of a first token's time."""
+"""Python's thread switch interval: how long a busy thread, e.g. one that tokenises, can block the event loop's thread.
+Python's default of 5 ms would be most of the time to first token."""
 
 YOUNG_OBJECTS = 10_000
-"""Objects made before the garbage collector looks at them (Python: 700). A request makes hundreds that die with it."""
+"""Allocations before a garbage collection of the youngest generation (Python's default: 700)."""
 
 
 class StartupError(Exception):
-    """The process can't start; the message is one line for the operator, in words, with what to do about it."""
+    """Raised when a process can't start; the message is one line for the operator, with what to do about it."""
 
 
 def exit_cannot_start(error: StartupError) -> NoReturn:
-    """Say why in one line on stderr and exit."""
+    """Print the error on stderr in one line and exit."""
     print(f"headrace: {error}", file=sys.stderr, flush=True)
     raise SystemExit(EXIT_CANNOT_START)
 
@@ -49,7 +49,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a process's main coroutine on uvloop; a `StartupError` becomes one line and an exit status."""
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
-    gc.freeze()  # modules and classes stay: no collection in the middle of a stream need look at them again
+    gc.freeze()  # modules and classes stay: collections need not scan them again
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

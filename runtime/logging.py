@@ -1,9 +1,9 @@
-"""Logging of a process: one line an event on stderr, ours and every library's alike, with secrets masked.
+"""Logging of a process: one line per event on stderr, for our code and libraries, with secrets masked.
 
-The mask works on the rendered line, so no value, exception or library message gets round it. It knows what
-secrets look like, not what they are; prompt text has no such look, so whoever logs never passes it.
+Secrets are masked in the rendered line, so values, exceptions and library messages are all covered. They are recognised
+by their format. Prompt text has none, so it must never be passed to a logger.
 
-Everyone logs by `structlog.get_logger(__name__)`: the event is short lower-case English, values are key=value.
+Use `structlog.get_logger(__name__)`; the event is short lower-case English, values are keyword arguments.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _SECRETS = (
 
 
 def mask_secrets(text: str) -> str:
-    """Replace API keys, JWTs, bearer tokens and passwords in URLs."""
+    """Return `text` with API keys, JWTs, bearer tokens and passwords in URLs masked."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
 
 
 def configure(process: str, *, style: LogStyle = "console", level: str = "info") -> None:
-    """Set logging up, once per process, for structlog and the standard library.
+    """Configure logging for structlog and the standard library. Call it once per process.
 
     Args:
-        process: who speaks, e.g. `gateway-1`; on each line.
-        style: `console` for people, `json` (one object a line) for collectors.
-        level: `debug`, `info`, `warning` or `error`, of Headrace's own messages.
+        process: name of the process on each line, e.g. `gateway-1`.
+        style: `console` for terminals, `json` (one object per line) for log collectors.
+        level: minimum level of Headrace's own messages: `debug`, `info`, `warning` or `error`.
     """
 
     def name_process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -70,7 +70,7 @@ def configure(process: str, *, style: LogStyle = "console", level: str = "info")
 
 
 class _Lines:
-    """Where our own lines go: straight to stderr. The standard library's way there costs twice as much a line."""
+    """Logger that writes to stderr directly, at half the cost of the standard library's handler."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -82,7 +82,7 @@ class _Lines:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Where lines of the standard library go. Python's own report of a line that fails would show it unmasked."""
+    """Handler of the standard library's lines; reports a failing line without its text, which would be unmasked."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -102,7 +102,7 @@ def _configure_standard_library(shared: list[Processor], renderer: list[Processo
 
 
 def _renderer(style: LogStyle) -> list[Processor]:
-    # Plain tracebacks in both styles: the rich ones print local variables, and those hold secrets and prompts.
+    # Plain tracebacks in both styles: rich ones print local variables, which may be secrets or prompts.
     if style == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     colours = sys.stderr.isatty()
@@ -121,7 +121,7 @@ def _add_trace_id(_logger: WrappedLogger, _method: str, event: EventDict) -> Eve
 
 
 def _log_uncaught() -> None:
-    """Python's own handlers print a traceback past the mask; log it instead."""
+    """Log uncaught exceptions, because Python's own hooks print tracebacks unmasked."""
     log = structlog.get_logger(__name__)
 
     def of_process(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

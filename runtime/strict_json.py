@@ -1,12 +1,12 @@
-"""Reads a request body as strict JSON, within limits of size, time, depth and digits.
+"""Strict JSON request bodies, read within limits of size, time, nesting depth and digits.
 
-Python's parser takes more than JSON allows (NaN, duplicate keys, integers of any length, lone surrogates), and
-each of these breaks something behind it. Does not know what the body means, nor how an error is shown.
+Python's parser accepts more than JSON allows (NaN, duplicate keys, integers of any length, lone surrogates), and each
+of these causes errors in later code.
 
-MalformedRequest              the body is not the JSON that it should be
+MalformedRequest              the body is not strict JSON
 ├── BodyTooLarge
 ├── BodyTooSlow
-├── BodyBrokenOff             the client has gone
+├── BodyBrokenOff             the client has disconnected
 └── UnsupportedMediaType
 """
 
@@ -29,12 +29,12 @@ T = TypeVar("T")
 JSON = "application/json"
 MAX_DEPTH = 64
 MAX_CONTAINERS = 50_000
-"""Millions of empty arrays fit into a body, and the parser makes them all without letting go of the interpreter."""
+"""Maximum number of arrays and objects: parsing millions of empty ones would block the interpreter."""
 MAX_INTEGER_DIGITS = 20
-"""Enough for 64 bits and a sign."""
+"""Maximum digits of an integer: enough for 64 bits and a sign."""
 MAX_FLOAT_CHARACTERS = 128
 INLINE_BYTES = 64 * 1024
-"""Larger bodies are parsed in a thread, so that other streams do not wait."""
+"""Larger bodies are parsed in a thread, so that they do not block the event loop."""
 
 _STRING = re.compile(rb'"[^"]*"')
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -43,33 +43,33 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class MalformedRequest(Exception):
-    """The body is not the JSON that it should be. The message is for the client, and never repeats the body."""
+    """Base of errors in a request body. The message is for the client, and never contains the body."""
 
 
 class BodyTooLarge(MalformedRequest):
-    """More bytes than a body may have; the rest is not read."""
+    """Raised when a body is larger than allowed; the rest is not read."""
 
 
 class BodyTooSlow(MalformedRequest):
-    """The body did not arrive in time."""
+    """Raised when a body did not arrive before the timeout."""
 
 
 class BodyBrokenOff(MalformedRequest):
-    """The client went before it had sent the body; nobody sees this one."""
+    """Raised when the client disconnected before it had sent the body; it gets no response."""
 
 
 class UnsupportedMediaType(MalformedRequest):
-    """A Content-Type or Content-Encoding that we do not read."""
+    """Raised for a Content-Type or Content-Encoding that is not supported."""
 
 
 def check_headers(headers: Headers, max_bytes: int) -> None:
-    """Refuse by the headers alone what would be refused later.
+    """Check the headers of a request before its body is read.
 
     Raises:
         UnsupportedMediaType: not JSON in UTF-8, or compressed.
-        BodyTooLarge: by its own declaration.
+        BodyTooLarge: by its Content-Length.
     """
-    if headers.get("content-type") != JSON:  # all but few say just that, and taking it apart costs more than the rest
+    if headers.get("content-type") != JSON:  # the usual value; parsing others is slow
         _check_content_type(headers.get("content-type", ""))
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise UnsupportedMediaType("Compressed request bodies are not supported.")
@@ -89,12 +89,12 @@ def _check_content_type(stated: str) -> None:
 
 
 async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
     Raises:
-        BodyTooLarge: as soon as it is; the rest is not read.
-        BodyTooSlow: it is not all here after `seconds`.
-        BodyBrokenOff: the client went before it had sent it.
+        BodyTooLarge: it exceeds `max_bytes`; the rest is not read.
+        BodyTooSlow: it is not complete after `seconds`.
+        BodyBrokenOff: the client disconnected before the end.
     """
     body = bytearray()
     try:
@@ -111,10 +111,10 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
 
 
 async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MAX_CONTAINERS) -> T:
-    """Decode strict JSON and `build` something of it, off the event loop if it is long.
+    """Parse strict JSON and return `build(value)`; long bodies are parsed in a thread.
 
     Raises:
-        MalformedRequest: it is not strict JSON in UTF-8, or is nested too deeply.
+        MalformedRequest: it is not strict JSON in UTF-8, or nested too deeply.
     """
     if len(body) <= INLINE_BYTES:
         return build(parse_now(body, max_containers))
@@ -122,7 +122,7 @@ async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MA
 
 
 def parse_now(body: bytes, max_containers: int = MAX_CONTAINERS) -> Any:
-    """Decode strict JSON, here and now; raises as `parse` does."""
+    """Parse strict JSON in this thread; raises as `parse` does."""
     _check_shape(body, max_containers)
     try:
         value = json.loads(
@@ -142,7 +142,7 @@ def parse_now(body: bytes, max_containers: int = MAX_CONTAINERS) -> Any:
 
 
 def _check_shape(body: bytes, max_containers: int) -> None:
-    """Before parsing: the parser's own limits are the stack and the memory."""
+    """Check nesting depth and number of containers before parsing: the parser's own limits are stack and memory."""
     plain = _STRING.sub(b"", body.replace(rb"\\", b"").replace(rb"\"", b""))
     brackets = plain.translate(None, _NOT_BRACKETS)
     if len(brackets) > 2 * max_containers:

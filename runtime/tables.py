@@ -1,7 +1,7 @@
-"""Tables as files: CSV and XLSX, row by row, of any length. Knows no HTTP and not what is in them.
+"""Export of tables as CSV and XLSX files, written row by row, so of any length.
 
-Text stays text, whatever it begins with: in XLSX its cells have that type, in CSV an apostrophe keeps programs from
-reading a formula (OWASP, "CSV injection"). Numbers stay numbers.
+Text is never read as a formula: XLSX cells have the text type, and CSV text is escaped by an apostrophe (OWASP, "CSV
+injection").
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from typing import Any, BinaryIO
 from xlsxwriter import Workbook
 
 Cell = str | int | float | Decimal | datetime | None
-"""Times are in UTC, `Decimal` is money; `None` leaves it empty."""
+"""A cell's value. Times are in UTC, `Decimal` is money, `None` is an empty cell."""
 Row = Sequence[Cell]
 Rows = AsyncIterator[Iterable[Row]]
-"""Some at a time; they are gone through in a thread."""
+"""Rows in batches; each batch is consumed in a thread."""
 
 CSV_TYPE = "text/csv; charset=utf-8"
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 LONGEST_TEXT = 32_767
-"""What a cell of a spreadsheet holds."""
+"""Maximum length of a spreadsheet cell's text, in UTF-16 units."""
 CHUNK_BYTES = 65_536
 
 _FORMULA = frozenset("=+-@＝＋－＠\t\r\n")
 
 
 async def csv_file(heads: Sequence[str], rows: Rows) -> BinaryIO:
-    """A whole CSV file (RFC 4180, UTF-8), open at its beginning; it is gone from the disk when it is closed."""
+    """Return a complete CSV file (RFC 4180, UTF-8), open at its beginning; it is deleted when closed."""
     return await _file(_Lines, heads, rows)
 
 
 async def xlsx_file(heads: Sequence[str], rows: Rows) -> BinaryIO:
-    """A whole XLSX file, open at its beginning; it is gone from the disk when it is closed.
+    """Return a complete XLSX file, open at its beginning; it is deleted when closed.
 
-    What is longer than a cell holds is cut: whoever wants it whole gives it more cells (`pieces`).
+    Text longer than `LONGEST_TEXT` is cut; use `pieces` to spread it over several cells.
     """
     return await _file(_Sheet, heads, rows)
 
 
 async def _file(kind: type[_Lines] | type[_Sheet], heads: Sequence[str], rows: Rows) -> BinaryIO:
-    """Written to the disk some rows at a time: memory does not grow with it, and what breaks off is never sent."""
+    """Write a file to disk batch by batch: memory stays bounded, and an incomplete file is never sent."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="headrace-table-"))
     try:
         table = kind(folder)
@@ -60,7 +60,7 @@ async def _file(kind: type[_Lines] | type[_Sheet], heads: Sequence[str], rows: R
 
 
 async def chunks(file: BinaryIO) -> AsyncIterator[bytes]:
-    """The bytes of a file, which is closed then."""
+    """Yield the bytes of a file in chunks, then close it."""
     try:
         while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
             yield chunk
@@ -69,18 +69,18 @@ async def chunks(file: BinaryIO) -> AsyncIterator[bytes]:
 
 
 def pieces(text: str) -> list[str]:
-    """A text as parts that each fit into a cell of a spreadsheet, which counts UTF-16 units; at least one."""
+    """Return a text split into parts that fit into a spreadsheet cell (counted in UTF-16 units); at least one."""
     size = LONGEST_TEXT if max(text, default="") <= "\uffff" else LONGEST_TEXT // 2
     return [text[start : start + size] for start in range(0, len(text), size)] or [""]
 
 
 def harmless(text: str) -> str:
-    """Text that no spreadsheet takes for a formula when it reads CSV."""
+    """Return text escaped so that no spreadsheet reads it as a formula in CSV."""
     return f"'{text}" if text.lstrip(" ")[:1] in _FORMULA and text else text
 
 
 class _Lines:
-    """A CSV file, written from the top to the bottom."""
+    """Writer of a CSV file."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "table.csv"
@@ -88,11 +88,11 @@ class _Lines:
         self._writer = csv.writer(self._file, quoting=csv.QUOTE_NONNUMERIC)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Write some rows below those that are there."""
+        """Append rows."""
         self._writer.writerows([_csv_cell(cell) for cell in row] for row in rows)
 
     def finish(self) -> BinaryIO:
-        """The file; the caller may delete its name."""
+        """Close the writer and return the file, opened for reading."""
         self._file.close()
         return self._path.open("rb")
 
@@ -104,7 +104,7 @@ def _csv_cell(cell: Cell) -> str | float | Decimal | None:
 
 
 class _Sheet:
-    """A workbook with one sheet, written from the top to the bottom."""
+    """Writer of an XLSX workbook with one sheet."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "table.xlsx"
@@ -122,14 +122,14 @@ class _Sheet:
         self._row = 0
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Write some rows below those that are there."""
+        """Append rows."""
         for row in rows:
             for column, cell in enumerate(row):
                 self._write(column, cell)
             self._row += 1
 
     def finish(self) -> BinaryIO:
-        """The file; the caller may delete its name."""
+        """Close the writer and return the file, opened for reading."""
         self._book.close()
         return self._path.open("rb")
 

@@ -1,7 +1,7 @@
 """Trace context across processes: the W3C `traceparent` in HTTP and AMQP headers.
 
-Uses OpenTelemetry's API only. Spans are recorded when whoever runs the platform installs an SDK; without one the
-caller's trace id is still carried from process to process and stands on each log line.
+Uses OpenTelemetry's API only: spans are recorded if the operator installs an SDK. Without one the caller's trace id is
+still propagated between processes and logged on each line.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 
 def inject() -> dict[str, str]:
-    """The current trace context as headers (`traceparent`, perhaps `tracestate`); empty outside a trace."""
+    """Return the current trace context as headers (`traceparent`, optionally `tracestate`); empty outside a trace."""
     headers: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(headers)
     return headers
 
 
 def extract(headers: Mapping[str, object]) -> Context:
-    """The trace context that `headers` (lower-case names) carry; an empty one if they carry none or a malformed one."""
+    """Return the trace context in `headers` (lower-case names); empty if it is missing or malformed."""
     carrier = {name: value for name, value in headers.items() if isinstance(value, str)}
     return TraceContextTextMapPropagator().extract(carrier, context=Context())

@@ -1,1 +1,1 @@
-"""Opens the account store for commands and processes on this machine."""
+"""Account services of an installation, on its store, for commands and processes on this machine."""

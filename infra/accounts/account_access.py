@@ -1,7 +1,4 @@
-"""Opens the accounts for a process of ours: the store's connection, the installation's pepper, the development account.
-
-Knows where things are (`home`, a URL), not what an account is.
-"""
+"""Factory of the account services: opens the store's connection, loads the pepper, makes the development account."""
 
 from __future__ import annotations
 
@@ -59,37 +56,37 @@ from router.messages import KeySet
 from runtime.lifecycle import StartupError
 
 DEVELOPMENT_CREDIT = 1_000_000 * NANO
-"""A million USD: more than a laptop uses up."""
+"""Initial credit of the development account: a million USD."""
 DEVELOPMENT_REFERENCE = "development"
 
 
 @dataclass(frozen=True)
 class AccountAccess:
-    """Accounts in a store that answers."""
+    """Factory of account services on a connected store."""
 
     home: Home
     connection: StoreConnection
     pepper: bytes
 
     def facade(self) -> Authenticator:
-        """What a gateway asks."""
+        """Return the API key authenticator of a gateway."""
         return Authenticator(MongoApiKeyStore(self.connection), self.pepper)
 
     def idempotency_keys(self) -> IdempotencyKeys:
-        """What a gateway asks about idempotency keys."""
+        """Return the idempotency keys of a gateway."""
         return IdempotencyKeys(MongoIdempotencyStore(self.connection))
 
     def keys(self, announce: Callable[[KeySet], None] = no_invalidation) -> ApiKeys:
-        """API keys, for whoever makes and ends them; `announce` tells the gateways that one has changed."""
+        """Return the API key management; `announce` notifies gateways of changed keys."""
         accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
         return ApiKeys(keys, accounts, self.budgets(), self.pepper, announce)
 
     def budgets(self) -> Budgets:
-        """Monthly budgets."""
+        """Return the monthly budgets."""
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
 
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
-        """What administrators ask of a gateway."""
+        """Return the services behind the administration API."""
         accounts = MongoAccountStore(self.connection)
         keys = self.keys(announce)
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
@@ -105,36 +102,36 @@ class AccountAccess:
         )
 
     def credit(self) -> Credit:
-        """What moves money into accounts."""
+        """Return the service that adds credit to accounts."""
         return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
 
     def rate_limiter(self, gateway_id: str, defaults: Mapping[SubjectKind, Limits]) -> RateLimiter:
-        """What a gateway asks about rate limits."""
+        """Return the rate limiter of a gateway."""
         circuit = StoreCircuit(time.monotonic)
         book = LimitRegistry(MongoLimitStore(self.connection), defaults, circuit)
-        # Of this life of the gateway: what an earlier one held is not its own, though it had the same name.
+        # Unique per run: leases of an earlier run of the same gateway are not its own.
         holder = f"{gateway_id}-{secrets.token_hex(4)}"
         return RateLimiter(MongoBucketStore(self.connection), book, holder, circuit)
 
     def billing(self) -> Billing:
-        """What a gateway asks about money."""
+        """Return the holds and settlements of a gateway."""
         return Billing(mongo_billing_stores(self.connection), PriceBook(MongoPriceStore(self.connection)))
 
     async def give_development_key(self, base_url: str) -> str:
-        """The development account's API key, written into `client.env` with `base_url` (`.../v1`).
+        """Return the development account's API key, and write it to `client.env` with `base_url` (`.../v1`).
 
         Raises:
-            StartupError: the store went away.
+            StartupError: the store is unavailable.
         """
         key = await self._development_key(read_client_key(self.home))
         write_client_env(self.home, base_url, key)
         return key
 
     async def renew_development_key(self) -> str:
-        """A new API key of the development account; earlier ones are revoked.
+        """Return a new API key of the development account; earlier ones are revoked.
 
         Raises:
-            StartupError: the store went away.
+            StartupError: the store is unavailable.
         """
         return await self._development_key(None)
 
@@ -153,7 +150,7 @@ async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterato
     """Access to accounts, for as long as the context lasts. Without a URL: those of the launcher that runs in `home`.
 
     Raises:
-        StartupError: there is no store there, or no usable pepper.
+        StartupError: no store is there, or the pepper is unusable.
     """
     async with opened_store(home, mongodb_url) as connection:
         yield AccountAccess(home, connection, load_pepper(home.path, pepper))
@@ -161,10 +158,10 @@ async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterato
 
 @asynccontextmanager
 async def opened_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnection]:
-    """A store that answers, for as long as the context lasts. Without a URL: that of the launcher that runs in `home`.
+    """Connect to a store while the context lasts. Without a URL: the store of the launcher that runs in `home`.
 
     Raises:
-        StartupError: there is no store there, or it went away.
+        StartupError: no store is there, or the connection was lost.
     """
     url = mongodb_url or running_store_url(ProcessRecords(home.run))
     if url is None:

@@ -1,9 +1,8 @@
 """The embedded store as a child process: SecantusDB, a separate program that speaks MongoDB's wire protocol.
 
-Started and stopped here, spoken to only by `motor` in the `store/` folders. It keeps a write-ahead log: a write with
-`j: true` is answered after `fsync`. Any other is written out within some tenths of a second: if the program is killed
-before, the last few are lost. `--sync-on-commit` (every write synced) is not used; the writer of money asks for the
-journal itself.
+It is accessed only by `motor` in the `store/` folders. It has a write-ahead log: a write with `j: true` is acknowledged
+after `fsync`. Other writes are synced within some tenths of a second; if the program is killed before, they are lost.
+`--sync-on-commit` (every write synced) is not used: the balance and ledger stores request the journal themselves.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from infra.home.process_records import ProcessRecords
 from runtime.lifecycle import StartupError
 
 PROGRAM = Path("store-venv") / "bin" / "secantusd-py"
-"""Where `make setup` puts the program, below the home."""
+"""Path of the program below the home, as `make setup` installs it."""
 
 NAME = "store"
-"""What launchers call it."""
+"""Process name in launchers."""
 
 _HELLO = b"\x10hello\x00\x01\x00\x00\x00" + b"\x02$db\x00\x06\x00\x00\x00admin\x00"
 _ANSWER_TIMEOUT = 2.0
@@ -35,11 +34,11 @@ _POLL = 0.05
 
 
 class StoreNotInstalled(StartupError):
-    """The program is missing."""
+    """Raised when the store program is missing."""
 
 
 class StoreFailed(StartupError):
-    """The program ended or did not answer in time."""
+    """Raised when the store program ended or did not answer before the timeout."""
 
 
 class EmbeddedStore:
@@ -49,7 +48,7 @@ class EmbeddedStore:
         home: `.headrace/`.
         port: a free loopback port.
         program: the store program; by default the one that `make setup` put into the home.
-        start_timeout: seconds until it must answer (it replays its log first, after a crash).
+        start_timeout: timeout of `start`, in seconds (after a crash it replays its log first).
     """
 
     def __init__(self, home: Path, port: int, *, program: Path | None = None, start_timeout: float = 60.0) -> None:
@@ -61,21 +60,21 @@ class EmbeddedStore:
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """MongoDB URL for clients."""
         return _url(self.port)
 
     @property
     def pid(self) -> int | None:
-        """The program's process id while it runs."""
+        """Process id while it runs, else `None`."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @property
     def log_path(self) -> Path:
-        """What the program prints."""
+        """Path of the program's log."""
         return self._home / "log" / "store.log"
 
     def command(self) -> list[str]:
-        """The arguments that run it, for somebody who keeps processes running.
+        """Return the command line that runs it, for a process supervisor.
 
         Raises:
             StoreNotInstalled: the program is missing.
@@ -87,24 +86,24 @@ class EmbeddedStore:
         data = self._home / "store"
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         configuration = data / "headrace.toml"
-        configuration.touch()  # an empty one: without it, it looks for some in the current folder, ~ and /etc
+        configuration.touch()  # empty: without one it searches the current folder, ~ and /etc
         argv = [str(self._program), "--host", "127.0.0.1", "--port", str(self.port), "--storage-path", str(data)]
-        # Standalone: no log for replicas that are not there, which is half of what a write costs.
+        # Standalone: without an oplog for replicas, which doubles the cost of a write.
         return [*argv, "--config", str(configuration), "--log-level", "WARNING", "--standalone"]
 
     def start(self) -> None:
-        """Start the program and wait until it answers; one that a killed launcher left running is ended first.
+        """Start the program and wait until it answers; first stop one that a killed launcher left running.
 
         Raises:
             StoreNotInstalled: the program is missing.
-            StoreFailed: it did not come up; the message names the log.
+            StoreFailed: it did not start; the message names the log.
         """
         argv = self.command()
         self._end_leftover()
         self.log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atexit.register(self.kill)
         with self.log_path.open("ab") as log:
-            # A session of its own: Ctrl-C reaches the launcher, which stops the store after its users.
+            # A separate session: Ctrl-C reaches only the launcher, which stops the store after its clients.
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -116,11 +115,11 @@ class EmbeddedStore:
             raise
 
     def stop(self) -> None:
-        """End it in order, with a checkpoint; killed if it takes too long (its log has everything)."""
+        """Stop it gracefully, with a checkpoint; kill it after a timeout (its log is complete)."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as a crash would (kill -9). `start` brings it up again with its data."""
+        """Kill it (SIGKILL), as a crash would. `start` restores its data."""
         self._end(signal.SIGKILL)
 
     @property
@@ -144,7 +143,7 @@ class EmbeddedStore:
         try:
             process = psutil.Process(int(self._pid_path.read_text()))
             if str(self._home / "store") not in process.cmdline():
-                return  # the number was given to another process since
+                return  # the pid was reused
             process.terminate()
             process.wait(_STOP_TIMEOUT)
         except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
@@ -161,7 +160,7 @@ class EmbeddedStore:
 
 
 def running_store_url(records: ProcessRecords) -> str | None:
-    """The URL of the store that a launcher keeps running; `None` if none does."""
+    """Return the URL of the store that a launcher runs, or `None`."""
     process = next((record.process() for record in records.all() if record.name == NAME), None)
     if process is None:
         return None
@@ -170,7 +169,7 @@ def running_store_url(records: ProcessRecords) -> str | None:
 
 
 def answers(port: int) -> bool:
-    """Whether something on a loopback port answers MongoDB's `hello`."""
+    """Whether a loopback port answers MongoDB's `hello`."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_TIMEOUT) as connection:
             connection.sendall(_hello())

@@ -1,7 +1,4 @@
-"""What signing in stands on, and the links that a launcher or an operator makes for people to come in by.
-
-Knows which stores there are (`account_access.py` has opened them), not what signing in is.
-"""
+"""Factory of the sign-in services, and sign-in and invitation links made by launchers and operators."""
 
 from __future__ import annotations
 
@@ -31,10 +28,10 @@ from runtime.lifecycle import StartupError
 
 
 def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeySet], None]) -> BrowserAccess:
-    """What the chat's API asks about people; `announce` tells the gateways that keys have changed.
+    """Return the sign-in services of the chat's API; `announce` notifies gateways of changed keys.
 
     Raises:
-        StartupError: the keys of sessions can't be used.
+        StartupError: the session signing keys are unusable.
     """
     connection = access.connection
     stores = PeopleStores(
@@ -57,11 +54,10 @@ def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[
 
 
 async def first_owner_token(access: AccountAccess) -> str:
-    """The token of an invitation to own the development account's organisation; empty if somebody owns it who can
-    sign in.
+    """Return an invitation token for the first owner of the development organisation; empty if an owner can sign in.
 
     Raises:
-        StartupError: the store went away.
+        StartupError: the store is unavailable.
     """
     try:
         stores = MongoUserStore(access.connection), MongoMembershipStore(access.connection)
@@ -73,10 +69,10 @@ async def first_owner_token(access: AccountAccess) -> str:
 
 
 async def invite(access: AccountAccess, organisation: str, role: Role, email: str, url: str) -> str:
-    """A link into an organisation, made by whoever may run commands on this machine.
+    """Return an invitation link to an organisation, made by the operator of this machine.
 
     Raises:
-        StartupError: there is no such organisation, that is no address, or the store went away.
+        StartupError: no such organisation, an invalid address, or the store is unavailable.
     """
     audit_log = AuditLog(MongoAuditLogStore(access.connection))
     try:
@@ -99,10 +95,10 @@ def _invitations(access: AccountAccess) -> Invitations:
 
 
 def invitation_link(url: str, token: str) -> str:
-    """Where somebody signs up with an invitation; what comes after `#` is in nobody's log."""
+    """Return the sign-up link of an invitation; the fragment after `#` is not sent to servers, so never logged."""
     return f"{url}/#invitation={token}"
 
 
 def start_link(url: str, token: str) -> str:
-    """Where a click lets the local owner in."""
+    """Return the link that signs the local owner in."""
     return f"{url}/#start={token}"

@@ -1,6 +1,6 @@
-"""`headrace dead`: reads options and prints; `dead_commands.py` acts (docs/dead-letters.md).
+"""`headrace dead`: command line options and output of the dead letter commands (docs/dead-letters.md).
 
-What they run is imported only when one is chosen, as everywhere in the command line.
+Each command imports its implementation (`dead_commands.py`) only when it is run, so that others start fast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PANEL = "A running platform"
 ResultT = TypeVar("ResultT")
 
-dead = typer.Typer(help="Jobs that were given up, and what could not be settled.", no_args_is_help=True)
+dead = typer.Typer(help="Dead letters: jobs that failed for good, and unsettled usage.", no_args_is_help=True)
 console = Console(highlight=False)
 
 AmqpUrl = Annotated[
@@ -35,10 +35,10 @@ MongoUrl = Annotated[
     str | None,
     typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Id = Annotated[str, typer.Argument(help="As `headrace dead list` shows it.")]
 Ids = Annotated[list[str] | None, typer.Argument(help="As `headrace dead list` shows them.", show_default=False)]
-All = Annotated[bool, typer.Option("--all", help="Everything that is there.")]
+All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 @dead.command("list")
 def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
-    """Show what is there, and why."""
+    """List the dead letters, with the reason of each."""
     from infra.cli.dead_tables import facts, table  # noqa: PLC0415
 
     letters = _ask(amqp_url, None, lambda commands: commands.all())
@@ -64,11 +64,11 @@ def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
 def show(
     id: Id,
     *,
-    prompt: Annotated[bool, typer.Option("--prompt", help="Show what people wrote, too.")] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Show prompts and answers, too.")] = False,
     as_json: AsJson = False,
     amqp_url: AmqpUrl = None,
 ) -> None:
-    """Show headers and body; what people wrote is left out unless asked for."""
+    """Show headers and body of a dead letter, without prompts and answers."""
     from infra.cli.dead_tables import whole  # noqa: PLC0415
 
     letters = _ask(amqp_url, None, lambda commands: commands.all())
@@ -87,7 +87,7 @@ def show(
 
 @dead.command()
 def replay(ids: Ids = None, *, every: All = False, amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None) -> None:
-    """Queue again what still makes sense: jobs that are not closed, usage that could not be settled."""
+    """Publish dead letters again: jobs that are not closed, and usage that could not be settled."""
     wanted = _wanted(ids, every=every)
     _report("queued again", wanted, _ask(amqp_url, mongodb_url, lambda commands: commands.replay(wanted)))
 
@@ -100,7 +100,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     amqp_url: AmqpUrl = None,
 ) -> None:
-    """Delete for good."""
+    """Delete dead letters for good."""
     wanted = _wanted(ids, every=every)
     if not yes:
         typer.confirm(f"Delete {'all dead letters' if wanted is None else ', '.join(wanted)} for good?", abort=True)
@@ -108,14 +108,14 @@ def drop(
 
 
 def _wanted(ids: list[str] | None, *, every: bool) -> Sequence[str] | None:
-    """The ids given; `None`: all."""
+    """Return the given ids; `None` means all."""
     if every == bool(ids):
         raise typer.BadParameter("give ids, or --all")
     return ids or None
 
 
 def _report(what: str, wanted: Sequence[str] | None, done: Sequence[Done]) -> None:
-    """A line for each; the exit status is 1 if something was not done."""
+    """Print a line for each letter; exit with status 1 if one was refused or missing."""
     for letter, refused in done:
         outcome = what if refused is None else f"refused: {refused}"
         typer.echo(f"{letter.id} ({letter.kind}): {outcome}", err=refused is not None)
@@ -134,7 +134,7 @@ def _fail(line: str) -> None:
 
 
 def _ask(amqp_url: str | None, mongodb_url: str | None, work: Callable[[DeadCommands], Awaitable[ResultT]]) -> ResultT:
-    """Do something with the broker."""
+    """Run `work` with a connection to the broker."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from infra.cli.dead_commands import opened_dead  # noqa: PLC0415
     from runtime import logging  # noqa: PLC0415

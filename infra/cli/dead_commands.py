@@ -1,7 +1,7 @@
-"""What `headrace dead` does on a broker that runs: opened, looked through, changed, closed. Prints nothing.
+"""Dead letter commands of the operator: list, drop and replay, on a running broker.
 
-For the operator: the broker's user has to be one who may take from the dead-letter queues and publish to those of jobs
-and usage (the launcher's `admin`).
+The broker's user needs permission to consume the dead-letter queues and to publish jobs and usage (the launcher's
+`admin` has it).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ BROKER = "rabbitmq"
 
 
 class Done(NamedTuple):
-    """What became of one dead letter."""
+    """Outcome of a command for one dead letter."""
 
     letter: DeadLetter
     refused: str | None
-    """Why it is still where it was."""
+    """Why the letter was left in its queue; `None` if the command was executed."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class DeadCommands:
     mongodb_url: str = ""
 
     async def all(self) -> Sequence[DeadLetter]:
-        """Everything that is there; what is returned can be read and not be settled."""
+        """Return all dead letters, for reading only: they can't be settled any more."""
         async with DeadLetters(self.bus) as letters:
             return [letter async for letter in letters]
 
     async def drop(self, wanted: Sequence[str] | None) -> Sequence[Done]:
-        """Take those with these ids out for good; `None`: all."""
+        """Delete the letters with these ids; `None`: all."""
         async with DeadLetters(self.bus) as letters:
             done = []
             async for letter in letters:
@@ -63,7 +63,7 @@ class DeadCommands:
             return done
 
     async def replay(self, wanted: Sequence[str] | None) -> Sequence[Done]:
-        """Publish those with these ids again; `None`: all. What makes no sense any more is refused."""
+        """Publish the letters with these ids again; `None`: all. Closed, settled and expired jobs are refused."""
         async with DeadLetters(self.bus) as letters:
             found = [letter async for letter in letters if wanted is None or letter.id in wanted]
             settled = await self._settled([each.id for each in found if isinstance(each.message, Job)])
@@ -79,7 +79,7 @@ class DeadCommands:
         return None
 
     async def _settled(self, jobs: Sequence[str]) -> set[str]:
-        """Those of the jobs whose cost is final."""
+        """Return the jobs whose cost is final."""
         if not jobs:
             return set()
         async with opened_store(self.home, self.mongodb_url) as connection:
@@ -91,24 +91,24 @@ class DeadCommands:
 
 
 def refusal(letter: DeadLetter, now: float, settled: set[str]) -> str | None:
-    """Why a dead letter can't be replayed; `None` if it can."""
+    """Return why a dead letter can't be replayed; `None` if it can."""
     if letter.message is None:
         return "it can't be read"
     if not isinstance(letter.message, Job):
         return None
     if letter.closed:
-        return "it is closed: its caller was told that it failed, and pays nothing; send the request again instead"
+        return "it is closed: its client got an error and is not charged; send the request again instead"
     if letter.message.deadline <= now:
         return f"its deadline passed {now - letter.message.deadline:.0f} s ago"
-    return "it is settled already: nobody waits for it" if letter.id in settled else None
+    return "it is settled already: no client waits for it" if letter.id in settled else None
 
 
 @asynccontextmanager
 async def opened_dead(home: Home, amqp_url: str, mongodb_url: str) -> AsyncIterator[DeadCommands]:
-    """The commands on a broker; without a URL on that of the launcher that runs in `home`.
+    """Connect to a broker while the context lasts; without a URL to that of the launcher that runs in `home`.
 
     Raises:
-        StartupError: there is no broker.
+        StartupError: no broker is reachable.
     """
     bus = Bus(RabbitMQTransport(amqp_url or running_broker_url(home), NAME))
     try:
@@ -121,10 +121,10 @@ async def opened_dead(home: Home, amqp_url: str, mongodb_url: str) -> AsyncItera
 
 
 def running_broker_url(home: Home) -> str:
-    """The private broker that a launcher keeps running in `home`, for its administrator.
+    """Return the administrator's URL of the private broker that a launcher runs in `home`.
 
     Raises:
-        StartupError: none does.
+        StartupError: no launcher runs a broker there.
     """
     record = next((each for each in ProcessRecords(home.run).all() if each.name == BROKER), None)
     process = None if record is None else record.process()

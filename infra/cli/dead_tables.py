@@ -1,4 +1,4 @@
-"""Dead letters for a terminal and as JSON. Prompts and answers stay hidden unless they are asked for
+"""Dead letters for a terminal and as JSON. Prompts and answers are hidden by default
 (docs/design/reliability-contract.md#I9)."""
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from infra.cli.process_table import duration
 from router.dead_letters import DeadLetter, Kind
 
 HIDDEN = frozenset({"prompt", "delivered", "grammar", "text", "cache_salt"})
-"""Fields of a job that hold what people wrote, or what the model did."""
+"""Job fields that contain prompts or answers."""
 COLUMNS = ("id", "kind", "queue", "model", "reason")
 
 
 def table(letters: Sequence[DeadLetter]) -> Table:
-    """A row each."""
+    """Return a table with a row for each letter."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title in COLUMNS:
-        result.add_column(title.upper(), overflow="fold", no_wrap=title == "id")  # an id is copied: in one piece
+        result.add_column(title.upper(), overflow="fold", no_wrap=title == "id")  # ids must stay whole, to be copied
     for title in ("deaths", "age", "size"):
         result.add_column(title.upper(), justify="right", no_wrap=True)
     for each in letters:
@@ -34,7 +34,7 @@ def table(letters: Sequence[DeadLetter]) -> Table:
 
 
 def facts(letter: DeadLetter) -> dict[str, Any]:
-    """What is known of one, without its body."""
+    """Return a letter's metadata, without its body."""
     return {
         "id": letter.id,
         "kind": letter.kind.value,
@@ -51,7 +51,7 @@ def facts(letter: DeadLetter) -> dict[str, Any]:
 
 
 def whole(letter: DeadLetter, *, prompt: bool) -> dict[str, Any]:
-    """One with its headers and its body; what people wrote only with `prompt`."""
+    """Return a letter with headers and body; with prompts and answers only if `prompt`."""
     return facts(letter) | {"headers": letter.headers, "body": _body(letter, prompt=prompt)}
 
 

@@ -1,7 +1,6 @@
-"""What `headrace keys` does with a store. For the operator, who may do all of it; prints nothing.
+"""API key commands of the operator, who has all permissions, on a store.
 
-No broker is asked: gateways find out about an ended key by themselves, within seconds
-(`auth_billing/keys/key_cache.py`).
+No broker is used: gateways notice a revoked key within seconds (`auth_billing/keys/key_cache.py`).
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ SHOWN_PREFIX = "key_"
 
 @dataclass(frozen=True)
 class KeyCommands:
-    """The commands. Every method raises `StoreUnavailable` if the store goes away."""
+    """The commands. Every method raises `StoreUnavailable` if the store fails."""
 
     access: AccountAccess
 
     async def create(self, organisation: str, project: str | None, spec: KeySpec) -> IssuedKey:
-        """A new key that belongs to nobody in particular.
+        """Return a new key that belongs to no user or service account.
 
         Args:
             organisation: its id.
-            project: its id; `ADMIN_KEYS`: of the organisation itself; `None`: the oldest project.
-            spec: what it shall be.
+            project: its id; `ADMIN_KEYS` for an admin key of the organisation; `None` for the oldest project.
+            spec: name, scopes, models and expiry.
 
         Raises:
             NoSuchRecord, NotPermitted, UnacceptableValue
@@ -47,7 +46,7 @@ class KeyCommands:
         return issued
 
     async def all(self, organisation: str) -> list[ApiKeyRecord]:
-        """The keys of an organisation and its projects that are not revoked.
+        """Return the keys of an organisation and its projects that are not revoked.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -58,7 +57,7 @@ class KeyCommands:
         return [key for keys in lists for key in keys]
 
     async def revoke(self, key_id: str) -> ApiKeyRecord:
-        """End a key.
+        """Revoke a key.
 
         Raises:
             NoSuchRecord
@@ -69,7 +68,7 @@ class KeyCommands:
         return ended
 
     async def rotate(self, key_id: str, overlap: float) -> IssuedKey:
-        """A new key like an old one, which goes on for `overlap` seconds.
+        """Return a new key with the properties of an old one, which expires after `overlap` seconds.
 
         Raises:
             NoSuchRecord, NotPermitted, UnacceptableValue

@@ -1,6 +1,6 @@
-"""`headrace keys` and `headrace control-secret`: reads options and prints; `key_commands.py` acts.
+"""`headrace keys` and `headrace control-secret`: command line options and output of the API key commands.
 
-What they run is imported only when one is chosen, as everywhere in the command line.
+Each command imports its implementation (`key_commands.py`) only when it is run, so that others start fast.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(help="Name of the key.")],
     *,
     organisation: Organisation = "development",
     project: Annotated[str | None, typer.Option(help="Its id; by default the oldest.", show_default=False)] = None,
@@ -58,7 +58,7 @@ def create(
     expires_in: Annotated[str | None, typer.Option(help="For example 90d, 12h.", show_default=False)] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Make a key and print it: this once."""
+    """Create a key and print it; it can't be shown again."""
     from auth_billing.keys.key_issuance import KeySpec  # noqa: PLC0415
     from auth_billing.keys.key_management import ADMIN_KEYS  # noqa: PLC0415
 
@@ -76,7 +76,7 @@ def create(
 
 @keys.command("list")
 def list_keys(*, organisation: Organisation = "development", mongodb_url: MongoUrl = None) -> None:
-    """Show an organisation's keys; never their text, which nobody has."""
+    """List an organisation's keys, without their secret text, which is not stored."""
     console.print(_table(_ask(mongodb_url, lambda commands: commands.all(organisation))))
 
 
@@ -84,23 +84,23 @@ def list_keys(*, organisation: Organisation = "development", mongodb_url: MongoU
 def rotate(
     key: KeyId,
     *,
-    overlap: Annotated[str, typer.Option(help="How long the old key goes on, for example 1h.")] = "24h",
+    overlap: Annotated[str, typer.Option(help="How long the old key stays valid, for example 1h.")] = "24h",
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Make a key like an old one and print it; the old one goes on for a while."""
+    """Replace a key by a new one and print that; the old one stays valid for a while."""
     lasts = seconds(overlap)
     typer.echo(_ask(mongodb_url, lambda commands: commands.rotate(key, lasts)).key.text)
 
 
 @keys.command()
 def revoke(key: KeyId, *, mongodb_url: MongoUrl = None) -> None:
-    """End a key: every gateway refuses it within 5 seconds."""
+    """Revoke a key: every gateway refuses it within 5 seconds."""
     ended = _ask(mongodb_url, lambda commands: commands.revoke(key))
     typer.echo(f"revoked key_{ended.key_id} ({ended.name})")
 
 
 def control_secret() -> None:
-    """Print the secret of control messages that gateways of this home use: HEADRACE_CONTROL_SECRET of workers."""
+    """Print this home's secret of control messages, to set HEADRACE_CONTROL_SECRET of workers."""
     from auth_billing.keys import pepper  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
 
@@ -109,10 +109,10 @@ def control_secret() -> None:
 
 
 def seconds(text: str) -> float:
-    """A time as people write it: a number and s, m, h or d.
+    """Return the seconds of a duration: a number followed by s, m, h or d.
 
     Raises:
-        typer.BadParameter: it is none.
+        typer.BadParameter: it is not a duration.
     """
     if not re.fullmatch(r"[0-9]{1,6}[smhd]", text):
         raise typer.BadParameter(f"{text!r} is not a time such as 90d, 12h, 30m or 10s")
@@ -122,7 +122,7 @@ def seconds(text: str) -> float:
 def _table(records: list[ApiKeyRecord]) -> Table:
     table = Table(box=None)
     for column in ("key", "name", "of", "ends in", "scopes", "models", "created", "last used", "expires"):
-        table.add_column(column, overflow="fold", no_wrap=column == "key")  # an id is copied: it stays in one piece
+        table.add_column(column, overflow="fold", no_wrap=column == "key")  # an id must stay in one piece, to be copied
     for key in records:
         table.add_row(
             f"key_{key.key_id}",
@@ -141,7 +141,7 @@ def _date(at: float | None) -> str:
 
 
 def _ask(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[ResultT]]) -> ResultT:
-    """Do something with the store; what can't be done is said in one line."""
+    """Run `work` with a connection to the store; print errors in one line."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from infra.accounts import account_access  # noqa: PLC0415
     from infra.cli.key_commands import KeyCommands  # noqa: PLC0415

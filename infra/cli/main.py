@@ -1,7 +1,7 @@
 """The `headrace` command: every process of the platform, and the two launchers that start them together.
 
-Each command imports what it runs only when it is chosen, so that `headrace ps` does not wait for PyTorch. Settings
-come from `HEADRACE_...` variables (docs/configuration.md) and from options, which win.
+Each command imports its implementation only when it is run, so that `headrace ps` does not import PyTorch. Settings
+come from options, else from `HEADRACE_...` variables (docs/configuration.md).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOOKING = "A running platform"
 
 AmqpUrl = Annotated[
     str | None,
-    typer.Option("--amqp-url", help="RabbitMQ, as amqp://user:password@host:port/vhost.", show_default=False),
+    typer.Option("--amqp-url", help="RabbitMQ: amqp://user:password@host:port/vhost.", show_default=False),
 ]
 MongoUrl = Annotated[str | None, typer.Option("--mongodb-url", help="MongoDB.", show_default=False)]
 OpsPort = Annotated[
@@ -55,12 +55,12 @@ Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda or cuda:
 Aliases = Annotated[
     str | None, typer.Option("--model-aliases", help="TOML file of other names for models.", show_default=False)
 ]
-Id = Annotated[str | None, typer.Option("--id", help="Its name; by default after the host.", show_default=False)]
-Name = Annotated[str, typer.Argument(help="As `headrace ps` shows it: gateway-1, worker-2, rabbitmq, ...")]
+Id = Annotated[str | None, typer.Option("--id", help="Name of the process (from the host).", show_default=False)]
+Name = Annotated[str, typer.Argument(help="Process name as in `headrace ps`: gateway-1, worker-2, rabbitmq, ...")]
 
 
 def settings_classes() -> list[type[BaseSettings]]:
-    """The settings of every process."""
+    """Return the settings classes of all processes."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from chat_ui.settings import ChatSettings  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
@@ -71,7 +71,7 @@ def settings_classes() -> list[type[BaseSettings]]:
 
 
 def known_variables() -> set[str]:
-    """Every environment variable that some process reads."""
+    """Return all environment variables that the processes read."""
     return environment.variables(settings_classes())
 
 
@@ -95,7 +95,7 @@ def serve(
     device: Device = None,
     model_aliases: Aliases = None,
 ) -> None:
-    """The API, the chat, accounts and one worker in one process, for a laptop."""
+    """Run everything in one process, for a laptop: API, chat, accounts and one worker."""
     settings = environment.load(LauncherSettings, port=port, model=model, device=device, model_aliases=model_aliases)
     from infra.launcher.all_in_one import serve_all_in_one  # noqa: PLC0415
 
@@ -112,7 +112,7 @@ def up(
     device: Device = None,
     model_aliases: Aliases = None,
 ) -> None:
-    """The platform as in production, as processes on this machine, with a private RabbitMQ."""
+    """Run the platform as processes on this machine, as in production, with a private RabbitMQ."""
     settings = environment.load(
         LauncherSettings, workers=workers, port=port, model=model, device=device, model_aliases=model_aliases
     )
@@ -127,7 +127,7 @@ def up(
 
 @app.command(rich_help_panel=LOOKING)
 def ps() -> None:
-    """Show the processes and what each is doing."""
+    """List the processes and their current work."""
     from infra.cli.process_table import rows, table  # noqa: PLC0415
 
     home = environment.load(LauncherSettings).folder
@@ -137,7 +137,7 @@ def ps() -> None:
         return
     console.print(table(shown))
     if holder_of(home) is None:
-        _say("their launcher has gone: `headrace up` cleans up and starts again")
+        _say("their launcher is gone: `headrace up` cleans up and starts again")
 
 
 def _ask(command: Command) -> None:
@@ -146,7 +146,7 @@ def _ask(command: Command) -> None:
 
 @app.command(rich_help_panel=LOOKING)
 def stop(
-    name: Annotated[str | None, typer.Argument(help="One process; by default the whole platform.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a process; by default the whole platform.")] = None,
 ) -> None:
     """Stop one process (a worker drains first), or the whole platform."""
     if name is not None:
@@ -171,12 +171,12 @@ def restart(name: Name) -> None:
 
 
 def unique_name(kind: str) -> str:
-    """A process name that is this machine's (or container's) own, e.g. `worker-4f2a`."""
+    """Return a process name unique to this machine or container, e.g. `worker-4f2a`."""
     return f"{kind}-{socket.gethostname().replace('.', '-')}"
 
 
 def _named(kind: str, field: str, given: str | None) -> str | None:
-    """The id given, or one after the host, so that scaled containers differ; `None` leaves it to the environment."""
+    """Return the given id, else one from the host name; `None` if the environment has one."""
     return given or (None if environment.variable(field) in os.environ else unique_name(kind))
 
 
@@ -205,7 +205,7 @@ def gateway(
     mongodb_url: MongoUrl = None,
     ops_port: OpsPort = None,
 ) -> None:
-    """The OpenAI-compatible API and the chat page."""
+    """Run a gateway: the OpenAI-compatible API and the web chat."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from infra.front_door.front_door import serve_gateway  # noqa: PLC0415
 
@@ -228,9 +228,7 @@ def worker(
     model: Model = None,
     device: Device = None,
     id: Id = None,
-    served_model_name: Annotated[
-        str | None, typer.Option(help="Name that clients ask for.", show_default=False)
-    ] = None,
+    served_model_name: Annotated[str | None, typer.Option(help="Model name for clients.", show_default=False)] = None,
     dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
     ] = None,
@@ -238,7 +236,7 @@ def worker(
         str | None, typer.Option(help="none, int8, int4 or auto (auto).", show_default=False)
     ] = None,
     activation_bits: Annotated[
-        int | None, typer.Option(help="16, or 8: faster beside quantised weights.", show_default=False)
+        int | None, typer.Option(help="16, or 8: faster with quantised weights.", show_default=False)
     ] = None,
     kv_cache_dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16, float16 or int8 (auto).", show_default=False)
@@ -246,14 +244,14 @@ def worker(
     speculation: Annotated[str | None, typer.Option(help="off, ngram or auto (auto).", show_default=False)] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens.", show_default=False)] = None,
     max_num_seqs: Annotated[
-        int | None, typer.Option(help="Sequences computed together (64).", show_default=False)
+        int | None, typer.Option(help="Maximum sequences per batch (64).", show_default=False)
     ] = None,
     kv_cache_memory: Annotated[str | None, typer.Option(help="For example 2GiB.", show_default=False)] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads of the engine.", show_default=False)] = None,
     amqp_url: AmqpUrl = None,
     ops_port: OpsPort = None,
 ) -> None:
-    """One model on one GPU (or CPU), taking jobs from its queue."""
+    """Run a worker: one model on one GPU or CPU, consuming jobs from its queue."""
     from inference_worker.__main__ import run as run_worker  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
 
@@ -288,7 +286,7 @@ def proxy(
     amqp_url: AmqpUrl = None,
     ops_port: OpsPort = None,
 ) -> None:
-    """Models of OpenAI-compatible providers outside, taking jobs from their queues like any worker."""
+    """Run a proxy: models of OpenAI-compatible providers, consuming jobs like a worker."""
     from proxy.server import run as run_proxy  # noqa: PLC0415
     from proxy.settings import ProxySettings  # noqa: PLC0415
 
@@ -304,7 +302,7 @@ def proxy(
 
 @app.command(rich_help_panel=PROCESSES)
 def billing(amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None, ops_port: OpsPort = None) -> None:
-    """Settles what was used, and closes jobs that died."""
+    """Run billing: settles usage, and closes dead-lettered jobs."""
     from auth_billing.__main__ import serve as serve_billing  # noqa: PLC0415
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
 
@@ -314,7 +312,7 @@ def billing(amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None, ops_port: Op
 
 @app.command(rich_help_panel=PROCESSES)
 def key(mongodb_url: MongoUrl = None) -> None:
-    """Make the development account's API key anew and print it; an earlier one stops working."""
+    """Replace the development account's API key and print the new one."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from infra.accounts import account_access  # noqa: PLC0415
 
@@ -331,14 +329,14 @@ def key(mongodb_url: MongoUrl = None) -> None:
 @app.command(rich_help_panel=LOOKING)
 def invite(
     role: Annotated[str, typer.Option(help="owner, admin, member or viewer.")] = "owner",
-    email: Annotated[str, typer.Option(help="Only for this address.", show_default=False)] = "",
+    email: Annotated[str, typer.Option(help="Restrict the invitation to this address.", show_default=False)] = "",
     organisation: Annotated[str, typer.Option(help="Its id.")] = "development",
     url: Annotated[
-        str | None, typer.Option(help="Where people reach the platform; by default where it listens.")
+        str | None, typer.Option(help="Public URL of the platform; by default its listening address.")
     ] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Print a link that lets somebody into an organisation once, within seven days."""
+    """Print an invitation link to an organisation, valid once, for seven days."""
     from auth_billing.access.roles import Role  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from infra.accounts import account_access, people_access  # noqa: PLC0415
@@ -364,7 +362,7 @@ dead_cli.register(app)
 
 
 def main() -> None:
-    """The entry point: a process that can't start says why in one line."""
+    """Entry point; a `StartupError` is printed in one line."""
     try:
         app()
     except StartupError as error:

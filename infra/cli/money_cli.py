@@ -1,7 +1,7 @@
 """The money commands of `headrace`: `prices`, `credit`, `budget`, `audit`.
 
-Reads options and prints; `money_commands.py` acts. What they run is imported only when one is chosen, as everywhere in
-the command line.
+Command line options and output; each command imports its implementation (`money_commands.py`) only when it is run, so
+that others start fast.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PANEL = "Money"
 MOST_SHOWN = 200
 ResultT = TypeVar("ResultT")
 
-credit = typer.Typer(help="What an organisation has paid in, was given and has left.", no_args_is_help=True)
+credit = typer.Typer(help="Credit of an organisation: top-ups, grants, refunds and balance.", no_args_is_help=True)
 console = Console(highlight=False)
 
 MongoUrl = Annotated[
@@ -37,7 +37,7 @@ Organisation = Annotated[str, typer.Argument(help="Its id, as org-..., or `devel
 Usd = Annotated[str, typer.Argument(metavar="USD", help="As 12.50, exact to nine digits after the point.")]
 Reference = Annotated[
     str | None,
-    typer.Option(help="Your own name for it; the same one again changes nothing.", show_default=False),
+    typer.Option(help="Your reference of the entry; a repeated reference changes nothing.", show_default=False),
 ]
 
 
@@ -52,10 +52,10 @@ def register(app: typer.Typer) -> None:
 def prices(
     *,
     check: Annotated[
-        Path | None, typer.Option(help="Show what this price file says, and put nothing in force.", show_default=False)
+        Path | None, typer.Option(help="Show this file's prices without applying them.", show_default=False)
     ] = None,
     proxy_config: Annotated[
-        Path | None, typer.Option(help="With --check: a proxy's catalogue beside it.", show_default=False)
+        Path | None, typer.Option(help="With --check: a proxy's catalogue to include.", show_default=False)
     ] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
@@ -70,12 +70,13 @@ def prices(
 def budget(
     organisation: Organisation,
     usd: Annotated[
-        str | None, typer.Argument(metavar="USD", help="A month; without it the budgets are shown.", show_default=False)
+        str | None,
+        typer.Argument(metavar="USD", help="Monthly amount; without it the budgets are shown.", show_default=False),
     ] = None,
     *,
-    project: Annotated[str | None, typer.Option(help="Of this project.", show_default=False)] = None,
-    key: Annotated[str | None, typer.Option(help="Of this API key (its id).", show_default=False)] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the budget away.")] = False,
+    project: Annotated[str | None, typer.Option(help="Budget of this project.", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="Budget of this API key (its id).", show_default=False)] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the budget.")] = False,
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Show or set monthly budgets of an organisation, a project or a key."""
@@ -92,7 +93,7 @@ def budget(
 
 
 def audit(mongodb_url: MongoUrl = None) -> None:
-    """Prove that the books are right, while the platform runs or not; else show what differs, and exit with 1."""
+    """Check that balances, ledger and jobs agree, also while the platform runs; exit with 1 if not."""
     from infra.cli.money_tables import check_table, difference_table  # noqa: PLC0415
 
     report = _ask(mongodb_url, lambda money: money.audit())
@@ -106,7 +107,7 @@ def audit(mongodb_url: MongoUrl = None) -> None:
 
 @credit.command("show")
 def show_credit(organisation: Organisation, mongodb_url: MongoUrl = None) -> None:
-    """Show what an organisation has, and its latest credit."""
+    """Show an organisation's balance and its latest credit entries."""
     from infra.cli.money_tables import balance_table, credit_table  # noqa: PLC0415
 
     shown = _ask(mongodb_url, lambda money: money.statement(organisation))
@@ -124,7 +125,7 @@ def grant(organisation: Organisation, usd: Usd, *, reference: Reference = None, 
 
 @credit.command("top-up")
 def top_up(organisation: Organisation, usd: Usd, *, reference: Reference = None, mongodb_url: MongoUrl = None) -> None:
-    """Enter what an organisation has paid."""
+    """Record a payment of an organisation."""
     from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
     _add(CreditKind.TOP_UP, organisation, usd, reference, mongodb_url)
@@ -135,26 +136,26 @@ def refund(
     organisation: Organisation,
     job: Annotated[str, typer.Argument(help="The id of the answer, as chatcmpl-...")],
     usd: Annotated[
-        str | None, typer.Argument(metavar="USD", help="A part of what it cost; by default all.", show_default=False)
+        str | None, typer.Argument(metavar="USD", help="Part of its cost; by default all.", show_default=False)
     ] = None,
     *,
     reference: Reference = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Pay back to an organisation's credit what a job cost."""
+    """Refund the cost of a job to an organisation's credit."""
     _say(_ask(mongodb_url, lambda money: money.refund(organisation, job, usd, reference)))
 
 
 @credit.command()
 def close(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
-    """Take on no more work of an organisation, whatever it has; what runs is finished and settled."""
+    """Close an account: new requests are refused, running ones are finished and settled."""
     _ask(mongodb_url, lambda money: money.set_open(organisation, to=False))
     console.print(f"{organisation} is closed")
 
 
 @credit.command()
 def reopen(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
-    """Take on an organisation's work again."""
+    """Reopen a closed account."""
     _ask(mongodb_url, lambda money: money.set_open(organisation, to=True))
     console.print(f"{organisation} is open")
 
@@ -170,7 +171,7 @@ def _say(entry: CreditEntry) -> None:
 
 
 def _ask(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
-    """Do something with the store; what can't be done is said in one line."""
+    """Run `work` with a connection to the store; print errors in one line."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from infra.cli.money_commands import opened_money  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
-"""What the money commands (`headrace prices`, `credit`, `budget`, ...) do with a store: opened, asked, closed.
+"""Commands of the operator on prices, credit, budgets and audits (`headrace prices`, `credit`, `budget`, `audit`).
 
-For the operator, who may do all of it; prints nothing. Amounts are USD as people write them (`amounts.py`).
+Amounts are decimal USD strings, e.g. `12.50` (`auth_billing/money/amounts.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from infra.home.home import Home
 
 @dataclass(frozen=True)
 class Statement:
-    """An organisation's money: its account, its budgets this month, its latest credit."""
+    """Statement of an organisation: balance, this month's budgets, latest credit entries."""
 
     balance: Balance
     budgets: Sequence[BudgetUse]
@@ -48,20 +48,20 @@ class Statement:
 
 @dataclass(frozen=True)
 class MoneyCommands:
-    """The commands on one store. Every method raises `StoreUnavailable` if it goes away."""
+    """The commands on one store. Every method raises `StoreUnavailable` if it fails."""
 
     connection: StoreConnection
 
     async def prices(self) -> PriceList:
-        """The price list in force; version 0 if there is none yet."""
+        """Return the price list in force; version 0 if there is none yet."""
         return await PriceBook(MongoPriceStore(self.connection)).current()
 
     async def audit(self) -> AuditReport:
-        """What does not hold of the books; changes nothing."""
+        """Return the differences between balances, ledger and jobs. Read only."""
         return await Auditor(MongoAuditStore(self.connection)).audit()
 
     async def statement(self, organisation: str) -> Statement:
-        """What an organisation has.
+        """Return the statement of an organisation.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -74,7 +74,7 @@ class MoneyCommands:
         return Statement(balance or Balance(organisation, 0, 0), used, entries)
 
     async def add_credit(self, kind: CreditKind, organisation: str, usd: str, reference: str | None) -> CreditEntry:
-        """Top an organisation up, or give it credit; without a reference it is a new one every time.
+        """Add a top-up or promotional credit; without a reference every call adds a new entry.
 
         Raises:
             NoSuchRecord, CreditError
@@ -86,7 +86,7 @@ class MoneyCommands:
         return entry
 
     async def refund(self, organisation: str, job: str, usd: str | None, reference: str | None) -> CreditEntry:
-        """Pay back what a job cost, or a part of it.
+        """Refund the cost of a job, or a part of it.
 
         Raises:
             NoSuchRecord, CreditError
@@ -102,7 +102,7 @@ class MoneyCommands:
         return entry
 
     async def set_open(self, organisation: str, *, to: bool) -> None:
-        """Close an organisation's account, or open it again: a closed one takes on no more work.
+        """Close or reopen an organisation's account; a closed one's new requests are refused.
 
         Raises:
             NoSuchRecord
@@ -118,7 +118,7 @@ class MoneyCommands:
     async def set_budget(
         self, organisation: str, usd: str | None, *, project: str | None = None, key: str | None = None
     ) -> None:
-        """Set a monthly budget of an organisation, one of its projects or one of its keys; `None` takes it away.
+        """Set the monthly budget of an organisation, a project or a key; `None` removes it.
 
         Raises:
             NoSuchRecord, UnacceptableAmount
@@ -161,20 +161,20 @@ class MoneyCommands:
 
 @asynccontextmanager
 async def opened_money(home: Home, mongodb_url: str) -> AsyncIterator[MoneyCommands]:
-    """The commands on a store; without a URL on that of the launcher that runs in `home`.
+    """Connect to a store while the context lasts; without a URL to that of the launcher that runs in `home`.
 
     Raises:
-        StartupError: there is no store.
+        StartupError: no store is reachable.
     """
     async with opened_store(home, mongodb_url) as connection:
         yield MoneyCommands(connection)
 
 
 def prices_of(file: Path, catalogue: Path | None) -> PriceList:
-    """What a price file says, with the models of a proxy's catalogue.
+    """Return the price list of a price file, with the models of a proxy's catalogue.
 
     Raises:
-        StartupError: it is wrong; says why.
+        StartupError: the file is invalid; the message says why.
     """
     sources = [price_file.source(path) for path in (file, catalogue) if path is not None]
     return price_file.parse(*sources).price_list(0)

@@ -1,4 +1,4 @@
-"""Money as tables: prices, an organisation's statement. Knows amounts, not where they are."""
+"""Tables of prices, balances, budgets, credit entries and audit differences for the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MILLION = 1_000_000
 
 
 def price_table(prices: PriceList) -> Table:
-    """What every model costs, in USD per million tokens; classes that cost the same as `default` have no row."""
+    """Return the prices in USD per million tokens; classes priced like `default` have no row."""
     title = f"USD per million tokens, version {prices.version}" if prices.version else "USD per million tokens"
     table = _table(title, ["model", "class"], ["input", "cached input", "output"])
     for model, rates in sorted(prices.models.items()):
@@ -31,7 +31,7 @@ def price_table(prices: PriceList) -> Table:
 
 
 def balance_table(balance: Balance) -> Table:
-    """What an organisation has, in USD."""
+    """Return an organisation's balance, in USD."""
     table = _table(balance.organisation if balance.is_open else f"{balance.organisation} (closed)", [""], ["USD"])
     held = sum(hold.amount for hold in balance.held.values())
     for name, amount in (("credited", balance.credited), ("spent", balance.spent), ("held", held)):
@@ -41,7 +41,7 @@ def balance_table(balance: Balance) -> Table:
 
 
 def budget_table(budgets: list[BudgetUse]) -> Table:
-    """What is used of budgets this month, in USD; a budget that is not set has no limit."""
+    """Return this month's use of budgets, in USD; a budget that is not set has no limit."""
     table = _table("this month", ["budget"], ["limit", "spent", "held"])
     for each in budgets:
         limit = "-" if each.limit is None else format_usd(each.limit)
@@ -50,7 +50,7 @@ def budget_table(budgets: list[BudgetUse]) -> Table:
 
 
 def credit_table(entries: list[CreditEntry]) -> Table:
-    """Credit, the latest first, in USD."""
+    """Return credit entries, latest first, in USD."""
     table = _table("credit", ["when (UTC)", "kind", "reference", "job"], ["USD"])
     for each in entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.at))
@@ -59,7 +59,7 @@ def credit_table(entries: list[CreditEntry]) -> Table:
 
 
 def check_table(report: AuditReport) -> Table:
-    """Every check of an audit, and how many differences it has found."""
+    """Return the checks of an audit, with the number of differences of each."""
     table = _table(
         f"{report.accounts} accounts, {report.jobs} jobs, {report.rows} rows of the ledger", ["differs if"], [""]
     )
@@ -70,7 +70,7 @@ def check_table(report: AuditReport) -> Table:
 
 
 def difference_table(differences: Sequence[Difference]) -> Table:
-    """What an audit has found."""
+    """Return the differences that an audit found."""
     table = _table("differences", ["what", "organisation", "of", "numbers (nano-USD)"], [])
     for each in differences:
         table.add_row(each.check.value, each.organisation, each.subject, each.detail)

@@ -1,4 +1,4 @@
-"""`headrace ps`: a home's processes and what they are doing, from their records and their own `/status`."""
+"""`headrace ps`: table of a home's processes, from their records and their `/status`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from infra.rabbitmq import definitions
 
 @dataclass(frozen=True)
 class Row:
-    """One process as shown."""
+    """One row of the table."""
 
     name: str
     pid: str
@@ -32,7 +32,7 @@ class Row:
 
 
 def rows(home: Home) -> list[Row]:
-    """What is known of each process of `home`; the processes are asked at the same time."""
+    """Return a row for each process of `home`; their `/status` are requested concurrently."""
     records = ProcessRecords(home.run).all()
     if not records:
         return []
@@ -41,7 +41,7 @@ def rows(home: Home) -> list[Row]:
 
 
 def table(shown: list[Row]) -> Table:
-    """The rows for a terminal."""
+    """Return the table for a terminal."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title, align in (("NAME", "left"), ("PID", "right"), ("STATE", "left"), ("UP", "right")):
         result.add_column(title, justify="right" if align == "right" else "left", no_wrap=True)
@@ -71,18 +71,18 @@ def _row(home: Home, record: ProcessRecord) -> Row:
 
 
 def _memory(process: psutil.Process) -> int:
-    """Resident bytes of a process and what it started (a worker's engine)."""
+    """Return the resident bytes of a process and its descendants (e.g. a worker's engine)."""
     total = 0
     try:
         for each in (process, *process.children(recursive=True)):
             total += each.memory_info().rss
     except psutil.NoSuchProcess:
-        pass  # it ended while we counted
+        pass  # it has ended meanwhile
     return total
 
 
 def duration(seconds: float) -> str:
-    """`42 s`, `3 min`, `5.2 h`, `3.1 d`."""
+    """Return a duration as text: `42 s`, `3 min`, `5.2 h`, `3.1 d`."""
     for size, unit in ((86400, "d"), (3600, "h")):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
@@ -90,7 +90,7 @@ def duration(seconds: float) -> str:
 
 
 def doing(home: Home, record: ProcessRecord) -> str:
-    """What a process does, in a few words, by its own account."""
+    """Return a summary of a process's `/status`."""
     if not record.status_url:
         return ""
     if record.name == "rabbitmq":
@@ -118,7 +118,7 @@ def _broker(overview: dict[str, Any] | None) -> str:
 
 
 def in_words(status: dict[str, Any]) -> str:
-    """A process's `/status` in a few words; what is not known is shown as it stands."""
+    """Return a `/status` response as a short text; unknown fields are shown as they are."""
     if "model" in status:
         usage = status.get("kv_cache_usage", 0)
         return (
@@ -134,5 +134,5 @@ def in_words(status: dict[str, Any]) -> str:
 
 
 def _figure(name: str, value: Any) -> str:
-    """`2 streams open`, `broker up`."""
+    """Return a field as text, e.g. `2 streams open`, `broker up`."""
     return f"{value} {name}" if isinstance(value, int | float) and not isinstance(value, bool) else f"{name} {value}"

@@ -1,7 +1,4 @@
-"""What the chat's API stands on: its history in the store, its engine in the gateway, its office in the accounts.
-
-Knows which stores there are, not what a conversation is.
-"""
+"""Factory of the chat's services: conversations in the store, answers from the gateway, administration of accounts."""
 
 from __future__ import annotations
 
@@ -48,10 +45,10 @@ from runtime.lifecycle import StartupError
 def chat(
     access: AccountAccess, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]
 ) -> ChatServices:
-    """All that the chat's API asks; `announce` tells the gateways that keys have changed.
+    """Return the services of the chat's API; `announce` notifies gateways of changed keys.
 
     Raises:
-        StartupError: the keys of sessions can't be used.
+        StartupError: the session signing keys are unusable.
     """
     connection = access.connection
     browsers = people_access.browsers(access, settings, announce)
@@ -93,11 +90,11 @@ def chat(
 
 @asynccontextmanager
 async def running(access: AccountAccess, chat: ChatServices) -> AsyncIterator[None]:
-    """Inside, answers are taken over that nobody writes; at the end, those that are written are left to others, and
-    imports break off.
+    """Run the chat's background tasks while the context lasts: adopt orphaned answers and imports. On exit, running
+    answers are left for other gateways to adopt, and imports are cancelled.
 
     Raises:
-        StartupError: the store went away.
+        StartupError: the store is unavailable.
     """
     try:
         await create_indexes(access.connection)
@@ -115,7 +112,7 @@ async def running(access: AccountAccess, chat: ChatServices) -> AsyncIterator[No
 
 def _principals(members: Members, accounts: Authenticator) -> Principals:
     async def principal(owner: Owner, project: str) -> Principal:
-        """Who asks, by what he is now: an answer outlives sessions, and must not outlive a membership."""
+        """Return the owner's current principal: an answer may outlive sessions, but not a membership."""
         member = await members.find(owner.organisation, owner.user)
         return accounts.principal_of(BrowserSession("", member.user, owner.organisation, project, member.role))
 

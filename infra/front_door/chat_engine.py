@@ -1,7 +1,4 @@
-"""The chat's engine and fleet: the gateway of the same process, which the chat itself does not know.
-
-Translates what the gateway says into the chat's words, errors too. Knows neither conversations nor HTTP.
-"""
+"""Adapters of the chat's model client and fleet interfaces to the gateway of the same process, errors included."""
 
 from __future__ import annotations
 
@@ -34,8 +31,8 @@ from router.messages import FailureCode, ServiceClass, Task, Usage, WorkerStatus
 from router.model_registry import ModelInfo
 
 TEMPERATURE, TOP_P = 0.3, 0.9
-"""Of whoever has chosen none (`chat_ui/web/src/chat/SettingsPanel.svelte` shows them): at OpenAI's defaults, 1 and 1,
-small models ramble to the end of their context."""
+"""Chat defaults, shown by `chat_ui/web/src/chat/SettingsPanel.svelte`: with OpenAI's defaults (1 and 1) small models
+ramble until their context is full."""
 _CANNOT_CONTINUE = frozenset({FailureCode.INVALID_PROMPT, FailureCode.INVALID_PARAMETER, FailureCode.UPSTREAM_ERROR})
 
 
@@ -47,7 +44,7 @@ class GatewayEngine:
         self._prices = prices
 
     async def answer(self, principal: Principal, ask: AnswerRequest) -> AsyncIterator[AnswerEvent]:
-        """Ask, for and at the cost of `principal`."""
+        """Stream an answer, on behalf and at the expense of `principal`."""
         begun = False
         try:
             async with aclosing(in_process.complete(self._gateway, self._prices, principal, _fields(ask))) as heard:  # type: ignore[type-var]
@@ -64,7 +61,7 @@ class GatewayEngine:
             raise _in_words(error, can_restart=ask.continues and not begun) from error
 
     async def models(self, principal: Principal) -> list[ServedModel]:
-        """The models that may be asked, by name."""
+        """Return the models that `principal` may use, sorted by name."""
         prices = await self._prices.current()
 
         def price(model: str) -> Price | None:
@@ -82,26 +79,26 @@ class GatewayEngine:
 
 
 class GatewayFleet:
-    """Implements `chat_ui.admin_services.Fleet` by the heartbeats that the gateway hears."""
+    """Implements `chat_ui.admin_services.Fleet` from the heartbeats that the gateway receives."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def workers(self) -> Sequence[WorkerStatus]:
-        """The last word of each worker that is alive, by name."""
+        """Return the latest heartbeat of each live worker, sorted by worker id."""
         return self._gateway.models.workers()
 
     def models(self) -> Sequence[ModelInfo]:
-        """The models seen within the hour, by name."""
+        """Return the models seen in the last hour, sorted by name."""
         return self._gateway.models.models()
 
     def queued(self, model: str) -> int:
-        """Sequences that wait for a model, by what all gateways say of themselves."""
+        """Return the number of sequences that wait for a model, over all gateways."""
         return self._gateway.queues.waiting(model)
 
 
 def _fields(ask: AnswerRequest) -> dict[str, Any]:
-    """The request, as OpenAI writes it."""
+    """Return the request's fields in OpenAI's format."""
     settings = ask.settings
     system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
     fields: dict[str, Any] = {
@@ -122,7 +119,7 @@ def _usage(usage: Usage) -> TokenUsage:
 
 
 def _in_words(error: Exception, *, can_restart: bool) -> AnswerFailed:
-    """The gateway's table says it, for people who don't know quotas and parameters."""
+    """Return a gateway error as an answer error, with messages for people who do not use the API."""
     told = error_body(error)["error"]
     code, message = told["code"] or "internal_error", told["message"]
     retry_after = error_headers(error).get("retry-after")

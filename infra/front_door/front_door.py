@@ -1,7 +1,7 @@
-"""Joins the gateway's API, the chat's API and the chat page on one port, for `headrace gateway` and `headrace serve`.
+"""ASGI application of `headrace gateway` and `headrace serve`: the gateway's API, the chat's API and the chat page.
 
-The gateway does not know the chat and the chat does not know the gateway: they meet here. What is neither a route
-of the gateway nor below `/v1` is the chat's: its API below `/api`, its page everywhere else.
+Gateway and chat must not import each other and are combined here. Paths that are neither a route of the gateway nor
+below `/v1` belong to the chat: its API below `/api`, its page everywhere else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ API = "/v1"
 
 
 def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) -> FastAPI:
-    """The front door of an installation: its accounts and a started bus behind it."""
+    """Return the application of an installation on a started bus."""
     news = invalidation_publisher(bus)
     services = GatewayServices(
         bus,
@@ -58,13 +58,13 @@ def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) 
 
 
 def _add_chat(app: FastAPI, chat: ChatServices) -> None:
-    """Put the chat wherever the gateway has no route."""
+    """Mount the chat at all paths where the gateway has no route."""
     page, chat_api, not_found = create_page(WEB / "dist"), create_api(chat), app.router.default
 
     async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         if scope["type"] != "http" or _is_below(path, API):
-            await not_found(scope, receive, send)  # an unknown one is a 404 in OpenAI's shape
+            await not_found(scope, receive, send)  # a 404 in OpenAI's format
         elif _is_below(path, CHAT_API):
             await chat_api(scope, receive, send)
         else:
@@ -74,7 +74,7 @@ def _add_chat(app: FastAPI, chat: ChatServices) -> None:
 
 
 def _with_chat(gateway: Lifespan[Any], access: AccountAccess, chat: ChatServices) -> Lifespan[Any]:
-    """The gateway's lifespan, with the chat's inside: answers are written as long as there is a gateway to ask."""
+    """Return the gateway's lifespan with the chat's nested inside: chat answers need a running gateway."""
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[Any]:
@@ -89,10 +89,10 @@ def _is_below(path: str, prefix: str) -> bool:
 
 
 async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """The gateway as a process of the platform.
+    """Run the gateway as a process of the platform.
 
     Raises:
-        StartupError: no broker, no store, a port taken.
+        StartupError: no broker, no store, or the port is in use.
     """
     if not settings.amqp_url:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")

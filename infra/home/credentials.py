@@ -1,4 +1,4 @@
-"""Passwords that a launcher makes up for its private broker, kept in the home so that they survive a restart."""
+"""Secrets in the home directory: passwords of the launcher's private broker, and the development API key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from infra.home.home import Home
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file that only this user may read, from its first byte on."""
+    """Write a file atomically with mode 0600."""
     fresh = path.with_name(path.name + ".new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -21,12 +21,12 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def password_file(home: Home, user: str) -> Path:
-    """Where the password of a broker user is."""
+    """Return the path of a broker user's password file."""
     return home.secrets / f"rabbitmq-{user}"
 
 
 def broker_passwords(home: Home, users: Iterable[str]) -> dict[str, str]:
-    """The password of each user, made at the first call."""
+    """Return the password of each user; missing ones are generated and stored."""
     passwords = {}
     for user in users:
         path = password_file(home, user)
@@ -37,12 +37,12 @@ def broker_passwords(home: Home, users: Iterable[str]) -> dict[str, str]:
 
 
 def write_client_env(home: Home, base_url: str, api_key: str) -> None:
-    """Write what an OpenAI client needs: `set -a; . .headrace/client.env`."""
+    """Write `client.env` for OpenAI clients; load it by `set -a; . .headrace/client.env`."""
     write_secret(home.client_env, f"OPENAI_BASE_URL={base_url}\nOPENAI_API_KEY={api_key}\n")
 
 
 def read_client_key(home: Home) -> str | None:
-    """The API key in `client.env`, if there is one."""
+    """Return the API key in `client.env`, or `None`."""
     if not home.client_env.exists():
         return None
     lines = dict(line.split("=", 1) for line in home.client_env.read_text().splitlines() if "=" in line)

@@ -1,6 +1,6 @@
-"""Settings from the environment: read once at start-up, unknown names refused, errors said in one line.
+"""Settings from environment variables, read once at start-up; unknown `HEADRACE_...` names are an error.
 
-A misspelt variable would otherwise be a setting that silently stays at its default.
+Otherwise a misspelt variable would silently leave a setting at its default.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
 def variable(field: str) -> str:
-    """The environment variable of a settings field."""
+    """Return the environment variable of a settings field."""
     return PREFIX + field.upper()
 
 
 def variables(settings: Iterable[type[BaseSettings]]) -> set[str]:
-    """The environment variables of some processes' settings."""
+    """Return the environment variables of all fields of these settings classes."""
     return {variable(field) for each in settings for field in each.model_fields}
 
 
 def check_names(environment: Mapping[str, str], known: set[str]) -> None:
-    """Refuse variables of ours that no process knows.
+    """Check that every `HEADRACE_...` variable is a known setting.
 
     Raises:
-        StartupError: names the variable and the nearest known one.
+        StartupError: a variable is unknown; the message suggests the nearest known one.
     """
     for name in sorted(environment):
         if name.upper().startswith(PREFIX) and name.upper() not in known:
@@ -41,10 +41,10 @@ def check_names(environment: Mapping[str, str], known: set[str]) -> None:
 
 
 def load(settings: type[SettingsT], **given: Any) -> SettingsT:
-    """Build settings from the environment and from what was `given` on the command line (`None`: not given).
+    """Return settings from the environment, overridden by command line options (`None`: not given).
 
     Raises:
-        StartupError: names the variable and what is wrong with its value.
+        StartupError: a value is invalid; the message names the variable.
     """
     try:
         return settings(**{name: value for name, value in given.items() if value is not None})

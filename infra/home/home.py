@@ -1,7 +1,6 @@
-"""The folder of an installation (`HEADRACE_HOME`, by default `.headrace/`): what lies where, and who holds it.
+"""Home directory of an installation (`HEADRACE_HOME`, by default `.headrace/`): its layout and its lock.
 
-One launcher at a time works in a home. The lock is the kernel's (`flock`), so that it goes with its process however
-that ends. Knows nothing of what the launcher does there.
+One launcher at a time uses a home. The lock is the kernel's (`flock`), so it is released however the process ends.
 """
 
 from __future__ import annotations
@@ -21,40 +20,40 @@ from runtime.lifecycle import StartupError
 
 @dataclass(frozen=True)
 class Home:
-    """The paths of one installation."""
+    """Paths in the home directory of one installation."""
 
     path: Path
 
     @property
     def models(self) -> Path:
-        """Model files."""
+        """Directory of model files."""
         return self.path / "models"
 
     @property
     def run(self) -> Path:
-        """Pid files, process records, the launcher's lock and socket."""
+        """Directory of pid files, process records, the launcher's lock and socket."""
         return self.path / "run"
 
     @property
     def log(self) -> Path:
-        """One log file a process."""
+        """Directory of log files, one per process."""
         return self.path / "log"
 
     @property
     def secrets(self) -> Path:
-        """What only this user may read."""
+        """Directory of secrets, readable by this user only."""
         return self.path / "secrets"
 
     @property
     def client_env(self) -> Path:
-        """`OPENAI_BASE_URL` and `OPENAI_API_KEY` of the development account."""
+        """File with `OPENAI_BASE_URL` and `OPENAI_API_KEY` of the development account."""
         return self.path / "client.env"
 
     def prepare(self) -> None:
-        """Create the folders.
+        """Create the directories.
 
         Raises:
-            StartupError: the place can't be written.
+            StartupError: the home is not writable.
         """
         try:
             for folder in (self.path, self.run, self.log, self.secrets):
@@ -65,7 +64,7 @@ class Home:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who works in a home: `kind` is `serve` or `up`."""
+    """The launcher that holds a home's lock; `kind` is `serve` or `up`."""
 
     kind: str
     pid: int
@@ -73,7 +72,7 @@ class Holder:
 
 
 class HomeBusy(StartupError):
-    """Another launcher works in this home."""
+    """Raised when another launcher holds the home's lock."""
 
     def __init__(self, home: Home, holder: Holder) -> None:
         super().__init__(
@@ -85,10 +84,10 @@ class HomeBusy(StartupError):
 
 @contextmanager
 def held(home: Home, holder: Holder) -> Iterator[None]:
-    """Hold `home` as its only launcher.
+    """Hold the lock of `home` while the context lasts.
 
     Raises:
-        HomeBusy: somebody else holds it.
+        HomeBusy: another launcher holds it.
     """
     descriptor = os.open(home.run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -104,7 +103,7 @@ def held(home: Home, holder: Holder) -> Iterator[None]:
 
 
 def holder_of(home: Home) -> Holder | None:
-    """Who works in `home` now, if anybody does."""
+    """Return the launcher that holds the lock of `home`, or `None`."""
     try:
         descriptor = os.open(home.run / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -119,7 +118,7 @@ def holder_of(home: Home) -> Holder | None:
 
 
 def stop_holder(home: Home) -> str:
-    """Ask the launcher of `home` to stop everything, wait until it has, and say so.
+    """Stop the launcher of `home` by SIGTERM, wait until it has ended, and return a message for the operator.
 
     Raises:
         StartupError: nothing runs there.
@@ -132,12 +131,12 @@ def stop_holder(home: Home) -> str:
         process.terminate()
         process.wait()
     except psutil.NoSuchProcess:
-        pass  # it went by itself meanwhile
+        pass  # it has ended meanwhile
     return f"`headrace {holder.kind}` (pid {holder.pid}) has stopped"
 
 
 def _read_holder(descriptor: int) -> Holder:
     try:
         return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
-    except (ValueError, TypeError):  # it has just taken the lock and not yet written who it is
+    except (ValueError, TypeError):  # it holds the lock, but has not written its record yet
         return Holder("serve or up", 0, "starting")

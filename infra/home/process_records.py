@@ -1,7 +1,7 @@
-"""What is written down of each process that a launcher started: `run/NAME.pid` for people, `run/NAME.json` for us.
+"""Records of the processes that a launcher started: `run/NAME.pid` for operators, `run/NAME.json` for our commands.
 
-A record outlives its launcher. A pid alone says little (the kernel uses it again), so a record also holds
-the process's start time, and only a process with both is taken for ours. Knows nothing of what a process does.
+A record outlives its launcher. Because the kernel reuses pids, a record also has the process's start time, and only a
+process that matches both is treated as ours.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import msgspec
 import psutil
 
 SAME_START_SECONDS = 0.05
-"""Start times are compared with this tolerance: the kernel counts in ticks of 10 ms."""
+"""Tolerance when start times are compared: the kernel counts in ticks of 10 ms."""
 
 
 class ProcessState(StrEnum):
-    """What a launcher knows of a process."""
+    """State of a supervised process."""
 
     STARTING = "starting"
     READY = "ready"
     WAITING = "waiting"
-    """It died and is started again after a pause."""
+    """It died and will be restarted after a delay."""
     REFUSED = "cannot start"
-    """It said why it can't start; it is tried again now and then."""
+    """It exited with `EXIT_CANNOT_START`; it is retried slowly."""
     STOPPING = "stopping"
     STOPPED = "stopped"
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One process, as written down. Times are Unix seconds; `pid` 0 means that it does not run."""
+    """Record of one process. Times are Unix seconds; `pid` is 0 while it does not run."""
 
     name: str
     state: ProcessState
@@ -45,10 +45,10 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     status_url: str = ""
     log: str = ""
     order: int = 0
-    """Started in this order, stopped in the opposite one."""
+    """Start order; processes are stopped in reverse."""
 
     def process(self) -> psutil.Process | None:
-        """The living process that this record is about."""
+        """Return the running process of this record, or `None`."""
         if not self.pid:
             return None
         try:
@@ -64,13 +64,13 @@ def _alive(process: psutil.Process) -> bool:
 
 
 class ProcessRecords:
-    """The records in one folder."""
+    """The process records in one directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, record: ProcessRecord) -> None:
-        """Write a record, atomically, and its pid file."""
+        """Write a record and its pid file, atomically."""
         _replace(self._folder / f"{record.name}.json", msgspec.json.encode(record))
         pid_file = self._folder / f"{record.name}.pid"
         if record.pid:
@@ -79,12 +79,12 @@ class ProcessRecords:
             pid_file.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """Forget a process."""
+        """Delete the record of a process."""
         for suffix in ("json", "pid"):
             (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)
 
     def all(self) -> list[ProcessRecord]:
-        """Every record, in start order; a damaged one is passed over."""
+        """Return all records in start order; damaged ones are skipped."""
         records = []
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(msgspec.DecodeError, FileNotFoundError):
@@ -99,9 +99,9 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def end_orphans(records: ProcessRecords, *, grace: float) -> list[str]:
-    """End what a launcher that was killed left running, last started first; returns their names.
+    """Stop the processes that a killed launcher left running, in reverse start order; returns their names.
 
-    Each is asked twice (the second SIGTERM means: do not drain) and killed with its group after `grace` seconds.
+    Each gets SIGTERM twice (the second skips its drain); its process group is killed after `grace` seconds.
     """
     ended = []
     for record in reversed(records.all()):
@@ -123,6 +123,6 @@ def _end(process: psutil.Process, grace: float) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Kill what is left of a process group (a worker's engine, say). Every process of ours leads a group of its own."""
+    """Kill the rest of a process group, e.g. a worker's engine. Every supervised process leads its own group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""Makes a checkout ready to run; standard library only."""
+"""Set-up of a checkout. Must use the standard library only."""

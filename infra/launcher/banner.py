@@ -1,4 +1,4 @@
-"""What a launcher says when everything is up: where things are, and one line to try."""
+"""Start-up banner of the launchers: URLs, API key, and a `curl` command to try."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from infra.rabbitmq import definitions
 
 
 def base_url(host: str, port: int) -> str:
-    """What clients on this machine reach a server on `host` by."""
+    """Return the base URL of a server on `host` for clients on this machine."""
     reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared, not bound
     return f"http://{reachable}:{port}"
 
 
 def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
-    """No box: a key that is wrapped or cut by a narrow terminal can't be copied."""
+    """Print the banner, without a box: a key that a narrow terminal wraps could not be copied."""
     console = Console(highlight=False)
     console.rule(f"[bold green]{title}", align="left", style="green")
     for name, value in lines:
@@ -28,7 +28,7 @@ def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
 
 
 def curl(url: str, key: str, model: str) -> str:
-    """One line that a person can paste into a shell and see a streamed answer."""
+    """Return a shell command that streams an answer."""
     return (
         f'Try it:  curl -N {url}/v1/chat/completions -H "Authorization: Bearer {key}" '
         f'-H "Content-Type: application/json" '
@@ -37,7 +37,7 @@ def curl(url: str, key: str, model: str) -> str:
 
 
 def _chat(url: str, token: str) -> list[tuple[str, str]]:
-    """Where the chat is; as long as nobody owns it who can sign in, a link that lets its owner in by one click."""
+    """Return the chat's URL; until an owner can sign in, a link that signs the owner in by one click."""
     if not token:
         return [("Chat", f"{url}/")]
     return [
@@ -51,14 +51,14 @@ def _chat(url: str, token: str) -> list[tuple[str, str]]:
 
 
 def greet_serve(url: str, key: str, model: str, *, home: str, token: str) -> None:
-    """Everything in one process is ready. `token`: of the invitation for the first owner; empty: there is one."""
+    """Print the banner of `serve`. `token` is the first owner's invitation token; empty if an owner exists."""
     lines = [("API", f"{url}/v1"), *_chat(url, token), ("API key", key), ("Model", model)]
     lines.append(("For clients", f"{home}/client.env"))
     _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
 
 
 def greet_platform(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:
-    """The platform is ready. `token`: of the invitation for the first owner; empty: there is one."""
+    """Print the banner of `up`. `token` is the first owner's invitation token; empty if an owner exists."""
     url = base_url(processes.settings.host, processes.settings.port)
     model = resolve(processes.settings.model_or_default).served_name
     lines = [

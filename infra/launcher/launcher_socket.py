@@ -1,6 +1,6 @@
-"""How `headrace up --workers`, `stop` and `start` talk to the launcher that is running: one JSON line each way.
+"""Command socket of a running launcher, used by `headrace up --workers`, `stop`, `start` and `restart`.
 
-A Unix socket in the home's `run/`, so only the user who may read the home may command it. Knows no processes.
+A Unix socket in the home's `run/`, so only users with access to the home can send commands. One JSON line each way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOCKET = "launcher.sock"
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What is asked of the launcher: `workers` with `scale`, a process's name with the others."""
+    """A command to the launcher: `workers` is for `scale`, `name` (a process) for the other commands."""
 
     do: Literal["scale", "stop", "start", "restart"]
     name: str = ""
@@ -31,14 +31,14 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came of it, in words."""
+    """Result of a command, with a message for the operator."""
 
     ok: bool
     message: str
 
 
 class Refused(Exception):
-    """A command that makes no sense now; the message says why."""
+    """Raised when a command can't be executed now; the message says why."""
 
 
 Handler = Callable[[Command], Awaitable[str]]
@@ -46,7 +46,7 @@ Handler = Callable[[Command], Awaitable[str]]
 
 @contextlib.contextmanager
 def _short(folder: Path) -> Iterator[str]:
-    """A path to the socket that fits into the 108 bytes of `sun_path`, however deep the home lies (Linux)."""
+    """Yield a path of the socket that fits into the 108 bytes of `sun_path`, also for a long home path (Linux)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         through = Path(f"/proc/self/fd/{descriptor}")
@@ -57,7 +57,7 @@ def _short(folder: Path) -> Iterator[str]:
 
 @asynccontextmanager
 async def listening(home: Home, handle: Handler) -> AsyncIterator[None]:
-    """Answer commands as long as the context lasts."""
+    """Serve commands while the context lasts."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -65,7 +65,7 @@ async def listening(home: Home, handle: Handler) -> AsyncIterator[None]:
             writer.write(msgspec.json.encode(reply) + b"\n")
             await writer.drain()
         except ConnectionError:
-            pass  # the one who asked has gone; what was asked is done all the same
+            pass  # the client has disconnected; the command is executed anyway
         finally:
             writer.close()
 
@@ -90,10 +90,10 @@ async def _answer(line: bytes, handle: Handler) -> Answer:
 
 
 def ask(home: Home, command: Command) -> str:
-    """Send a command to the launcher of `home`, wait until it is done, and return its words.
+    """Send a command to the launcher of `home`, wait for its result, and return the message.
 
     Raises:
-        StartupError: nothing runs there, or the launcher refused.
+        StartupError: no launcher runs there, or it rejected the command.
     """
     try:
         with _short(home.run) as path, socket.socket(socket.AF_UNIX) as connection:

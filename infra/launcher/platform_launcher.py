@@ -1,7 +1,6 @@
-"""`headrace up`: the platform as processes on this machine, from the first to the last, and scaled in between.
+"""`headrace up`: starts, scales and stops the platform as processes on this machine.
 
-Knows names, numbers and order; what the processes are is in `infra/launcher/processes.py`, how they are kept running in
-`infra/launcher/supervisor.py`.
+The processes are defined in `infra/launcher/processes.py` and kept running by `infra/launcher/supervisor.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Say = Callable[[str], None]
 
 
 class PlatformLauncher:
-    """One platform on this machine."""
+    """Launcher of one platform on this machine."""
 
     def __init__(
         self, settings: LauncherSettings, say: Say, greet: Callable[[PlatformProcesses, list[str], str, str], None]
@@ -52,7 +51,7 @@ class PlatformLauncher:
 
         Raises:
             HomeBusy: a launcher runs in this home already.
-            StartupError: something that everything else needs can't start.
+            StartupError: a required process can't start.
         """
         self._home.prepare()
         holder = Holder("up", os.getpid(), self._url)
@@ -75,7 +74,7 @@ class PlatformLauncher:
         return base_url(self._settings.host, self._settings.port)
 
     async def _until(self, stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-        """Do `work` unless `stop` comes first."""
+        """Run `work`; cancel it if `stop` is set first."""
         task = asyncio.create_task(work)
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -89,7 +88,7 @@ class PlatformLauncher:
     async def _clean_up(self) -> None:
         orphans = await asyncio.to_thread(end_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
         if orphans:
-            self._say(f"ended what a killed launcher had left running: {', '.join(orphans)}")
+            self._say(f"stopped processes that a killed launcher had left running: {', '.join(orphans)}")
 
     def _check_ports(self) -> None:
         wanted = {
@@ -118,17 +117,17 @@ class PlatformLauncher:
         await asyncio.gather(*(self._hire(number, of=workers) for number in range(1, workers + 1)))
         if self._settings.proxy_config:
             await self._require(self._processes.proxy())
-        # Last, so that whoever is let in is answered.
+        # Last, so that requests are accepted only once they can be answered.
         await self._require(self._processes.gateway())
 
     async def _require(self, spec: ProcessSpec) -> None:
-        """Start what nothing works without."""
+        """Start a required process."""
         process = self._supervisor.add(spec)
         if await process.settled() is ProcessState.REFUSED:
             raise StartupError(f"{spec.name} can't start: {process.reason}")
 
     async def _hire(self, number: int, *, of: int) -> ProcessState:
-        """Start a worker. One that can't start is tried again, and the platform stands without it."""
+        """Start a worker. One that can't start is retried; the platform runs without it."""
         return await self._supervisor.add(self._processes.worker(number, of=of)).settled()
 
     async def _stop(self) -> None:
@@ -136,13 +135,13 @@ class PlatformLauncher:
             self._say("stopping: running streams may end (once more Ctrl-C stops at once) ...")
         await self._supervisor.stop_all()
 
-    # What the launcher is asked while it runs
+    # Commands
 
     async def obey(self, command: Command) -> str:
-        """Carry a command out and say what came of it.
+        """Execute a command and return a message for the operator.
 
         Raises:
-            Refused: it makes no sense.
+            Refused: it can't be executed.
         """
         if command.do == "scale":
             return await self._scale(command.workers)
@@ -158,7 +157,7 @@ class PlatformLauncher:
         return f"{command.name}: stopped"
 
     async def _scale(self, wanted: int) -> str:
-        """Bring the number of workers to `wanted`; the surplus drains."""
+        """Scale to `wanted` workers; surplus ones drain."""
         if not 1 <= wanted <= MAX_WORKERS:
             raise Refused(f"between 1 and {MAX_WORKERS} workers, not {wanted}")
         async with self._scaling:
@@ -174,10 +173,10 @@ class PlatformLauncher:
 
 
 def run_or_scale(launcher: PlatformLauncher, settings: LauncherSettings, workers: int | None, say: Say) -> None:
-    """Run a platform, or scale the one that runs in this home already.
+    """Run a platform, or scale the one that already runs in this home.
 
     Raises:
-        StartupError: it can't start, or what runs there is no platform.
+        StartupError: it can't start, or `headrace serve` runs in this home.
     """
     try:
         asyncio.run(launcher.run())

@@ -1,7 +1,7 @@
-"""The platform's processes on one machine: which programs, in which order, with which settings, ready when.
+"""Process definitions of the platform on one machine: programs, start order, settings and readiness checks.
 
-Each is the same program as in production (`headrace gateway`, `headrace worker`, ...) with other
-addresses. Does not start anything: `infra/launcher/supervisor.py` does.
+The same programs as in production (`headrace gateway`, `headrace worker`, ...) with local addresses.
+`infra/launcher/supervisor.py` runs them.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from infra.rabbitmq.node import NodePorts, RabbitMQNode
 from router.control_signing import SECRET_FILE_NAME as CONTROL_SECRET
 
 BROKER, STORE, BILLING, GATEWAY, WORKER = range(5)
-"""Start order; stopping goes backwards, so that nobody loses what it stands on."""
+"""Start order; processes are stopped in reverse, each before the processes that it depends on."""
 
 AMQP_GREETING = b"AMQP\x00\x00\x09\x01"
 AMQP_METHOD_FRAME = b"\x01"
 DRAIN_SECONDS = 120.0
-"""How long running streams may take when a worker or gateway stops (docs/design/reliability-contract.md#F2, F18)."""
+"""Seconds that running streams may take when a process stops (docs/design/reliability-contract.md#F2, F18)."""
 MARGIN_SECONDS = 15.0
 
 
 def worker_name(number: int) -> str:
-    """`worker-1`, `worker-2`, ..."""
+    """Return the process name of a worker: `worker-1`, `worker-2`, ..."""
     return f"worker-{number}"
 
 
 @dataclass(frozen=True)
 class PlatformProcesses:
-    """Makes the process specs of one platform."""
+    """Builds the process specs of one platform."""
 
     settings: LauncherSettings
     home: Home
@@ -62,12 +62,12 @@ class PlatformProcesses:
 
     @property
     def console_url(self) -> str:
-        """The page of RabbitMQ's console that shows the queues."""
+        """URL of the queues page of RabbitMQ's management console."""
         return f"{self.broker.management_url}/#/queues"
 
     @cached_property
     def control_secret(self) -> str:
-        """What workers and proxies check control messages by; also in a file, for those that are added by hand."""
+        """Secret of control messages; also written to a file, for workers that are started by hand."""
         secret = os.environ.get("HEADRACE_CONTROL_SECRET") or control_secret(
             load_pepper(self.home.path, os.environ.get("HEADRACE_API_KEY_PEPPER", ""))
         )
@@ -76,11 +76,11 @@ class PlatformProcesses:
 
     @cached_property
     def store(self) -> EmbeddedStore:
-        """The store program."""
+        """The embedded store."""
         return EmbeddedStore(self.home.path, port=free_port())
 
     def rabbitmq(self) -> ProcessSpec:
-        """RabbitMQ, ready when it answers a protocol greeting."""
+        """Return the spec of RabbitMQ, ready when it answers a protocol header."""
         argv, environment = self.broker.command()
         return ProcessSpec(
             name="rabbitmq",
@@ -94,7 +94,7 @@ class PlatformProcesses:
         )
 
     def store_program(self) -> ProcessSpec:
-        """The store, ready when it answers MongoDB's `hello`."""
+        """Return the spec of the store, ready when it answers MongoDB's `hello`."""
 
         async def store_answers() -> bool:
             return await asyncio.to_thread(answers, self.store.port)
@@ -110,11 +110,11 @@ class PlatformProcesses:
         )
 
     def billing(self) -> ProcessSpec:
-        """The settlement consumer and the reaper."""
+        """Return the spec of the billing process."""
         return self._ours("billing", ["billing"], BILLING, self._accounts("billing"), grace=30.0)
 
     def gateway(self) -> ProcessSpec:
-        """The gateway with the chat, on the port that clients know."""
+        """Return the spec of the gateway with the chat, on the public port."""
         own = {"HEADRACE_HOST": self.settings.host, "HEADRACE_PORT": str(self.settings.port)}
         own["HEADRACE_CONSOLE_URL"] = os.environ.get("HEADRACE_CONSOLE_URL") or self.console_url
         if self.settings.model_aliases:
@@ -122,7 +122,7 @@ class PlatformProcesses:
         return self._ours("gateway-1", ["gateway", "--id", "gateway-1"], GATEWAY, own | self._accounts("gateway"))
 
     def worker(self, number: int, *, of: int) -> ProcessSpec:
-        """One of `of` workers that share this machine's cores."""
+        """Return the spec of one of `of` workers that share this machine's cores."""
         name = worker_name(number)
         own = {
             "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
@@ -138,7 +138,7 @@ class PlatformProcesses:
         return replace(spec, ready=state_is_past_starting(spec.status_url))
 
     def proxy(self) -> ProcessSpec:
-        """The consumer of models that are served from outside."""
+        """Return the spec of the proxy for models of upstream providers."""
         own = {
             "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
             "HEADRACE_CONTROL_SECRET": self.control_secret,
@@ -155,7 +155,7 @@ class PlatformProcesses:
     def _ours(
         self, name: str, arguments: list[str], order: int, own: Mapping[str, str], *, grace: float = DRAIN_SECONDS
     ) -> ProcessSpec:
-        """A `headrace` command. Addresses and passwords go by environment: other users can read argument lists."""
+        """Return the spec of a `headrace` command. Passwords go by environment: other users can read argument lists."""
         port = free_port()
         operations = {"HEADRACE_OPS_HOST": "127.0.0.1", "HEADRACE_OPS_PORT": str(port)}
         home = {"HEADRACE_HOME": str(self.home.path), "PYTHONUNBUFFERED": "1"}
@@ -172,10 +172,10 @@ class PlatformProcesses:
 
 
 def kv_cache_each(device: str) -> str | None:
-    """KV cache of an engine that shares its machine with all else; `None`: the operator or the engine decides."""
+    """Return the KV cache size of a CPU engine beside the platform; `None`: the operator or the engine decides."""
     return None if device != "cpu" or "HEADRACE_KV_CACHE_MEMORY" in os.environ else "1GiB"
 
 
 def threads_each(workers: int) -> int:
-    """CPU threads for each of several engines on a machine that runs everything (docs/adr/0018)."""
+    """Return the CPU threads of each of `workers` engines on one machine (docs/adr/0018)."""
     return max(1, len(os.sched_getaffinity(0)) // workers)

@@ -1,4 +1,4 @@
-"""Questions that tell whether a process can be used, asked from outside: does a port answer, does a URL say yes."""
+"""Readiness checks of processes, by port or URL, and free ports for new processes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any
 
 TIMEOUT = 2.0
 LOWEST, FEWEST, LAST_PORT = 20_000, 1_000, 65_535
-"""Where ports of our own choice begin, and how many there are at least."""
+"""First port of our range, its minimum size, and the last port."""
 FIRST_DYNAMIC = 49_152
-"""By RFC 6335, 6; Linux says itself where it begins."""
+"""First ephemeral port by RFC 6335, section 6; on Linux the kernel's setting is read."""
 APART = 97
-"""Ports between those with which two processes begin that were started one after the other."""
+"""Distance between the first ports of two processes with consecutive pids."""
 _PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def get_json(url: str, *, timeout: float = TIMEOUT, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
-    """The JSON object at a loopback URL, or `None` when there is no good answer."""
+    """Return the JSON object at a loopback URL, or `None` if the request fails."""
     try:
         request = urllib.request.Request(url, headers=headers or {})  # noqa: S310 - always http://127.0.0.1
         with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
@@ -42,7 +42,7 @@ def _says_yes(url: str) -> bool:
 
 
 def url_says_yes(url: str) -> Callable[[], Awaitable[bool]]:
-    """Whether a GET is answered with 200."""
+    """Return a check whether a GET of the URL is answered with 200."""
 
     async def ready() -> bool:
         return await asyncio.to_thread(_says_yes, url)
@@ -60,7 +60,7 @@ def _speaks(port: int, greeting: bytes, answer: bytes) -> bool:
 
 
 def port_speaks(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awaitable[bool]]:
-    """Whether a loopback port answers `greeting` with something that begins with `answer`."""
+    """Return a check whether a loopback port answers `greeting` with bytes that begin with `answer`."""
 
     async def ready() -> bool:
         return await asyncio.to_thread(_speaks, port, greeting, answer)
@@ -69,7 +69,7 @@ def port_speaks(port: int, greeting: bytes, answer: bytes) -> Callable[[], Await
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Whether a server could listen on this port now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -80,12 +80,12 @@ def is_free(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """A loopback port on which nobody listens, and which no outgoing connection will be given before somebody does."""
+    """Return a free loopback port outside the ephemeral range, so that no outgoing connection can take it."""
     return next(port for port in _ports if is_free("127.0.0.1", port))
 
 
 def _quiet_ports() -> range:
-    """Ports below those that the system itself gives out, to connections and to whoever asks for any, if any."""
+    """Return the ports below the kernel's ephemeral range, if there are enough."""
     try:
         first_given = int(_PORTS_GIVEN.read_text().split()[0])
     except OSError:
@@ -94,7 +94,7 @@ def _quiet_ports() -> range:
 
 
 def _from_somewhere_on(ports: Sequence[int]) -> Iterator[int]:
-    """Each in turn, for ever: two calls in one process never get the same, nor in two that were started together."""
+    """Cycle through the ports from an offset by pid, so that concurrent processes do not choose the same."""
     somewhere = os.getpid() * APART % len(ports)
     return itertools.cycle([*ports[somewhere:], *ports[:somewhere]])
 
@@ -103,7 +103,7 @@ _ports = _from_somewhere_on(_quiet_ports())
 
 
 def state_is_past_starting(url: str) -> Callable[[], Awaitable[bool]]:
-    """Whether a process says a `state` in its `/status` other than `starting` (in which a worker loads its model)."""
+    """Return a check whether the `state` in a process's `/status` is no longer `starting` (model loading)."""
 
     async def ready() -> bool:
         status = await asyncio.to_thread(get_json, url)

@@ -1,12 +1,11 @@
-"""Keeps processes running: starts them in order, starts a dead one again with backoff, stops them gracefully.
+"""Process supervisor: starts processes in order, restarts dead ones with backoff, stops them gracefully.
 
-Knows processes by argument list, exit status and a readiness question, and nothing of what they are
-(`infra/launcher/processes.py` does). How an exit status is read:
+By exit status:
 
 ====================  ==============================================================================
-0                     stopped on purpose (SIGTERM from an operator, too): left alone
-78 (`EX_CONFIG`)      it can't start and its last line says why: shown, tried again slowly
-anything else         it died: started again after a pause that doubles with each early death
+0                     stopped on purpose (also by an operator's SIGTERM): not restarted
+78 (`EX_CONFIG`)      it can't start, its last log line says why: reported, retried slowly
+any other             it died: restarted after a delay that doubles with each early death
 ====================  ==============================================================================
 """
 
@@ -29,14 +28,14 @@ from runtime.retry import delay_after, exponential_backoff
 
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
 HURRY_SECONDS = 5.0
-"""How long a process gets after being told a second time to stop."""
+"""Seconds from the second SIGTERM to SIGKILL."""
 
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process to be kept running.
+    """Definition of a process to keep running.
 
-    `ready` is asked until it says yes; `grace` is how many seconds it has to stop after SIGTERM.
+    `ready` is polled until it returns true; `grace` is the time in seconds from SIGTERM to SIGKILL.
     """
 
     name: str
@@ -51,16 +50,16 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class Backoff:
-    """Pauses before starting again, in seconds. Jitter keeps processes that died together from coming back together."""
+    """Restart delays in seconds. Jitter keeps processes that died together from restarting together."""
 
     first: float = 0.5
     limit: float = 30.0
     stable_after: float = 60.0
-    """An uptime after which earlier deaths no longer count."""
+    """Uptime after which earlier deaths no longer count."""
     refused: float = 15.0
-    """The pause after a process that said it can't start."""
+    """Delay after a process exited with `EXIT_CANNOT_START`."""
     poll: float = 0.1
-    """How often readiness is asked."""
+    """Seconds between two readiness checks."""
 
     def pause(self, deaths: int) -> float:
         """Return the seconds to wait after the `deaths`-th early exit in a row (from 1)."""
@@ -68,7 +67,7 @@ class Backoff:
 
 
 class SupervisedProcess:
-    """One process and its life."""
+    """One supervised process."""
 
     def __init__(
         self, spec: ProcessSpec, records: ProcessRecords, backoff: Backoff, notice: Callable[[str], None]
@@ -91,28 +90,28 @@ class SupervisedProcess:
 
     @property
     def state(self) -> ProcessState:
-        """Its state now."""
+        """Current state."""
         return self._record.state
 
     @property
     def reason(self) -> str:
-        """Why it does not run, if it said so."""
+        """Why it does not run, if known."""
         return self._record.reason
 
     def start(self) -> None:
-        """Start it, unless it is being kept running already."""
+        """Start the process, unless it is already supervised."""
         if self._task is None or self._task.done():
             self._stopping.clear()
             self._settled.clear()
             self._task = asyncio.create_task(self._keep_running(), name=f"keep {self.spec.name} running")
 
     async def settled(self) -> ProcessState:
-        """Wait until it is ready, or has said that it can't start, or was stopped."""
+        """Wait until the process is ready, can't start, or was stopped."""
         await self._settled.wait()
         return self.state
 
     async def stop(self) -> None:
-        """Ask it to stop and wait; after its grace it is killed. Safe to call again and at once."""
+        """Stop the process by SIGTERM, or SIGKILL after its grace, and wait. Idempotent."""
         self._stopping.set()
         if self._task is None or self._task.done():
             return
@@ -123,7 +122,7 @@ class SupervisedProcess:
         await self._task
 
     def hurry(self) -> None:
-        """Stop now: a second SIGTERM, and a kill soon after."""
+        """Stop now: a second SIGTERM, then SIGKILL after `HURRY_SECONDS`."""
         self._stopping.set()
         if self._process is not None and self._process.returncode is None:
             self._signal(signal.SIGTERM)
@@ -186,7 +185,7 @@ class SupervisedProcess:
         with contextlib.suppress(psutil.NoSuchProcess):
             created = psutil.Process(pid).create_time()
         self._change(ProcessState.STARTING, pid=pid, created=created)
-        if self._stopping.is_set():  # `stop` came while the process was being made
+        if self._stopping.is_set():  # `stop` was called while the process was being created
             self._signal(signal.SIGTERM)
 
     async def _watch_readiness(self) -> None:
@@ -204,7 +203,7 @@ class SupervisedProcess:
         pause = self._backoff.refused if refused else self._backoff.pause(deaths)
         self._change(ProcessState.REFUSED if refused else ProcessState.WAITING, reason=reason)
         said = f"can't start: {reason}" if refused else reason
-        self._notice(f"{self.spec.name} {said}; trying again in {pause:.1f} s")
+        self._notice(f"{self.spec.name} {said}; retrying in {pause:.1f} s")
         if refused:
             self._settled.set()
         with contextlib.suppress(TimeoutError):
@@ -232,7 +231,7 @@ def _in_words(status: int, log: Path) -> str:
 
 
 def last_line(log: Path, *, window: int = 4096) -> str:
-    """The last line of a log, without our prefix."""
+    """Return the last line of a log, without the `headrace:` prefix."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - window))
         lines = file.read().decode(errors="replace").strip().splitlines()
@@ -245,7 +244,7 @@ def _rotate(log: Path) -> None:
 
 
 class Supervisor:
-    """The processes of one launcher, by name, in the order they were added."""
+    """The supervised processes of one launcher, by name, in the order they were added."""
 
     def __init__(self, records: ProcessRecords, notice: Callable[[str], None], backoff: Backoff | None = None) -> None:
         self._records = records
@@ -257,34 +256,34 @@ class Supervisor:
         return name in self._processes
 
     def names(self) -> list[str]:
-        """Names of all processes, in start order."""
+        """Return the names of all processes, in start order."""
         return list(self._processes)
 
     def __getitem__(self, name: str) -> SupervisedProcess:
         return self._processes[name]
 
     def add(self, spec: ProcessSpec) -> SupervisedProcess:
-        """Take a process on and start it."""
+        """Add a process and start it."""
         process = SupervisedProcess(spec, self._records, self._backoff, self._notice)
         self._processes[spec.name] = process
         process.start()
         return process
 
     async def remove(self, name: str) -> None:
-        """Stop a process and forget it."""
+        """Stop a process and remove it."""
         process = self._processes[name]
         await process.stop()
         del self._processes[name]
         self._records.remove(name)
 
     async def stop_all(self) -> None:
-        """Stop everything: the last order first, those of one order together."""
+        """Stop all processes, in reverse order; those of the same order concurrently."""
         for order in sorted({process.spec.order for process in self._processes.values()}, reverse=True):
             await asyncio.gather(
                 *(self.remove(name) for name in self.names() if self._processes[name].spec.order == order)
             )
 
     def hurry(self) -> None:
-        """Stop everything at once."""
+        """Stop all processes now, without drain."""
         for process in self._processes.values():
             process.hurry()

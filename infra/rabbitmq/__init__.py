@@ -1,1 +1,1 @@
-"""RabbitMQ as Headrace runs it: configuration, users, and a private node as a child process."""
+"""RabbitMQ for Headrace: configuration, users and permissions, and a private node as a child process."""

@@ -2,15 +2,15 @@
 
 Permissions are RabbitMQ's three regular expressions on names (configure, write, read). Every process declares the
 platform's topology at start-up, and on RabbitMQ even an idempotent declare needs `configure` on the name, and a
-repeated bind needs `write` on the queue and `read` on the exchange. So everybody has these on the platform's names;
-they allow neither to take a message from another one's queue nor to publish. What is kept apart:
+repeated bind needs `write` on the queue and `read` on the exchange. So every user has these on the platform's names;
+they allow neither consuming from a queue nor publishing. The users are separated in these respects:
 
-- only `billing` takes usage records, dead letters, parked and diagnosed messages;
-- only `worker` takes jobs (and declares the job queues of its model);
-- a gateway queues jobs, a worker can't; a worker sends token windows and usage, a gateway sends no windows.
+- only `billing` consumes usage records, dead letters, parked and diagnosed messages;
+- only `worker` consumes jobs (and declares the job queues of its model);
+- a worker can't publish jobs, and a gateway can't publish windows.
 
-What RabbitMQ can't keep apart here: server-named queues (`amq.gen-...`) share one name pattern, so any of our users may
-bind a private queue to an exchange and listen in. Knows no process settings and starts nothing.
+Not separated: server-named queues (`amq.gen-...`) share one name pattern, so each user may bind a private queue to any
+exchange and read its messages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Permissions:
 
 
 def permissions() -> dict[str, Permissions]:
-    """Permissions by user name."""
+    """Return the permissions by user name."""
     return {
         "gateway": _permissions(
             publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.SETTLE_EXCHANGE]
@@ -68,7 +68,7 @@ def permissions() -> dict[str, Permissions]:
 
 
 def render(passwords: Mapping[str, str]) -> dict[str, Any]:
-    """The content of `definitions.json`.
+    """Return the content of `definitions.json`.
 
     Args:
         passwords: one for each user of `permissions()`; only salted hashes are written.
@@ -92,7 +92,7 @@ def render(passwords: Mapping[str, str]) -> dict[str, Any]:
 
 
 def hash_password(password: str, salt: bytes) -> str:
-    """RabbitMQ's `rabbit_password_hashing_sha256`: base64 of a 4-byte salt and SHA-256 of salt + password."""
+    """Return RabbitMQ's `rabbit_password_hashing_sha256`: base64 of a 4-byte salt and SHA-256(salt + password)."""
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 

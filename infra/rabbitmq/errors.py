@@ -1,8 +1,8 @@
-"""Why a private RabbitMQ node does not run.
+"""Exceptions of a private RabbitMQ node.
 
 BrokerError
-├── BrokerNotInstalled   a program is missing on this machine
-└── BrokerFailed         it is there, but it did not come up, or a command on it failed
+├── BrokerNotInstalled   RabbitMQ or Erlang is not installed
+└── BrokerFailed         the node did not start, or `rabbitmqctl` or `apt-get` failed
 """
 
 
@@ -11,8 +11,8 @@ class BrokerError(Exception):
 
 
 class BrokerNotInstalled(BrokerError):
-    """`rabbitmq-server` or Erlang is not installed."""
+    """Raised when `rabbitmq-server` or Erlang is not installed."""
 
 
 class BrokerFailed(BrokerError):
-    """The node did not start in time, or `rabbitmqctl` failed."""
+    """Raised when the node did not start before the timeout, or `rabbitmqctl` or `apt-get` failed."""

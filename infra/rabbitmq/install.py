@@ -1,4 +1,4 @@
-"""Gets RabbitMQ onto a Debian machine when it is missing and we may."""
+"""Installs RabbitMQ on Debian if it is missing and this process is root."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from infra.rabbitmq.node import find_program
 
 
 def ensure_installed(say: Callable[[str], None]) -> None:
-    """Install Debian's `rabbitmq-server` if it is missing and we are root.
+    """Install Debian's `rabbitmq-server` if it is missing.
 
     Raises:
-        BrokerNotInstalled: it is missing and we may not; the message says what to run.
+        BrokerNotInstalled: it is missing and this process is not root; the message says what to run.
         BrokerFailed: `apt-get` failed.
     """
     try:

@@ -1,9 +1,9 @@
 """A private RabbitMQ node as a child process: for tests and for the platform on one machine.
 
-Everything is given to RabbitMQ by environment variables and files below one folder, so several nodes run side by
-side and none touches a system service: own node name, ports, cookie, data, and an own `epmd` (Erlang's port mapper).
-The children live in sessions of their own, so Ctrl-C in the terminal reaches us and we stop them in order; they are
-stopped at exit too. It does not know what runs over the node (`definitions.py` does) and installs nothing.
+RabbitMQ is configured by environment variables and files below one directory, so several nodes run side by side,
+independent of the system service: separate node name, ports, cookie, data and `epmd` (Erlang's port mapper). The
+children run in separate sessions, so Ctrl-C in the terminal reaches only this process, which stops them in order, at
+exit too.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from infra.rabbitmq.errors import BrokerFailed, BrokerNotInstalled
 
 _CONFIG_TEMPLATE = Path(__file__).with_name("rabbitmq.conf")
 _DEBIAN_PROGRAMS = Path("/usr/lib/rabbitmq/bin")
-"""Debian's `rabbitmq-server` on the PATH switches to the user `rabbitmq`; the real scripts are here."""
+"""Directory of the real scripts: Debian's `rabbitmq-server` on the PATH switches to the user `rabbitmq`."""
 _PLUGINS = "[rabbitmq_management,rabbitmq_prometheus].\n"
 _NO_BUSY_WAITING = "+sbwt none +sbwtdcpu none +sbwtdio none"
-"""Erlang's idle threads spin for a while before they sleep: here others need the cores."""
+"""Erlang flags against busy waiting of idle schedulers: other processes need the cores."""
 _CTL_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
 
@@ -48,10 +48,10 @@ class NodePorts:
 
 
 def find_program(name: str) -> Path:
-    """Where RabbitMQ's script `name` is.
+    """Return the path of RabbitMQ's script `name`.
 
     Raises:
-        BrokerNotInstalled: it is nowhere, or Erlang is missing.
+        BrokerNotInstalled: it is not found, or Erlang is missing.
     """
     debian = _DEBIAN_PROGRAMS / name
     found = str(debian) if debian.exists() else shutil.which(name)
@@ -64,7 +64,7 @@ def find_program(name: str) -> Path:
 
 
 class RabbitMQNode:
-    """One broker. `passwords` has one entry for each user of `definitions.permissions()`."""
+    """A private RabbitMQ node. `passwords` has one entry for each user of `definitions.permissions()`."""
 
     def __init__(
         self,
@@ -85,26 +85,26 @@ class RabbitMQNode:
 
     @property
     def name(self) -> str:
-        """The Erlang node's name."""
+        """Erlang node name."""
         return f"headrace-{self.ports.amqp}@localhost"
 
     @property
     def pid(self) -> int | None:
-        """The broker's process id while it runs."""
+        """Process id of the broker while it runs, else `None`."""
         return self._server.pid if self._server is not None and self._server.poll() is None else None
 
     @property
     def log_path(self) -> Path:
-        """What the broker prints."""
+        """Path of the broker's log."""
         return self.home / "log" / "rabbitmq.log"
 
     @property
     def management_url(self) -> str:
-        """The console."""
+        """URL of the management console."""
         return f"http://127.0.0.1:{self.ports.management}"
 
     def amqp_url(self, user: str) -> str:
-        """What a process of `user` connects to. Contains the password: never log it."""
+        """Return the AMQP URL for `user`. It contains the password: never log it."""
         return f"amqp://{user}:{self._passwords[user]}@127.0.0.1:{self.ports.amqp}/{definitions.VIRTUAL_HOST}"
 
     def start(self) -> None:
@@ -112,7 +112,7 @@ class RabbitMQNode:
 
         Raises:
             BrokerNotInstalled: a program is missing.
-            BrokerFailed: it did not come up in time; the message names the log.
+            BrokerFailed: it did not start before the timeout; the message names the log.
         """
         server = find_program("rabbitmq-server")
         self._write_files()
@@ -128,22 +128,21 @@ class RabbitMQNode:
             raise
 
     def stop(self) -> None:
-        """Stop in order: connections are closed, data is on disk."""
+        """Stop gracefully: connections are closed, data is flushed to disk."""
         self._end(self._server, signal.SIGTERM)
         self._end(self._epmd, signal.SIGTERM)
         self._forget()
 
     def kill(self) -> None:
-        """Stop at once, as a crash would (kill -9). `start` brings it up again with its data."""
+        """Kill the node (SIGKILL), as a crash would. `start` restores its data."""
         self._end(self._server, signal.SIGKILL)
         self._end(self._epmd, signal.SIGKILL)
         self._forget()
 
     def command(self) -> tuple[list[str], dict[str, str]]:
-        """Write the node's files; the arguments and environment that run it, for somebody who keeps processes running.
+        """Write the node's files; return the command line and environment that run it, for a process supervisor.
 
-        The process becomes the broker itself (each script on the way `exec`s the next), with its `epmd` in the
-        same process group.
+        The process becomes the broker itself (each script `exec`s the next), with its `epmd` in the same process group.
 
         Raises:
             BrokerNotInstalled: a program is missing.
@@ -154,10 +153,10 @@ class RabbitMQNode:
         return ["/bin/sh", "-c", script, str(server)], self._environment()
 
     def ctl(self, *arguments: str) -> str:
-        """Run `rabbitmqctl` on this node; returns what it prints.
+        """Run `rabbitmqctl` on this node and return its output.
 
         Raises:
-            BrokerFailed: it failed; the message has its words.
+            BrokerFailed: it failed; the message has its output.
         """
         done = subprocess.run(
             [str(find_program("rabbitmqctl")), *arguments],
@@ -188,9 +187,9 @@ class RabbitMQNode:
             "RABBITMQ_PID_FILE": str(self.home / "rabbitmq.pid"),
             "RABBITMQ_CONFIG_FILE": str(self.home / "rabbitmq.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.home / "enabled_plugins"),
-            "RABBITMQ_CONF_ENV_FILE": str(self.home / "no-such-file"),  # not the system service's
+            "RABBITMQ_CONF_ENV_FILE": str(self.home / "no-such-file"),  # ignores the system service's file
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-kernel inet_dist_use_interface {{127,0,0,1}} {_NO_BUSY_WAITING}",
-            # Makes the start script `exec` Erlang: our child is then the broker itself, not a shell around it.
+            # Makes the start script `exec` Erlang: the child process is then the broker, not a shell.
             "RABBITMQ_ALLOW_INPUT": "1",
             "RABBITMQ_SERVER_START_ARGS": "-noinput",
         }
@@ -249,7 +248,7 @@ class RabbitMQNode:
             return False
 
     def _stop_leftovers(self) -> None:
-        """Stop the node that an earlier owner of this folder left behind when it was killed."""
+        """Stop the node that a killed process left running in this directory."""
         pid_file = self.home / "server.pid"
         if self._server is not None or not pid_file.exists():
             return

@@ -259,7 +259,7 @@ def test_the_next_up_clears_away_what_a_killed_launcher_left(platform: Launched)
     try:
         until(lambda: pid_of(again, "gateway-1") not in (0, left), 120, lambda: again.output)
         until(lambda: state_of(again, "worker-1") == "ready", 120, lambda: again.output)
-        assert "ended what a killed launcher had left running" in again.output
+        assert "stopped processes that a killed launcher had left running" in again.output
         assert again.interrupt() == 0
         again.leaves_nothing()
         assert list((again.home / "run").glob("*.pid")) == []

@@ -74,7 +74,7 @@ def test_an_uncaught_exception_is_logged_masked(where):
     body = f"raise RuntimeError('bad key {KEY}')"
     if where == "thread":
         body = f"import threading; t = threading.Thread(target=lambda: int('{KEY}')); t.start(); t.join()"
-    program = f"from infra.runtime.logging import configure; configure('x', style='json', level='info'); {body}"
+    program = f"from runtime.logging import configure; configure('x', style='json', level='info'); {body}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert json.loads(done.stderr.splitlines()[-1])["event"] == "uncaught exception"
     assert KEY not in done.stderr
