@@ -23,6 +23,7 @@ from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
 from gateway.admission.controller import AdmissionController
 from gateway.admission.model_catalogue import ModelCatalogue, read_aliases
+from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
@@ -33,9 +34,10 @@ from gateway.http.gateway import Gateway
 from gateway.http.request_context import RequestContext
 from gateway.http.routes import chat_completions, completions, embeddings, health, models, openapi, organization
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
-from gateway.jobs.billing_desk import BillingDesk
-from gateway.jobs.generation import Generations
+from gateway.jobs.gateway_billing import GatewayBilling
+from gateway.jobs.generation import GenerationServices
 from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
 from router import control_targets
@@ -43,6 +45,7 @@ from router.bus import Bus, TypedSubscription
 from router.errors import BrokerUnavailable
 from router.messages import Control, GatewayLoad, KeysChanged, WorkerStatus
 from router.model_registry import ModelRegistry
+from router.timings import Timings
 from runtime.lifecycle import StartupError
 
 LOAD_SECONDS = 1.0
@@ -62,6 +65,7 @@ class GatewayServices:
     administration: Administration
     limits: RateLimiter
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
+    timings: Timings = field(default_factory=Timings)
 
 
 def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
@@ -89,7 +93,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     Raises:
         StartupError: The alias file is invalid.
     """
-    metrics = GatewayMetrics(services.metrics)
+    metrics, timings = GatewayMetrics(services.metrics), services.timings
     services.bus.on_control_rejected(lambda reason: metrics.controls_refused.labels(reason).inc())
     registry = ModelRegistry(time.time)
     catalogue = ModelCatalogue(registry, read_aliases(settings.model_aliases))
@@ -100,8 +104,15 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         settings.gateway_id,
         metrics,
         max_unread_bytes=settings.max_unread_bytes,
-        has_room=registry.has_free_slots,
+        has_capacity=registry.has_free_slots,
+        timings=timings,
     )
+    publish_queue = PublishQueue(registry, queues.other_gateways)
+    metrics.held.set_function(lambda: publish_queue.waiting)
+    shared = GenerationServices(
+        services.bus, inbox, registry, metrics, queues, publish_queue, timings, settings.no_worker_timeout
+    )
+    billing = GatewayBilling(services.billing, services.bus, settings.gateway_id, metrics, timings)
     return Gateway(
         settings=settings,
         bus=services.bus,
@@ -110,15 +121,13 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         models=registry,
         catalogue=catalogue,
         inbox=inbox,
-        billing=BillingDesk(services.billing, services.bus, settings.gateway_id, metrics),
+        billing=billing,
         protection=protection,
         queues=queues,
         admission=AdmissionController(
             protection, catalogue, queues, max_choices=settings.max_choices, max_wait=settings.max_waits
         ),
-        generations=Generations(
-            services.bus, inbox, registry, metrics, queues, no_worker_timeout=settings.no_worker_timeout
-        ),
+        jobs=JobSubmission(shared, billing),
         idempotent=IdempotentRequests(services.idempotency),
         limits=services.limits,
         metrics=metrics,

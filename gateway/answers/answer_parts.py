@@ -8,8 +8,8 @@ from typing import Any
 
 from gateway.admission.controller import AdmittedRequest, Body
 from gateway.answers.event_frames import ChunkFrames
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
+from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.prompt_logprobs import PromptLogprob
 from gateway.openai.usage import CompletionUsage
 from router.messages import FinishReason, Job, ServiceClass, TokenAlternative, TokenLogprob, ToolCallDelta

@@ -19,8 +19,8 @@ from gateway.answers.answer_parts import (
     usage_chunk,
 )
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
+from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.chat_completions import (
     ChatAnswerMessage,
     ChatChoice,

@@ -15,8 +15,8 @@ from gateway.answers.answer_parts import (
     usage_chunk,
 )
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
+from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.completions import Completion, CompletionChoice, CompletionLogprobs
 from gateway.openai.usage import CompletionUsage
 from router.messages import Delta, TokenLogprob, Usage

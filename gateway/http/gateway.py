@@ -16,9 +16,9 @@ from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
-from gateway.jobs.billing_desk import BillingDesk
-from gateway.jobs.generation import Generations
+from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
 from router.bus import Bus
@@ -39,8 +39,8 @@ class Gateway:
     protection: SelfProtection
     queues: QueueEstimator
     admission: AdmissionController
-    billing: BillingDesk
-    generations: Generations
+    billing: GatewayBilling
+    jobs: JobSubmission
     idempotent: IdempotentRequests
     limits: RateLimiter
     metrics: GatewayMetrics

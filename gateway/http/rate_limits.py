@@ -6,7 +6,7 @@ middleware can close it at the very end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
 from starlette.requests import Request
@@ -16,15 +16,9 @@ from auth_billing.access.principal import Principal
 from auth_billing.rate_limits.lease import LimitStatus
 from auth_billing.rate_limits.limiter import Allowance
 from auth_billing.rate_limits.limits import UNLIMITED, SubjectKind
-from gateway.admission.controller import AdmittedRequest
 from gateway.http.gateway import gateway_of
-from router.messages import Job, TokenPrompt, Usage
-from router.model_registry import ModelInfo
-from router.usage_bound import max_usage
 
 _KEY = "headrace.allowance"
-_MIN_TOKENS_DIVISOR = 8
-"""A text has at least an eighth of its upper bound of tokens; ordinary words have a fourth (`usage_bound`)."""
 
 _NO_LIMIT = LimitStatus(UNLIMITED, UNLIMITED, 0.0)
 
@@ -43,34 +37,10 @@ async def enter(request: Request, principal: Principal) -> Allowance:
     return allowance
 
 
-async def charge(request: Request, admitted: AdmittedRequest, jobs: Sequence[Job], used: Callable[[], int]) -> None:
-    """Charge the tokens that `jobs` may use; at the end the charge is corrected to the result of `used`.
-
-    Raises:
-        RateLimitExceeded, StoreUnavailable: The jobs may not run.
-    """
-    await charge_allowance(request.scope[_KEY], admitted, jobs, used)
-
-
-async def charge_allowance(
-    allowance: Allowance, admitted: AdmittedRequest, jobs: Sequence[Job], used: Callable[[], int]
-) -> None:
-    """Charge tokens as `charge` does, for a caller without an HTTP request."""
-    model = admitted.model
-    most = [max_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
-    await allowance.charge(
-        model.name,
-        most=sum(usage.prompt_tokens + usage.completion_tokens for usage in most),
-        least=sum(_min_tokens(job, usage, model) for job, usage in zip(jobs, most, strict=True)),
-        used=used,
-    )
-
-
-def _min_tokens(job: Job, most: Usage, model: ModelInfo) -> int:
-    """Return a lower bound of a prompt's tokens."""
-    if isinstance(job.prompt, TokenPrompt):
-        return most.prompt_tokens
-    return most.prompt_tokens // _MIN_TOKENS_DIVISOR if model.prompt_bounds.per_byte else 0
+def allowance_of(request: Request) -> Allowance:
+    """Return the rate limits that the request has entered."""
+    allowance: Allowance = request.scope[_KEY]
+    return allowance
 
 
 def shared(app: ASGIApp) -> ASGIApp:

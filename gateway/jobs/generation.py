@@ -1,7 +1,6 @@
-"""One request's jobs, from publishing to exactly one outcome: finished, or one error.
+"""The generation of one request's answer: from publishing its jobs to exactly one outcome, success or one error.
 
-Owns the deadline, the watch for lost workers, and the cancel that follows every end that is not the workers' own.
-Does not know HTTP, SSE, or in which shape the answer is given.
+Enforces the deadline, detects that no worker is left, and cancels the jobs whenever the workers did not end them.
 """
 
 from __future__ import annotations
@@ -27,150 +26,121 @@ from gateway.errors import (
     UpstreamUnreachable,
     WorkerLost,
 )
-from gateway.jobs.billed_jobs import BilledJobs
-from gateway.jobs.echoed_prompt import EchoedPrompt
-from gateway.jobs.mailbox import Arrival
+from gateway.jobs.job_billing import RequestBilling
+from gateway.jobs.prompt_echo import EchoedPrompt
+from gateway.jobs.recovery_events import JobQueued
 from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.jobs.unread_replies import Arrival
 from gateway.metrics import GatewayMetrics
-from router import control_targets
 from router.bus import Bus
-from router.errors import BrokerUnavailable, PublishError
-from router.messages import (
-    Cancel,
-    Cancelled,
-    Delta,
-    Embedded,
-    Failed,
-    Finished,
-    Job,
-    PromptEcho,
-    PromptLogprobs,
-    Reply,
-    Usage,
-)
+from router.errors import PublishError
+from router.messages import Cancelled, Delta, Embedded, Failed, Finished, Job, PromptEcho, PromptLogprobs, Reply, Usage
 from router.model_registry import ModelRegistry
+from router.timings import Timings
 from router.transport.base import ConnectionState
 
 T = TypeVar("T")
-
-WATCH_SECONDS = 1.0
-"""How often a silent generation looks whether anybody is still there."""
-
-UNREACHABLE_SECONDS = 60.0
-"""So long an answer waits for a broker that is away (docs/design/reliability-contract.md#F10, F11)."""
 
 _log = structlog.get_logger(__name__)
 
 
 class ChoiceDelta(NamedTuple):
-    """A delta of a choice of the answer, which is: prompt times `n` plus the job's own choice."""
+    """A delta of one choice of the answer; choice `prompt * n + i` is choice `i` of a prompt's job."""
 
     choice: int
     delta: Delta
 
 
-class Generations:
-    """Opens generations: what they have in common."""
+class GenerationServices(NamedTuple):
+    """What all generations of a gateway share."""
 
-    def __init__(
-        self,
-        bus: Bus,
-        inbox: ReplyInbox,
-        models: ModelRegistry,
-        metrics: GatewayMetrics,
-        queues: QueueEstimator,
-        *,
-        no_worker_timeout: float,
-    ) -> None:
-        self.bus = bus
-        self.inbox = inbox
-        self.models = models
-        self.metrics = metrics
-        self.queues = queues
-        self.no_worker_timeout = no_worker_timeout
-        self.fair = PublishQueue(models, queues.other_gateways)
-        metrics.held.set_function(lambda: self.fair.waiting)
-
-    def open(self, jobs: Sequence[Job], bill: BilledJobs) -> Generation:
-        """Open the mailbox of a request's jobs (all of one model and class, with equal `n`). Publish them next.
-
-        They are in line from now on: open it without waiting for anything since they were admitted.
-        """
-        return Generation(self, jobs, bill)
+    bus: Bus
+    inbox: ReplyInbox
+    models: ModelRegistry
+    metrics: GatewayMetrics
+    queues: QueueEstimator
+    publish_queue: PublishQueue
+    timings: Timings
+    no_worker_timeout: float
+    """Seconds without a live worker after which a silent request fails."""
 
 
 class Generation:
-    """Publish, then iterate once; `usage` is true after that. Iterating to an end closes it; else its owner must.
+    """The jobs of one request (all of one model and class, with equal `n`), open for replies from the start.
 
-    A batch is all that has come since the last one.
+    Publish it, then iterate once over `batches` or `vectors`; `usage` is final after that. Iterating to the end closes
+    it, else its owner must. Opening waits for nothing, so the request keeps its admitted queue position.
     """
 
-    def __init__(self, shared: Generations, jobs: Sequence[Job], bill: BilledJobs) -> None:
+    def __init__(self, services: GenerationServices, jobs: Sequence[Job], billing: RequestBilling) -> None:
         self.jobs = jobs
         self.prompts = [EchoedPrompt() for _ in jobs]
-        """What is told of each job's prompt, if that is asked for; complete before its first delta is given out."""
-        self._shared = shared
-        self._bill = bill
-        self._mailbox = shared.inbox.open(jobs)
-        self._line = shared.queues.enter(jobs)
+        """The prompt of each job as its worker reports it, if requested; complete before the job's first delta."""
+        self._services = services
+        self._billing = billing
+        self._open = services.inbox.open(jobs)
+        self._unread = self._open[0].unread
+        self._line = services.queues.enter(jobs)
         self._unfinished = len(jobs)
-        self._opened = time.monotonic()
-        self._heard = self._opened
+        self._opened = self._heard = time.monotonic()
         self._broker_away = -math.inf
-        """When the broker was last seen to be."""
+        """When the broker was last seen to be away."""
         self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
         self._begin_by = self._opened + max(0.0, (jobs[0].begin_by or jobs[0].deadline) - time.time())
         self._tokens = 0
-        self._streamed = shared.metrics.tokens.labels(self.model)
+        self._streamed = services.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
-        """What a worker said that ends it; given out after what came before."""
+        """A worker's terminal error; raised after the output before it."""
         self._turns: list[QueuedJob] = []
         self._in_turn: asyncio.Task[None] | None = None
-        """Publishes those that have to wait for their turn."""
+        """Publishes the jobs that wait for their turn."""
         self._published = False
         self._closed = False
         self._on_close: Callable[[], object] = lambda: None
 
     @property
     def model(self) -> str:
-        """The model asked."""
+        """Name of the requested model."""
         return self.jobs[0].model
 
     @property
     def waiting(self) -> QueueEstimate | None:
-        """How it stands in line; `None` if it is not in line: a worker has begun with it, or it has ended.
-
-        Exact as far as this gateway's jobs go; see `queue_estimator.py`.
-        """
-        model = self._shared.models.find(self.model)
+        """Queue position and estimated wait; `None` once a worker has started a job, or when it has ended."""
+        model = self._services.models.find(self.model)
         if self._closed or model is None or self._is_begun:
             return None
-        return self._shared.queues.estimate(model, self.jobs[0].service_class, self._line)
+        return self._services.queues.estimate(model, self.jobs[0].service_class, self._line)
 
     @property
     def usage(self) -> Usage:
-        """What was used, of all jobs that have finished; it is what they are billed."""
-        return self._bill.usage
+        """Usage of all finished jobs, as it is billed."""
+        return self._billing.usage
+
+    @property
+    def usage_so_far(self) -> Usage:
+        """Usage of all output delivered until now."""
+        return self._billing.so_far
 
     def tokens_used(self) -> int:
-        """Of prompts and answers, by now: what limits on tokens count."""
-        used = self._bill.so_far
+        """Return the tokens of prompts and answers until now, which token rate limits count."""
+        used = self._billing.so_far
         return used.prompt_tokens + used.completion_tokens
 
     async def publish(self, headers: Mapping[str, str]) -> None:
-        """Set aside what the jobs may cost, then queue them, confirmed. Close this whatever is raised.
+        """Hold credit for the jobs, then publish them with confirm. Close the generation whatever is raised.
 
-        Those whose tenant's turn has not come are queued when it does; what goes wrong then ends it like any failure.
+        A job whose tenant's turn has not come is published when it comes; an error then ends the generation.
 
         Raises:
-            AccountError: nobody pays for them, or that is not known.
-            GenerationError: it has failed meanwhile.
-            PublishError: at least one may not be queued.
+            AccountError: the account can't pay, or the store did not answer.
+            GenerationError: the request failed meanwhile.
+            PublishError: at least one job may not be queued.
         """
-        await self._bill.reserve()
-        self._mailbox.peek()
-        self._mailbox.headers = headers
-        self._turns = [self._shared.fair.enter(job) for job in self.jobs]
+        await self._billing.reserve()
+        self._unread.peek()
+        for job in self._open:
+            job.headers = headers
+        self._turns = [self._services.publish_queue.enter(job) for job in self.jobs]
         come = [number for number, turn in enumerate(self._turns) if turn.released]
         if len(come) < len(self.jobs):
             self._in_turn = asyncio.create_task(self._publish_in_turn(set(range(len(self.jobs))).difference(come)))
@@ -178,14 +148,12 @@ class Generation:
 
     async def _publish(self, numbers: Sequence[int]) -> None:
         self._published = self._published or bool(numbers)
-        headers = self._mailbox.headers
-        results = await asyncio.gather(
-            *(self._shared.bus.publish_job(self.jobs[number], headers) for number in numbers), return_exceptions=True
-        )
+        publishing = (self._services.bus.publish_job(self.jobs[each], self._open[each].headers) for each in numbers)
+        results = await asyncio.gather(*publishing, return_exceptions=True)
         for number, result in zip(numbers, results, strict=True):
             if result is None:
-                self._mailbox.progress[self.jobs[number].id].queued()
-                self._bill.queued(number)
+                self._open[number].recovery.receive(JobQueued(), time.monotonic())
+                self._billing.queued(number)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -198,66 +166,66 @@ class Generation:
         try:
             await asyncio.gather(*map(publish, numbers))
         except PublishError as error:
-            _log.warning("a job could not be queued when its turn came", job=self.jobs[0].id, reason=str(error))
-            self._mailbox.fail(NotQueued())
+            _log.warning("job not queued when its turn came", job=self.jobs[0].id, reason=str(error))
+            self._unread.fail(NotQueued())
 
     async def begun(self, seconds: float) -> None:
-        """Wait for the worker's first word, `seconds` at most. What is wrong by then is still worth a status line.
+        """Wait at most `seconds` for the first reply, so that an early error can still become a status code.
 
-        What failed after its first token is not: those tokens are the client's, and the error comes after them.
+        An error after the first token is not raised here: the client gets those tokens first.
 
         Raises:
-            GenerationError: it has failed already.
+            GenerationError: the request has failed.
         """
-        await self._mailbox.news(min(seconds, max(0.0, self._deadline - time.monotonic())))
-        for arrival in self._mailbox.peek():
+        await self._unread.wait(min(seconds, max(0.0, self._deadline - time.monotonic())))
+        for arrival in self._unread.peek():
             if isinstance(arrival.reply, Delta):
                 return
             if isinstance(arrival.reply, Failed):
                 raise JobFailed(arrival.reply)
 
     def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
-        """Everything that the workers say, in order. The last batch may be empty.
+        """Iterate over the deltas of all choices, in order; each batch is what arrived since the last one.
+
+        The last batch may be empty.
 
         Raises:
-            GenerationError: it has failed; what came before was given out.
+            GenerationError: the request failed; all earlier output was returned.
         """
         return self._until_end(self._deltas)
 
     def vectors(self) -> AsyncIterator[list[Embedded]]:
-        """The vectors of an embedding job, in any order; raises as `batches` does."""
+        """Iterate over the vectors of an embedding job, in any order; raises as `batches` does."""
         return self._until_end(self._embedded)
 
     @property
     def finished(self) -> bool:
-        """Whether all jobs have: the batch that was given out last is the end of the answer."""
+        """Whether all jobs have finished: the latest batch ends the answer."""
         return not self._unfinished
 
     def abandon(self) -> None:
-        """Its client has gone: what is unread is not given out, and whoever waits for it gets `ClientDisconnected`."""
-        self._mailbox.abandon(ClientDisconnected())
+        """Drop all unread output because the client disconnected; the reader gets `ClientDisconnected`."""
+        self._unread.discard(ClientDisconnected())
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when it is closed, however it ends."""
+        """Call `callback` when the generation closes."""
         self._on_close = callback
 
     def close(self, error: Exception | None = None) -> None:
-        """Forget the jobs, and cancel those that have not ended. Idempotent; the first outcome counts."""
+        """Close the jobs, and cancel those that have not ended. Idempotent; the first outcome counts."""
         if self._closed:
             return
         self._closed = True
         self._on_close()
-        self._shared.inbox.close(self.jobs)
+        self._services.inbox.close(self._open, cancel=self._published)
         self._line.leave()
         if self._in_turn is not None:
             self._in_turn.cancel()
         for turn in self._turns:
             turn.leave()
-        if self._published:
-            self._cancel_unfinished()
-        self._bill.close(error or ClientDisconnected())
+        self._billing.close(error or ClientDisconnected())
         outcome = "finished" if not self._unfinished else type(error or ClientDisconnected()).__name__
-        self._shared.metrics.outcomes.labels(self.model, outcome).inc()
+        self._services.metrics.outcomes.labels(self.model, outcome).inc()
         _log.info(
             "generation ended",
             job=self.jobs[0].id,
@@ -270,38 +238,38 @@ class Generation:
 
     @property
     def _is_begun(self) -> bool:
-        """Whether a worker has given one of the jobs a place."""
-        return any(job.attempt for job in self._mailbox.progress.values())
+        """Whether a worker has started one of the jobs."""
+        return any(job.recovery.attempt_id for job in self._open)
 
     @property
-    def _somebody_is_there(self) -> bool:
-        """Whether a worker could begin or go on with it."""
-        model = self._shared.models.find(self.model)
+    def _is_served(self) -> bool:
+        """Whether a live worker could start or continue the jobs."""
+        model = self._services.models.find(self.model)
         return model is not None and model.alive
 
     async def _arrivals(self) -> list[Arrival]:
         remaining = (self._deadline if self._is_begun else self._begin_by) - time.monotonic()
         if remaining <= 0:
-            raise DeadlinePassed if self._is_begun or self._somebody_is_there else ModelUnavailable()
-        if await self._mailbox.news(min(remaining, WATCH_SECONDS)):
+            raise DeadlinePassed if self._is_begun or self._is_served else ModelUnavailable()
+        if await self._unread.wait(min(remaining, self._services.timings.silence_check_interval)):
             self._heard = time.monotonic()
-            return self._mailbox.take_all()
+            return self._unread.take_all()
         self._check_silence()
         return []
 
     async def _until_end(self, read: Callable[[list[Arrival]], list[T]]) -> AsyncIterator[list[T]]:
-        """What `read` makes of all that arrives, until the jobs have ended."""
+        """Yield what `read` makes of all that arrives, until the jobs have ended."""
         try:
             while self._unfinished:
                 arrivals = await self._arrivals()
                 for number, reply in arrivals:
-                    self._bill.take(number, reply)
+                    self._billing.take(number, reply)
                     self._turns[number].charge(reply)
                     if isinstance(reply, Finished):
                         self._turns[number].leave()
-                news = read(arrivals)
-                if news or self.finished:
-                    yield news
+                output = read(arrivals)
+                if output or self.finished:
+                    yield output
                 if self._failure is not None:
                     raise self._failure
         except GenerationError as error:
@@ -310,7 +278,7 @@ class Generation:
         self.close()
 
     def _embedded(self, arrivals: list[Arrival]) -> list[Embedded]:
-        """The vectors among `arrivals`; what else was said is noted."""
+        """Return the vectors among `arrivals`; other replies change the state."""
         vectors = []
         for _, reply in arrivals:
             if isinstance(reply, Embedded):
@@ -321,7 +289,7 @@ class Generation:
         return vectors
 
     def _deltas(self, arrivals: list[Arrival]) -> list[ChoiceDelta]:
-        """The deltas among `arrivals`; what else was said is noted."""
+        """Return the deltas among `arrivals`; other replies change the state."""
         deltas = []
         for number, reply in arrivals:
             if isinstance(reply, Delta):
@@ -336,23 +304,24 @@ class Generation:
         return deltas
 
     def _check_silence(self) -> None:
-        """Give up what nobody can be working at; while the broker is away that is not known for longer."""
+        """Fail a request that no worker can be working on; while the broker is away, wait longer to find out."""
         now = time.monotonic()
-        silence = now - self._heard
-        if self._shared.bus.state is not ConnectionState.UP:
+        silence, limit = now - self._heard, self._services.no_worker_timeout
+        if self._services.bus.state is not ConnectionState.UP:
             self._broker_away = now
-            if silence >= UNREACHABLE_SECONDS and not self._somebody_is_there:
+            if silence >= self._services.timings.unreachable_after and not self._is_served:
                 raise UpstreamUnreachable
             return
-        if silence < self._shared.no_worker_timeout or self._somebody_is_there:
+        if silence < limit or self._is_served:
             return
-        if now - max(self._broker_away, self._shared.bus.lost_at) < self._shared.no_worker_timeout:
-            return  # workers have to come back too
-        raise WorkerLost if any(job.worker for job in self._mailbox.progress.values()) else ModelUnavailable()
+        if now - max(self._broker_away, self._services.bus.lost_at) < limit:
+            return  # the workers have to reconnect too
+        raise WorkerLost if any(job.recovery.worker_id for job in self._open) else ModelUnavailable()
 
     def _count(self, tokens: int) -> None:
         if not self._tokens and tokens:
-            self._shared.metrics.first_token_seconds.labels(self.model).observe(time.monotonic() - self._opened)
+            first_token = self._services.metrics.first_token_seconds.labels(self.model)
+            first_token.observe(time.monotonic() - self._opened)
         self._tokens += tokens
         self._streamed.inc(tokens)
 
@@ -360,19 +329,8 @@ class Generation:
         match reply:
             case Finished():
                 self._unfinished -= 1
-                self._shared.queues.record_answer(self.model, reply.usage.completion_tokens / self.jobs[0].n)
+                self._services.queues.record_answer(self.model, reply.usage.completion_tokens / self.jobs[0].n)
             case Failed():
                 self._failure = self._failure or JobFailed(reply)
             case Cancelled():
                 self._failure = self._failure or JobCancelled()
-
-    def _cancel_unfinished(self) -> None:
-        for job in self.jobs:
-            progress = self._mailbox.progress[job.id]
-            if progress.ended:
-                continue
-            target = control_targets.worker(progress.worker) if progress.worker else control_targets.model(job.model)
-            try:
-                self._shared.bus.send_control(target, Cancel(job=job.id))
-            except BrokerUnavailable:
-                _log.info("cancel not sent", job=job.id)

@@ -1,7 +1,6 @@
-"""All replies to this gateway come through here: one queue per process, never one per request.
+"""The gateway's reply inbox: one queue per process for the replies to all of its jobs.
 
-Opens a mailbox for a request's jobs before they are published, so that nothing can be missed. Does not know HTTP, nor
-what becomes of what it delivers; which attempt at a job may speak is `failover.py`'s business.
+A request's jobs are opened here before they are published, so that no reply can be missed.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from gateway.errors import GenerationError
-from gateway.jobs.copies import Copies
-from gateway.jobs.failover import Failover
-from gateway.jobs.job_progress import Admitted
-from gateway.jobs.mailbox import Mailbox
-from gateway.jobs.mending import Mending
+from gateway.jobs.recovery_driver import OpenJob, RecoveryDriver
+from gateway.jobs.recovery_events import ReplyReceived
+from gateway.jobs.unread_replies import UnreadReplies
 from gateway.metrics import GatewayMetrics
+from router import control_targets
 from router.bus import Bus, TypedSubscription
-from router.messages import REAPER, AttemptReport, AttemptState, Delta, Failed, Job, Reply, ResumeRequest, Window
+from router.messages import Delta, Job, Reply, Resume, ResumeDecision, ResumeRequest, Terminal, Window
+from router.timings import Timings
 
 
 class ReplyInbox:
-    """Job id to mailbox, for every request that is running."""
+    """The open jobs of all requests of this gateway, by job id."""
 
     def __init__(
         self,
@@ -30,72 +29,69 @@ class ReplyInbox:
         metrics: GatewayMetrics,
         *,
         max_unread_bytes: int,
-        has_room: Callable[[str], bool],
+        has_capacity: Callable[[str], bool],
+        timings: Timings,
     ) -> None:
-        """`has_room` says whether a living worker would begin with a job of a model at once."""
+        """`has_capacity(model)` returns whether a live worker would start a job of the model at once."""
         self.gateway_id = gateway_id
         self._bus = bus
         self._metrics = metrics
         self._max_unread_bytes = max_unread_bytes
-        self._mailboxes: dict[str, Mailbox] = {}
-        self._copies = Copies(bus)
-        self._failover = Failover(bus, metrics, self._copies)
-        self._mending = Mending(bus, self._failover, self._copies, has_room)
+        self._jobs: dict[str, OpenJob] = {}
+        self._recovery = RecoveryDriver(bus, metrics, timings, has_capacity)
 
     def __len__(self) -> int:
-        return len(self._mailboxes)
+        return len(self._jobs)
 
     async def listen(self) -> TypedSubscription[Window]:
-        """Open this gateway's reply queue: nothing published from now on is missed."""
+        """Declare this gateway's reply queue: no reply to a job published from now on is missed."""
         return await self._bus.replies(self.gateway_id)
 
     async def run(self, windows: TypedSubscription[Window]) -> None:
-        """Sort what arrives into the mailboxes until the feed is closed."""
-        watching = asyncio.create_task(self._mending.run(self._mailboxes))
+        """Dispatch replies to their jobs until the feed is closed."""
+        watching = asyncio.create_task(self._recovery.watch(self._jobs))
         try:
             async for window in windows:
                 for reply in window.replies:
-                    self._sort(window.worker_id, reply)
+                    self._dispatch(window.worker_id, reply)
         finally:
             watching.cancel()
 
-    def open(self, jobs: Sequence[Job]) -> Mailbox:
-        """A mailbox for a request's jobs; call before they are published."""
-        mailbox = Mailbox(jobs, self._max_unread_bytes)
-        self._mailboxes.update((job.id, mailbox) for job in jobs)
+    def open(self, jobs: Sequence[Job]) -> list[OpenJob]:
+        """Open a request's jobs, which share their unread replies; call it before they are published."""
+        unread = UnreadReplies(self._max_unread_bytes)
+        opened = [self._recovery.open(number, job, unread) for number, job in enumerate(jobs)]
+        self._jobs.update((job.recovery.job.id, job) for job in opened)
         self._metrics.inbox_jobs.set(len(self))
-        return mailbox
+        return opened
 
-    def close(self, jobs: Sequence[Job]) -> None:
-        """Forget a request's jobs: what still arrives is dropped. Idempotent."""
+    def close(self, jobs: Sequence[OpenJob], *, cancel: bool) -> None:
+        """Close a request's jobs: later replies are dropped; `cancel` those that have not ended. Idempotent."""
         for job in jobs:
-            self._mailboxes.pop(job.id, None)
-            self._failover.forget(job.id)
-            self._mending.forget(job.id)
+            if self._jobs.pop(job.recovery.job.id, None) is not None:
+                self._recovery.close(job, cancel=cancel)
         self._metrics.inbox_jobs.set(len(self))
 
     def fail_all(self, error: GenerationError) -> None:
-        """End every running request with `error`."""
-        for mailbox in set(self._mailboxes.values()):
-            mailbox.fail(error)
+        """End every open request with `error`."""
+        for job in self._jobs.values():
+            job.unread.fail(error)
 
-    def _sort(self, worker: str, reply: Reply) -> None:
-        mailbox = self._mailboxes.get(reply.job_id)
+    def _dispatch(self, worker_id: str, reply: Reply) -> None:
+        job = self._jobs.get(reply.job_id)
+        if job is None:
+            self._dismiss(worker_id, reply)
+            return
+        commands = job.recovery.receive(ReplyReceived(worker_id, reply), self._recovery.refresh(job))
+        self._recovery.perform(job, commands)
+
+    def _dismiss(self, worker_id: str, reply: Reply) -> None:
+        """Drop a reply to a job that is not open, and have its worker stop."""
         if isinstance(reply, ResumeRequest):
-            self._failover.asked(mailbox, worker, reply)
-        elif mailbox is None:
-            self._metrics.replies_dropped.labels("unknown_job").inc()
-            self._metrics.tokens_after_disconnect.inc(reply.positions if isinstance(reply, Delta) else 0)
-            self._failover.stop(worker, reply, superseded=False)
-        elif isinstance(reply, AttemptReport):
-            self._failover.told(mailbox, reply)
-            if reply.state is AttemptState.LOST and reply.attempt_id == mailbox.progress[reply.job_id].attempt:
-                self._mending.lost(mailbox, reply.job_id)
-        elif worker == REAPER and isinstance(reply, Failed) and self._copies.died(mailbox, reply):
-            self._failover.message_died(mailbox, reply.job_id)
-        elif (admitted := mailbox.deliver(worker, reply)) is not Admitted.NEWS:
-            self._metrics.replies_dropped.labels("not_admitted").inc()
-            if admitted is Admitted.FENCED:
-                self._failover.stop(worker, reply, superseded=True)
-            elif admitted is Admitted.GAP:
-                self._mending.gap(mailbox, reply.job_id)
+            gone = Resume(job=reply.job_id, attempt=reply.attempt_id, decision=ResumeDecision.GONE)
+            self._recovery.send(control_targets.worker(worker_id), gone)
+            return
+        self._metrics.replies_dropped.labels("unknown_job").inc()
+        self._metrics.tokens_after_disconnect.inc(reply.positions if isinstance(reply, Delta) else 0)
+        if not isinstance(reply, Terminal):
+            self._recovery.stop_attempt(worker_id, reply.job_id, reply.attempt_id, superseded=False)

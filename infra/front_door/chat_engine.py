@@ -49,7 +49,7 @@ class GatewayEngine:
         try:
             async with aclosing(in_process.complete(self._gateway, self._prices, principal, _fields(ask))) as heard:  # type: ignore[type-var]
                 async for each in heard:
-                    if isinstance(each, in_process.InLine):
+                    if isinstance(each, in_process.QueueUpdate):
                         yield QueueStatus(each.position, each.seconds)
                         continue
                     begun = True

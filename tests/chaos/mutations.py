@@ -28,28 +28,28 @@ class Mutation:
 
 def _double_delivery() -> None:
     """Some pieces of text are given out twice."""
-    from gateway.jobs.mailbox import Mailbox
+    from gateway.jobs.unread_replies import UnreadReplies
 
-    right, numbers = Mailbox.take_all, count(1)
+    right, numbers = UnreadReplies.take_all, count(1)
 
-    def take_all(self: Mailbox) -> list[Any]:
+    def take_all(self: UnreadReplies) -> list[Any]:
         arrivals = right(self)
         return arrivals + arrivals[-1:] if _is_text(arrivals) and not next(numbers) % EVERY else arrivals
 
-    Mailbox.take_all = take_all  # type: ignore[method-assign]
+    UnreadReplies.take_all = take_all  # type: ignore[method-assign]
 
 
 def _lost_token() -> None:
     """Some pieces of text are taken in and not given out."""
-    from gateway.jobs.mailbox import Mailbox
+    from gateway.jobs.unread_replies import UnreadReplies
 
-    right, numbers = Mailbox.take_all, count(1)
+    right, numbers = UnreadReplies.take_all, count(1)
 
-    def take_all(self: Mailbox) -> list[Any]:
+    def take_all(self: UnreadReplies) -> list[Any]:
         arrivals = right(self)
         return arrivals[:-1] if _is_text(arrivals) and not next(numbers) % EVERY else arrivals
 
-    Mailbox.take_all = take_all  # type: ignore[method-assign]
+    UnreadReplies.take_all = take_all  # type: ignore[method-assign]
 
 
 def _is_text(arrivals: list[Any]) -> bool:
@@ -74,15 +74,15 @@ def _early_ack() -> None:
 
 def _unsettled_hold() -> None:
     """Some receipts are never handed in."""
-    from gateway.jobs.billing_desk import BillingDesk
+    from gateway.jobs.gateway_billing import GatewayBilling
 
-    right, numbers = BillingDesk.hand_in, count(1)
+    right, numbers = GatewayBilling.hand_in, count(1)
 
-    def hand_in(self: BillingDesk, receipt: Any) -> None:
+    def hand_in(self: GatewayBilling, receipt: Any) -> None:
         if next(numbers) % 3:
             right(self, receipt)
 
-    BillingDesk.hand_in = hand_in  # type: ignore[method-assign]
+    GatewayBilling.hand_in = hand_in  # type: ignore[method-assign]
 
 
 def _ghost_job() -> None:

@@ -10,11 +10,22 @@ import pytest
 
 from auth_billing.reaper import Reaper
 from gateway.errors import ServerShutdown
-from gateway.jobs import copies, failover, mending
+from gateway.jobs.recovery_events import JobState, ReplyReceived
 from router.bus import Bus
 from router.consumer import replay_buffer, resume_requests
 from router.dead_letters import DeadLetters
-from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
+from router.messages import (
+    AttemptReport,
+    AttemptState,
+    Failed,
+    FailureCode,
+    Finished,
+    SamplingParams,
+    Started,
+    TextOptions,
+    UsageRecord,
+    Window,
+)
 from router.topology import JOB_DELIVERY_LIMIT
 from router.transport.base import ConnectionState
 from tests.contract.conftest import MakeTransport
@@ -26,6 +37,20 @@ async def settled(fleet: Fleet, answer: Answer) -> UsageRecord:
     await until(lambda: [record for record in fleet.records if record.job == answer.job.id])
     (record,) = [record for record in fleet.records if record.job == answer.job.id]
     return record
+
+
+def report_lost(fleet: Fleet, answer: Answer) -> None:
+    """Have the worker report that it has lost the job."""
+    attempt = answer.recovery.attempt_id or ""
+    report = AttemptReport(job_id=answer.job.id, attempt_id=attempt, state=AttemptState.LOST)
+    fleet.inbox._recovery.handle(answer.open, ReplyReceived("worker-1", report))
+
+
+def republish(fleet: Fleet, answer: Answer) -> bool:
+    """Publish a copy, if it is not one too many."""
+    commands = answer.recovery.copies.publish(answer.recovery.output.extent)
+    fleet.inbox._recovery.perform(answer.open, commands or [])
+    return commands is not None
 
 
 async def test_a_stream_goes_on_when_its_worker_is_lost(make_transport: MakeTransport) -> None:
@@ -72,20 +97,17 @@ async def test_a_stream_is_killed_more_often_than_the_broker_returns_a_message(m
         assert isinstance(answer.terminal, Finished)
         assert (await settled(fleet, answer)).usage.completion_tokens == 200
         await until(lambda: not fleet.workers[f"worker-{JOB_DELIVERY_LIMIT + 3}"].has(answer.job))
-        assert 0 < answer.mailbox.progress["j"].newest_copy <= 3
+        assert 0 < answer.recovery.copies.newest <= 3
 
 
-async def test_a_message_that_the_broker_gave_up_is_replaced(
-    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copies, "WORN", 1000)
-    async with Fleet(make_transport) as fleet:
+async def test_a_message_that_the_broker_gave_up_is_replaced(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport, republish_after_deliveries=1000) as fleet:
         stop = asyncio.Event()
         reaping = asyncio.create_task(Reaper(fleet.bus).run(stop))
         answer = await fleet.ask("j", 200)
         await kill_often(fleet, answer, JOB_DELIVERY_LIMIT + 1)
         assert answer.texts == [counted(200)]
-        assert answer.mailbox.progress["j"].newest_copy == 1
+        assert answer.recovery.copies.newest == 1
         stop.set()
         await reaping
 
@@ -146,12 +168,11 @@ async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(failover, "DOUBT_SECONDS", 20.0)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, resume_timeout=20.0) as fleet:
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 5), await fleet.ask("filler", 5)
         await until(lambda: len(first.engine.requests) == 2)  # it has no room for the second copy
-        await until(lambda: answer.mailbox.progress["j"].attempt)
+        await until(lambda: answer.recovery.attempt_id)
         second = await fleet.start("worker-2", step_time=None)
         await fleet.bus.publish_job(msgspec.structs.replace(answer.job, copy_number=1), {})
         await until(lambda: second.has(answer.job))
@@ -170,8 +191,7 @@ async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 1000)
-    monkeypatch.setattr(failover, "DOUBT_SECONDS", 20.0)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, resume_timeout=20.0) as fleet:
         first = await fleet.start("worker-1", step_time=None, drain_grace=0.0, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 300), await fleet.ask("filler", 1000)
         await until(lambda: len(first.engine.requests) == 2)
@@ -180,12 +200,12 @@ async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
         second = await fleet.start("worker-2")
         await fleet.bus.publish_job(msgspec.structs.replace(answer.job, copy_number=1), {})
         await until(lambda: second.has(answer.job))
-        await until(lambda: "j" in fleet.inbox._failover._waiting)
-        filler.mailbox.fail(ServerShutdown())
+        await until(lambda: answer.recovery.state is JobState.STANDBY)
+        filler.unread.fail(ServerShutdown())
         first.stop.set()
         await answer.read()
         assert answer.texts == [counted(300)]
-        assert answer.mailbox.progress["j"].copy == 1
+        assert answer.recovery.copy_number == 1
 
 
 async def test_an_attempt_that_is_not_heard_any_more_is_told_to_stop(make_transport: MakeTransport) -> None:
@@ -193,8 +213,7 @@ async def test_an_attempt_that_is_not_heard_any_more_is_told_to_stop(make_transp
         first = await fleet.start("worker-1")
         answer = await fleet.ask("j", 10_000, sampling=SamplingParams(seed=1))
         await answer.read(10)
-        progress = answer.mailbox.progress["j"]
-        progress.bind("another attempt", "worker-2")
+        answer.recovery._bind("another attempt", "worker-2", time.monotonic())
         await until(lambda: not first.has(answer.job))
         assert first.engine.requests == []
         assert fleet.records == []
@@ -205,7 +224,7 @@ async def test_nobody_waits_any_more(make_transport: MakeTransport) -> None:
         first = await fleet.start("worker-1")
         answer = await fleet.ask("j", 1000)
         await answer.read(10)
-        fleet.inbox.close([answer.job])
+        fleet.inbox.close([answer.open], cancel=False)
         second = await fleet.start("worker-2", step_time=None)
         await first.kill()
         await until(lambda: not second.has(answer.job))
@@ -226,9 +245,7 @@ def deafen(worker: FleetWorker, monkeypatch: pytest.MonkeyPatch) -> list[object]
 
 
 async def test_lost_windows_are_said_again(make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 20, n=2)
         await until(lambda: first.engine.requests)
@@ -256,9 +273,7 @@ async def test_a_gap_is_asked_for_until_the_broker_is_back(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes first after its death may come before questions can go out."""
-    monkeypatch.setattr(mending, "GAP_SECONDS", 0.005)
-    monkeypatch.setattr(mending, "GAP_TRIES", 3)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, gap_retry_interval=0.005, gap_retries=3) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 20)
         await until(lambda: first.engine.requests)
@@ -305,14 +320,10 @@ async def test_what_can_not_be_said_again_is_generated_again(
         assert (await settled(fleet, answer)).usage.completion_tokens == 40
 
 
-async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(
-    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(make_transport: MakeTransport) -> None:
     """docs/design/reliability-contract.md#F10: its workers took it for dead and stopped. It has not heard that, and no
     answer ends with it."""
-    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 20)
         await until(lambda: first.engine.requests)
@@ -332,9 +343,7 @@ async def test_what_was_said_from_beginning_to_end_while_the_gateway_was_away_is
 ) -> None:
     """docs/design/reliability-contract.md#F7, F8, F10: nothing of it is here, so nothing shows that anything is
     missing."""
-    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, watch_interval=0.02, start_timeout=0.1) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         lose = deafen(first, monkeypatch)
         lose.append("everything")
@@ -350,19 +359,17 @@ async def test_what_was_said_from_beginning_to_end_while_the_gateway_was_away_is
         await answer.read()
         assert answer.texts == [counted(20)]
         assert isinstance(answer.terminal, Finished)
-        assert answer.mailbox.progress["j"].newest_copy == 1
+        assert answer.recovery.copies.newest == 1
 
 
 async def test_a_job_that_waited_all_the_while_is_done_once(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, watch_interval=0.02, start_timeout=0.1) as fleet:
         answer = await fleet.ask("j", 20)
         away = time.monotonic()
         monkeypatch.setattr(Bus, "lost_at", property(lambda _: away))
-        await until(lambda: answer.mailbox.progress["j"].newest_copy == 1)
+        await until(lambda: answer.recovery.copies.newest == 1)
         worker = await fleet.start("worker-1")
         await answer.read()
         assert answer.texts == [counted(20)]
@@ -374,10 +381,7 @@ async def test_a_job_that_waited_all_the_while_is_done_once(
 async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_heard(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
-    monkeypatch.setattr(mending, "GIVE_UP_SECONDS", 0.3)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1, give_up_after=0.3) as fleet:
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 30), await fleet.ask("filler", 5)
         await until(lambda: len(first.engine.requests) == 2)  # no room for a copy
@@ -385,7 +389,7 @@ async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_hea
         await answer.read(1)
         await filler.read(1)
         monkeypatch.setattr(first.worker._consumer, "_handle_ping", lambda _: None)
-        filler.mailbox.fail(ServerShutdown())
+        filler.unread.fail(ServerShutdown())
         await fleet.start("worker-2")
         await answer.read()
         assert answer.texts == [counted(30)]
@@ -397,11 +401,9 @@ async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_hea
 async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
-    monkeypatch.setattr(mending, "GIVE_UP_SECONDS", 0.5)
-    monkeypatch.setattr(mending, "TAKEN_SECONDS", 0.1)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(
+        make_transport, watch_interval=0.02, ping_after=0.1, give_up_after=0.5, pickup_timeout=0.1
+    ) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 30)
         await until(lambda: first.engine.requests)
@@ -412,65 +414,54 @@ async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
         await fleet.start("worker-2")
         await answer.read()
         assert answer.texts == [counted(30)]
-        assert answer.mailbox.progress["j"].worker == "worker-2"
+        assert answer.recovery.worker_id == "worker-2"
 
 
 async def test_a_job_that_a_hanging_worker_was_given_is_begun_by_one_that_has_room(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/design/reliability-contract.md#F3, before its first word: there is nothing to be silent yet."""
-    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
-    monkeypatch.setattr(mending, "TAKEN_SECONDS", 0.1)
-    async with Fleet(make_transport) as fleet:
+    async with Fleet(make_transport, watch_interval=0.02, start_timeout=0.1, pickup_timeout=0.1) as fleet:
         first = await fleet.start("worker-1")
         monkeypatch.setattr(first.worker._consumer, "_receive", lambda _: None)
         answer = await fleet.ask("j", 30)
         await fleet.start("worker-2")
         await asyncio.sleep(0.3)
-        assert not answer.mailbox.progress["j"].newest_copy, "it may be waiting for its turn"
-        fleet.has_room = True
+        assert not answer.recovery.copies.newest, "it may be waiting for its turn"
+        fleet.has_capacity = True
         await answer.read()
         assert answer.texts == [counted(30)]
-        assert answer.mailbox.progress["j"].worker == "worker-2"
+        assert answer.recovery.worker_id == "worker-2"
 
 
-async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(
-    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mending, "TAKEN_SECONDS", 1000.0)
-    async with Fleet(make_transport) as fleet:
+async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport, pickup_timeout=1000.0) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 30)
         await until(lambda: first.engine.requests)
         first.engine.step()
         await answer.read(1)
-        progress = answer.mailbox.progress["j"]
         first.worker._consumer._receive = lambda _: None  # type: ignore[method-assign]  # copies lie about
-        fleet.inbox._mending.lost(answer.mailbox, "j")
-        await until(lambda: progress.newest_copy == 1)
+        report_lost(fleet, answer)
+        await until(lambda: answer.recovery.copies.newest == 1)
         for _ in range(10):
-            fleet.inbox._mending.lost(answer.mailbox, "j")
-        assert not fleet.inbox._copies._publishing
-        assert not answer.mailbox.failed
+            report_lost(fleet, answer)
+        assert not fleet.inbox._recovery._republishing
+        assert not answer.unread.failed
 
 
-async def test_copies_in_vain_are_forgiven_once_an_answer_gets_further(
-    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copies, "COPIES", 1)
-    async with Fleet(make_transport) as fleet:
+async def test_copies_in_vain_are_forgiven_once_an_answer_gets_further(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport, republish_limit=1) as fleet:
         answer = await fleet.ask("j", 30)
-        progress = answer.mailbox.progress["j"]
-        assert fleet.inbox._copies.publish(answer.mailbox, "j")
-        await until(lambda: progress.newest_copy == 1)
-        assert not fleet.inbox._copies.publish(answer.mailbox, "j"), "nobody has begun with it"
+        assert republish(fleet, answer)
+        await until(lambda: answer.recovery.copies.newest == 1)
+        assert not republish(fleet, answer), "nobody has begun with it"
         worker = await fleet.start("worker-1", step_time=None)
         await until(lambda: worker.engine.requests)
         worker.engine.step()
         await answer.read(1)
-        assert fleet.inbox._copies.publish(answer.mailbox, "j")
-        await until(lambda: progress.newest_copy == 2)
+        assert republish(fleet, answer)
+        await until(lambda: answer.recovery.copies.newest == 2)
         worker.engine.step(29)
         await answer.read()
         assert answer.texts == [counted(30)]
@@ -485,7 +476,7 @@ async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: Ma
             taken = worker.worker._consumer.attempts.of_job("poison")
             assert taken is not None
             assert taken.solo == (number == 2)
-            await until(lambda number=number: answer.mailbox.progress["poison"].worker == f"worker-{number}")  # type: ignore[misc]
+            await until(lambda number=number: answer.recovery.worker_id == f"worker-{number}")  # type: ignore[misc]
             await worker.kill()
         last = await fleet.start("worker-3", step_time=None)
         await answer.read()

@@ -13,7 +13,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from gateway.jobs.mailbox import Mailbox
+from gateway.jobs.recovery import JobRecovery
+from gateway.jobs.recovery_driver import OpenJob
+from gateway.jobs.recovery_events import JobQueued
 from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.metrics import GatewayMetrics
 from inference_worker.settings import WorkerSettings
@@ -23,6 +25,7 @@ from inference_worker.worker.worker import Worker
 from router import topology
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Job, Reply, SamplingParams, Terminal, UsageRecord
+from router.timings import Timings
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
@@ -38,14 +41,19 @@ shared_text = cache(counting_text)
 class Answer:
     """What a client has of one job."""
 
-    def __init__(self, job: Job, mailbox: Mailbox) -> None:
+    def __init__(self, job: Job, opened: OpenJob) -> None:
         self.job = job
-        self.mailbox = mailbox
+        self.open = opened
+        self.unread = opened.unread
         self.ids: list[list[int]] = [[] for _ in range(job.n)]
         self.texts = [""] * job.n
         self.ends: list[Any] = [None] * job.n
         self.replies: list[Reply] = []
         self.terminal: Terminal | None = None
+
+    @property
+    def recovery(self) -> JobRecovery:
+        return self.open.recovery
 
     @property
     def tokens(self) -> int:
@@ -55,8 +63,8 @@ class Answer:
         """Take what comes until there are so many tokens, or the job has ended."""
         async with asyncio.timeout(seconds):
             while self.terminal is None and (tokens is None or self.tokens < tokens):
-                await self.mailbox.news(1.0)
-                for arrival in self.mailbox.take_all():
+                await self.unread.wait(1.0)
+                for arrival in self.unread.take_all():
                     self._take(arrival.reply)
 
     def _take(self, reply: Reply) -> None:
@@ -111,13 +119,14 @@ class FleetWorker:
 class Fleet:
     """One gateway and its workers on one broker."""
 
-    def __init__(self, make_transport: MakeTransport) -> None:
+    def __init__(self, make_transport: MakeTransport, **timings: Any) -> None:
         self._make_transport = make_transport
+        self._timings = Timings(**timings)
         self.workers: dict[str, FleetWorker] = {}
         self.records: list[UsageRecord] = []
         self.metrics = GatewayMetrics(CollectorRegistry())
-        self.has_room = False
-        """What the gateway thinks of its workers' places."""
+        self.has_capacity = False
+        """Whether the gateway believes that a worker would start a job at once."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Fleet:
@@ -126,7 +135,12 @@ class Fleet:
         self.bus = Bus(transport)
         await self.bus.declare_model(MODEL)
         self.inbox = ReplyInbox(
-            self.bus, GATEWAY, self.metrics, max_unread_bytes=2**24, has_room=lambda _: self.has_room
+            self.bus,
+            GATEWAY,
+            self.metrics,
+            max_unread_bytes=2**24,
+            has_capacity=lambda _: self.has_capacity,
+            timings=self._timings,
         )
         usage = await self.bus.settlements(prefetch=100)
         self._tasks = [
@@ -157,9 +171,9 @@ class Fleet:
         now = time.time()
         times = {"created": now, "deadline": now + 60}
         job = Job(id=id_, model=MODEL, tenant="t", reply_to=GATEWAY, prompt=prompt, sampling=sampling, **times | fields)
-        answer = Answer(job, self.inbox.open([job]))
+        answer = Answer(job, self.inbox.open([job])[0])
         await self.bus.publish_job(job, {})
-        answer.mailbox.progress[id_].queued()
+        answer.recovery.receive(JobQueued(), time.monotonic())
         return answer
 
     def at(self, job: Job) -> FleetWorker:

@@ -25,11 +25,11 @@ from auth_billing.keys.key_cache import KeyCache
 from gateway.app import GatewayServices, create_app
 from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
-from gateway.jobs import mending
 from gateway.settings import GatewaySettings
 from infra.launcher.readiness import free_port
 from router.bus import Bus
 from router.messages import Receipt
+from router.timings import Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
@@ -107,6 +107,9 @@ class Stage:
         return await self.client.post("/v1/completions", json={"model": MODEL, "prompt": prompt, **fields})
 
 
+QUICK = Timings(gap_retry_interval=0.01)
+"""A scripted worker never sends lost replies again: requests fail soon."""
+
 SetStage = Callable[..., Awaitable[Stage]]
 
 
@@ -119,7 +122,11 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def stage(
-    script: Script = count, *, idempotency: DictIdempotencyStore | None = None, **settings: Any
+    script: Script = count,
+    *,
+    idempotency: DictIdempotencyStore | None = None,
+    timings: Timings = QUICK,
+    **settings: Any,
 ) -> AsyncIterator[Stage]:
     broker, accounts, keys = MemoryBroker(), FakeAccounts(), idempotency or DictIdempotencyStore()
     organisation, buckets = DictOrganisation(), DictBucketStore()
@@ -132,7 +139,7 @@ async def stage(
         set_to = GatewaySettings(**{"registry_warmup": 0.0} | settings)
         limits = rate_limiter(set_to.default_limits, buckets)
         services = GatewayServices(
-            buses[0], accounts, billing, IdempotencyKeys(keys), organisation.administration, limits
+            buses[0], accounts, billing, IdempotencyKeys(keys), organisation.administration, limits, timings=timings
         )
         app = create_app(services, set_to)
         await stack.enter_async_context(app.router.lifespan_context(app))
@@ -165,12 +172,6 @@ async def _receipts(bus: Bus) -> AsyncIterator[list[Receipt]]:
     task = asyncio.create_task(take())
     yield received
     task.cancel()
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scripted worker never says again what was lost: give up soon."""
-    monkeypatch.setattr(mending, "GAP_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -190,9 +190,9 @@ INDEX: dict[str, list[str]] = {
         f"{KEYS}test_reaper.py::test_an_undecodable_job_is_kept_for_inspection",
     ],
     "H115": [
-        f"{GATEWAY}jobs/test_job_progress.py::test_an_attempt_that_starts_over_after_delivery_is_not_heard",
-        f"{GATEWAY}jobs/test_job_progress.py::test_only_a_start_makes_an_attempt_current",
-        f"{GATEWAY}jobs/test_job_progress.py::test_a_choice_that_was_not_asked_for_is_an_error",
+        f"{GATEWAY}jobs/test_recovery.py::test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped",
+        f"{GATEWAY}jobs/test_recovery.py::test_only_a_start_makes_an_attempt_authoritative",
+        f"{GATEWAY}jobs/test_recovery.py::test_a_reply_about_a_choice_that_the_job_lacks_fails_the_request",
         f"{GATEWAY}jobs/test_billing.py::test_more_than_was_held_is_neither_told_nor_paid",
         "tests/contract/test_bus.py::test_only_signed_control_messages_are_heard_and_the_others_are_counted",
         "tests/router/test_control_signing.py::test_nothing_of_it_can_be_changed",

@@ -130,12 +130,12 @@ async def test_those_that_do_not_read_are_dropped_and_are_felt_by_nobody(serve: 
             await asyncio.sleep(0.01)
 
     server = await serve(script, send_timeout=1.0, max_unread_bytes=64 * 1024)
-    kept = server.stage.gateway.inbox._mailboxes
+    kept = server.stage.gateway.inbox._jobs
     async with many_that_do_not_read(server):
         await eventually(lambda: len(server.stage.worker.jobs) == SLOW)
         answers = [(await server.client.chat.completions.create(model=MODEL, messages=[hi])) for hi in CANARY]
         assert {answer.choices[0].message.content for answer in answers} == {"0 1 2 3 4 "}
-        assert all(mailbox._bytes <= 64 * 1024 + 8192 + 1024 for mailbox in set(kept.values()))
+        assert all(job.unread._bytes <= 64 * 1024 + 8192 + 1024 for job in kept.values())
         async with asyncio.timeout(30):
             for job in [each for each in server.stage.worker.jobs if "slow" in str(each.prompt)]:
                 await server.stage.worker.cancel_of(job.id).wait()

@@ -14,7 +14,7 @@ from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import PriceList, TokenRate
 from gateway import in_process
 from gateway.errors import InvalidRequest, JobFailed, ModelNotFound
-from gateway.in_process import Heard, InLine
+from gateway.in_process import AnswerUpdate, QueueUpdate
 from router.messages import FailureCode, GatewayLoad, QueuedWork, ServiceClass, Usage
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import fail, never, start_and_wait, status
@@ -42,9 +42,9 @@ async def listen(answer: Any, into: list[Any]) -> None:
         into.append(each)  # noqa: PERF401 - as it comes
 
 
-async def heard(stage: Stage, **fields: Any) -> list[Heard]:
+async def heard(stage: Stage, **fields: Any) -> list[AnswerUpdate]:
     """All that is said, but for the place in line."""
-    return [each async for each in completion(stage, **fields) if isinstance(each, Heard)]
+    return [each async for each in completion(stage, **fields) if isinstance(each, AnswerUpdate)]
 
 
 async def test_text_comes_with_what_it_has_used_and_cost_and_the_last_word_is_the_bill(set_stage: SetStage) -> None:
@@ -111,7 +111,7 @@ async def test_closing_it_stops_the_engine_and_what_was_given_out_is_paid(set_st
     stage = await set_stage(start_and_wait)
     answer = completion(stage)
     async for each in answer:
-        if isinstance(each, Heard):
+        if isinstance(each, AnswerUpdate):
             assert each.text == "0 1 "
             break
     await answer.aclose()
@@ -124,14 +124,14 @@ async def test_closing_it_stops_the_engine_and_what_was_given_out_is_paid(set_st
 
 async def test_who_waits_in_line_is_told_where_and_may_go(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled while the first word is waited for: the engine hears of it, and nobody of anything else."""
-    monkeypatch.setattr(in_process, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(in_process, "QUEUE_CHECK_INTERVAL", 0.01)
     stage = await set_stage(never)
     full_fleet(stage)
     places: list[Any] = []
 
     listening = asyncio.create_task(listen(completion(stage), places))
     await eventually(lambda: bool(places))
-    assert places == [InLine(1, pytest.approx(2.56))]
+    assert places == [QueueUpdate(1, pytest.approx(2.56))]
     await asyncio.sleep(0.05)
     assert len(places) == 1  # it is said again when it has changed
     listening.cancel()
@@ -160,4 +160,4 @@ async def test_what_fails_midway_was_given_out_before(set_stage: SetStage) -> No
     said: list[Any] = []
     with pytest.raises(JobFailed):
         await listen(completion(stage), said)
-    assert "".join(each.text for each in said if isinstance(each, Heard)) == "0 "
+    assert "".join(each.text for each in said if isinstance(each, AnswerUpdate)) == "0 "

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from auth_billing.development_account import ORGANISATION
-from gateway.jobs import billing_desk
+from gateway.jobs import gateway_billing
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform
@@ -19,7 +19,7 @@ CLIENTS = 64
 
 @pytest.mark.store
 async def test_the_last_cent_is_spent_once(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(billing_desk, "RESERVE_SECONDS", 60.0)  # how fast the store is, is not what it is about
+    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 60.0)  # how fast the store is, is not what it is about
     broker = MemoryBroker()
     async with PayingPlatform(lambda name: MemoryTransport(broker, name), database_url, tmp_path) as platform:
         await platform.start(gateways=2, workers=1, make_engine=lambda: CountingEngine(step_time=0.01))

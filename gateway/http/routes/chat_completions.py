@@ -7,16 +7,13 @@ from fastapi import APIRouter, Request, Response
 from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions
 from gateway.answers.chat_answer import ChatAnswer
 from gateway.answers.collection import best, collect
-from gateway.http import rate_limits
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedChat
-from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.responses import json_response, origin_of
+from gateway.http.routes.responses import json_response, origin_of, submit
 from gateway.http.sse import EventStream
-from gateway.jobs import dispatch
+from gateway.jobs.job_builder import build_chat_job
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
-from runtime import tracing
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -29,7 +26,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
     """Generate the assistant's next message of a conversation."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit(caller, body)
-    job = dispatch.to_job(body, admitted, origin_of(request, gateway, stream=bool(body.stream)))
+    job = build_chat_job(body, admitted, origin_of(request, gateway, stream=bool(body.stream)))
     answer = ChatAnswer(
         AnswerMetadata.of(job, admitted),
         body.choices,
@@ -38,11 +35,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
         allows_tool_calls=body.allows_tool_calls,
         forces_named_tool=body.forces_named_tool,
     )
-    bill = gateway.billing.open(admitted, [job], streamed=bool(body.stream))
-    generation = gateway.generations.open([job], bill)  # before publish, so that no reply is missed
-    async with cancel_on_disconnect(request.receive, generation):
-        await rate_limits.charge(request, admitted, [job], generation.tokens_used)
-        await generation.publish(tracing.inject())  # returns when confirmed; the generation is closed on an error
+    async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))

@@ -7,16 +7,13 @@ from fastapi import APIRouter, Request, Response
 from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions
 from gateway.answers.collection import best, collect
 from gateway.answers.completion_answer import CompletionAnswer
-from gateway.http import rate_limits
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedCompletion
-from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.responses import json_response, origin_of
+from gateway.http.routes.responses import json_response, origin_of, submit
 from gateway.http.sse import EventStream
-from gateway.jobs import dispatch
+from gateway.jobs.job_builder import build_completion_jobs
 from gateway.openai.completions import Completion, CompletionRequest
-from runtime import tracing
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -26,13 +23,9 @@ async def create_completion(request: Request, authorised: AuthorisedCompletion) 
     """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of that prompt."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit(caller, body)
-    jobs = dispatch.to_jobs(body, admitted, origin_of(request, gateway, stream=bool(body.stream)))
+    jobs = build_completion_jobs(body, admitted, origin_of(request, gateway, stream=bool(body.stream)))
     answer = CompletionAnswer(AnswerMetadata.of(jobs[0], admitted), body.choices, AnswerOptions.of(body))
-    bill = gateway.billing.open(admitted, jobs, streamed=bool(body.stream))
-    generation = gateway.generations.open(jobs, bill)
-    async with cancel_on_disconnect(request.receive, generation):
-        await rate_limits.charge(request, admitted, jobs, generation.tokens_used)
-        await generation.publish(tracing.inject())
+    async with submit(request, gateway, admitted, jobs, streamed=bool(body.stream)) as generation:
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))

@@ -8,15 +8,12 @@ from fastapi import APIRouter, Request, Response
 
 from gateway.answers import embedding_answer
 from gateway.answers.collection import collect_vectors
-from gateway.http import rate_limits
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedEmbeddings
-from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.responses import origin_of
-from gateway.jobs import dispatch
+from gateway.http.routes.responses import origin_of, submit
+from gateway.jobs.job_builder import build_embedding_job
 from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
-from runtime import tracing
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -26,12 +23,8 @@ async def create_embeddings(request: Request, authorised: AuthorisedEmbeddings) 
     """Return an embedding (a vector of length one) for each input, in order of the inputs."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit_embeddings(caller, body)
-    job = dispatch.to_embedding_job(body, admitted, origin_of(request, gateway, stream=False))
-    bill = gateway.billing.open(admitted, [job], streamed=False)
-    generation = gateway.generations.open([job], bill)
-    async with cancel_on_disconnect(request.receive, generation):
-        await rate_limits.charge(request, admitted, [job], generation.tokens_used)
-        await generation.publish(tracing.inject())
+    job = build_embedding_job(body, admitted, origin_of(request, gateway, stream=False))
+    async with submit(request, gateway, admitted, [job], streamed=False) as generation:
         vectors = await collect_vectors(generation)
     body_bytes = await asyncio.to_thread(
         embedding_answer.write,

@@ -1,19 +1,37 @@
-"""Helpers of the routes: the origin of a request's jobs, and JSON responses from models."""
+"""What the generating routes share: where jobs come from, how they are submitted, and JSON responses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
 from fastapi import Request, Response
 
+from gateway.admission.controller import AdmittedRequest
+from gateway.http import rate_limits
+from gateway.http.disconnect import disconnected
 from gateway.http.gateway import Gateway
-from gateway.jobs import dispatch
+from gateway.jobs.generation import Generation
+from gateway.jobs.job_builder import Origin, deadline
 from gateway.openai.base import ApiModel
+from router.messages import Job
 
 
-def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> dispatch.Origin:
+def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> Origin:
     """Return the origin (gateway, deadline, default limit) of a request's jobs."""
     settings = gateway.settings
-    until = dispatch.deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
-    return dispatch.Origin(settings.gateway_id, until, settings.default_max_tokens)
+    until = deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
+    return Origin(settings.gateway_id, until, settings.default_max_tokens)
+
+
+def submit(
+    request: Request, gateway: Gateway, admitted: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool
+) -> AbstractAsyncContextManager[Generation]:
+    """Submit the jobs of an HTTP request, whose generation ends when its client disconnects."""
+    allowance = rate_limits.allowance_of(request)
+    leaving = partial(disconnected, request.receive)
+    return gateway.jobs.submit(admitted, jobs, allowance, streamed=streamed, disconnected=leaving)
 
 
 def json_response(model: ApiModel) -> Response:

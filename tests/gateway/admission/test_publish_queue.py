@@ -149,7 +149,7 @@ async def test_a_request_is_held_until_its_turn_and_then_answered(set_stage: Set
         await count(worker, job)
 
     stage = await set_stage(patient)
-    queue = stage.gateway.generations.fair
+    queue = stage.gateway.jobs._services.publish_queue
     queue._models = Models(1)  # type: ignore[assignment]
     asked = [asyncio.create_task(stage.chat(stream=number == 2)) for number in range(3)]
     await eventually(lambda: queue.waiting == 1)
@@ -166,7 +166,7 @@ async def test_who_leaves_while_held_was_never_queued_and_what_cannot_be_queued_
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = await set_stage(never)
-    queue = stage.gateway.generations.fair
+    queue = stage.gateway.jobs._services.publish_queue
     queue._models = Models(1)  # type: ignore[assignment]
     asked = []
     for number in range(4):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions, CollectedChoice
 from gateway.answers.chat_answer import ChatAnswer
 from gateway.answers.completion_answer import CompletionAnswer
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import ChoiceDelta, Generation
+from gateway.jobs.prompt_echo import EchoedPrompt
 from router.messages import Delta, ServiceClass, TokenAlternative, TokenLogprob, Usage
 
 HEAD = AnswerMetadata("id-1", 1_700_000_000, "model", ServiceClass.DEFAULT, "fp_1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from gateway.http.http_errors import HTTP_ERRORS, HttpError, error_body, error_h
 from router import errors as wire_errors
 from router.messages import Failed, FailureCode
 from tests.fakes.scripted_worker import count, fail, never, start_and_wait
-from tests.gateway.conftest import MODEL, SetStage
+from tests.gateway.conftest import MODEL, QUICK, SetStage
 
 
 def subclasses(kind: type[Exception]) -> set[type[Exception]]:
@@ -207,23 +208,22 @@ async def test_nonsense_timeouts_are_the_operators(set_stage: SetStage, value: s
 async def test_workers_gone_before_and_after_the_first_word(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.jobs.generation.WATCH_SECONDS", 0.02)
+    timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
     monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
-    waiting = await set_stage(never, no_worker_timeout=0.1)
+    waiting = await set_stage(never, timings=timings, no_worker_timeout=0.1)
     response = await waiting.chat()
     assert response.status_code == 503
     assert check(response.json())["code"] == "model_unavailable"
-    started = await set_stage(start_and_wait, no_worker_timeout=1.0)
+    started = await set_stage(start_and_wait, timings=timings, no_worker_timeout=1.0)
     assert (await started.chat()).json()["error"]["code"] == "worker_lost"
 
 
 async def test_while_the_broker_takes_nothing_answers_wait_for_a_minute(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.jobs.generation.WATCH_SECONDS", 0.02)
+    timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
     monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
-    monkeypatch.setattr("gateway.jobs.generation.UNREACHABLE_SECONDS", 3.0)
-    stage = await set_stage(start_and_wait, no_worker_timeout=2.0)
+    stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=2.0)
     asking = asyncio.create_task(stage.chat())
     await stage.worker.received.wait()
     stage.broker.alarm = True
@@ -236,9 +236,9 @@ async def test_while_the_broker_takes_nothing_answers_wait_for_a_minute(
 async def test_when_the_broker_is_back_workers_have_their_time_to_come_back_too(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.jobs.generation.WATCH_SECONDS", 0.02)
+    timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
     monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
-    stage = await set_stage(start_and_wait, no_worker_timeout=1.0)
+    stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=1.0)
     asking = asyncio.create_task(stage.chat())
     await stage.worker.received.wait()
     stage.broker.alarm = True
@@ -257,7 +257,7 @@ async def test_unexpected_exception_is_an_openai_shaped_500(
     def broken(*_: object) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("gateway.jobs.dispatch.to_job", broken)
+    monkeypatch.setattr("gateway.http.routes.chat_completions.build_chat_job", broken)
     with capture_logs() as logs:
         response = await stage.chat()
     assert [line["event"] for line in logs] == ["request failed"]

@@ -224,9 +224,9 @@ async def test_what_was_not_sent_to_a_client_that_leaves_costs_nothing(serve: Se
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await server.stage.worker.received.wait()
-    mailbox = next(iter(server.stage.gateway.inbox._mailboxes.values()))
+    unread = next(iter(server.stage.gateway.inbox._jobs.values())).unread
     given = server.stage.gateway.metrics.tokens.labels(MODEL)
-    await eventually(lambda: mailbox._bytes > 2**22)  # it can't be written any more
+    await eventually(lambda: unread._bytes > 2**22)  # it can't be written any more
     sent = given._value.get()
     writer.transport.abort()
     await eventually(lambda: len(server.stage.receipts) == 1)
@@ -249,9 +249,9 @@ async def test_a_client_that_does_not_read_is_dropped_by_size(serve: Serve) -> N
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await server.stage.worker.received.wait()
-    mailbox = next(iter(server.stage.gateway.inbox._mailboxes.values()))
-    await eventually(lambda: type(mailbox._error).__name__ == "SlowClient")
-    assert mailbox._bytes <= 2**20 + 2**17
+    unread = next(iter(server.stage.gateway.inbox._jobs.values())).unread
+    await eventually(lambda: type(unread._error).__name__ == "SlowClient")
+    assert unread._bytes <= 2**20 + 2**17
     writer.transport.abort()
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
 

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from auth_billing.errors import AccountClosed, AccountError, BudgetExhausted, InsufficientCredit, NoPrice
-from gateway.jobs import billing_desk
-from gateway.jobs.billing_desk import MOST_RESERVING
+from gateway.jobs import gateway_billing
+from gateway.jobs.gateway_billing import MOST_RESERVING
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import (
     Delta,
@@ -169,9 +169,9 @@ async def test_a_client_that_goes_pays_for_what_it_got(serve: Serve, stream: boo
         await reader.readuntil(b'"0 1 "')
     else:
         await eventually(lambda: bool(server.stage.worker.jobs))
-        await eventually(lambda: bool(server.stage.gateway.billing._running))
-        (running,) = server.stage.gateway.billing._running
-        await eventually(lambda: bool(running.unknown_usage()))
+        await eventually(lambda: bool(server.stage.gateway.billing._requests))
+        (running,) = server.stage.gateway.billing._requests
+        await eventually(lambda: bool(running.unsaved_usage()))
     reset(writer)
     receipt = await receipt_of(server.stage)
     assert receipt.usage == Usage(prompt_tokens=5, completion_tokens=2)
@@ -307,21 +307,21 @@ async def test_a_client_that_goes_while_its_hold_is_taken(serve: Serve) -> None:
     _, writer = await server.post()
     await eventually(lambda: billing.asked == 1)
     reset(writer)
-    await eventually(lambda: not server.stage.gateway.inbox._mailboxes or _has_failed(server.stage))
+    await eventually(lambda: not server.stage.gateway.inbox._jobs or _has_failed(server.stage))
     billing.slow.set()
     await eventually(lambda: billing.voided == list(billing.held) and bool(billing.held))
     assert not server.stage.worker.jobs
 
 
 def _has_failed(stage: Stage) -> bool:
-    return any(mailbox._error is not None for mailbox in stage.gateway.inbox._mailboxes.values())
+    return any(job.unread.failed for job in stage.gateway.inbox._jobs.values())
 
 
 # When something is away
 
 
 async def test_a_store_that_keeps_failing_is_not_asked(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(billing_desk, "STORE_REST_SECONDS", 60.0)
+    monkeypatch.setattr(gateway_billing, "STORE_REST", 60.0)
     stage = await set_stage()
     stage.billing.away = True
     for _ in range(FAILURES + 5):
@@ -334,8 +334,8 @@ async def test_a_store_that_keeps_failing_is_not_asked(set_stage: SetStage, monk
 
 
 async def test_a_slow_store_gathers_no_crowd(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(billing_desk, "RESERVE_SECONDS", 60.0)
-    monkeypatch.setattr(billing_desk, "MOST_RESERVING", 4)
+    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 60.0)
+    monkeypatch.setattr(gateway_billing, "MOST_RESERVING", 4)
     stage = await set_stage()
     stage.billing.slow = asyncio.Event()
     asking = asyncio.as_completed([stage.chat() for _ in range(20)])
@@ -348,7 +348,7 @@ async def test_a_slow_store_gathers_no_crowd(set_stage: SetStage, monkeypatch: p
 
 
 async def test_a_store_that_is_too_slow_is_not_waited_for(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(billing_desk, "RESERVE_SECONDS", 0.1)
+    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 0.1)
     stage = await set_stage()
     stage.billing.slow = asyncio.Event()
     assert (await stage.chat()).status_code == 503
@@ -389,7 +389,7 @@ async def test_a_void_waits_for_the_store(set_stage: SetStage, monkeypatch: pyte
 
 
 async def test_checkpoints_say_what_clients_have(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(billing_desk, "SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr(gateway_billing, "SHORTEST_PAUSE", 0.0)
     go_on = asyncio.Event()
 
     async def talk(worker: ScriptedWorker, job: Job) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.jobs.echoed_prompt import EchoedPrompt
+
 from router.messages import PromptEcho, PromptLogprobs, TokenAlternative, TokenLogprob
 
 

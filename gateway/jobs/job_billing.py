@@ -1,9 +1,8 @@
-"""What the jobs of one request cost: a hold before they are queued, exactly one receipt or void for each at the end.
+"""Billing of one request's jobs: a hold before they are queued, and exactly one receipt or void for each at the end.
 
-A receipt says what the client was told, or would have been: the whole usage of a job that finished; of one that did
-not, the prompt and the tokens that were given out, or nothing if there were none
-(docs/design/reliability-contract.md#I4). An answer that was to
-come whole and did not costs nothing either, unless it is the client who went. Does not know prices, HTTP or the queue.
+A receipt states what the client was told, or would have been: the whole usage of a finished job; of any other job the
+prompt and the delivered tokens, or nothing if none was delivered (docs/design/reliability-contract.md#I4). A response
+that is not streamed and fails costs nothing, unless the client disconnected.
 """
 
 from __future__ import annotations
@@ -21,65 +20,65 @@ from gateway.errors import ClientDisconnected
 from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Usage
 
 CHECKPOINT_TOKENS = 64
-"""So many tokens of a job that the store does not know of make a checkpoint due."""
+"""Delivered tokens of a job since its last checkpoint that make the next one due."""
 
 _log = structlog.get_logger(__name__)
 
 
-class Desk(Protocol):
-    """Where money is set aside, and where receipts are handed in: none of it is waited for but `reserve`."""
+class BillingPort(Protocol):
+    """What a request needs of the gateway's billing; only `reserve` is waited for."""
 
-    async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:
-        """Hold the most that the works may cost, all or nothing.
+    async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
+        """Hold the most that the jobs of `holds` may cost, all or nothing.
 
         Raises:
-            AccountError: nobody pays for it.
-            StoreUnavailable: it is not known whether it was held.
+            AccountError: the account can't pay.
+            StoreUnavailable: it is not known whether the credit was held.
         """
 
     def hand_in(self, receipt: Receipt) -> None:
-        """See that a receipt is published."""
+        """Publish a receipt in the background, until the broker confirms it."""
 
     def void(self, jobs: Sequence[str]) -> None:
-        """See that the holds of jobs that were not queued are given back."""
+        """Release the holds of jobs that were not queued, in the background."""
 
-    def running(self, jobs: BilledJobs) -> None:
-        """From now on there may be something to checkpoint."""
+    def started(self, request: RequestBilling) -> None:
+        """Include the request in checkpoints."""
 
-    def ended(self, jobs: BilledJobs) -> None:
-        """And from now on not any more."""
+    def ended(self, request: RequestBilling) -> None:
+        """Leave the request out of checkpoints."""
 
     def checkpoint_soon(self) -> None:
-        """A checkpoint is due before its time."""
+        """Write the next checkpoint without waiting for its interval."""
 
 
 class _BilledJob:
-    """One job, as far as its client has got it."""
+    """What one job has used, counted as its output is delivered."""
 
-    def __init__(self, work: HoldRequest) -> None:
-        self.work = work
+    def __init__(self, hold: HoldRequest) -> None:
+        self.hold = hold
         self.queued = False
         self.finished: Usage | None = None
         self.checkpointed = 0
-        """Tokens that the store knows of."""
+        """Delivered tokens that the store has."""
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._tokens = 0
         self._embedded: dict[int, int] = {}
-        """Tokens of inputs whose vectors were given out, by the first of them."""
+        """Tokens of the inputs whose vectors were delivered, by the number of the first input."""
 
     @property
     def begun(self) -> bool:
-        """Whether anything of the answer was given out."""
+        """Whether any output was delivered."""
         return self._tokens > 0 or bool(self._embedded)
 
     @property
-    def unknown_tokens(self) -> int:
-        """Those given out that the store does not know of."""
+    def unsaved_tokens(self) -> int:
+        """Delivered tokens that the store does not have yet."""
         return self._tokens - self.checkpointed
 
     def take(self, reply: Reply) -> None:
-        """Count what is given out by `reply`."""
+        """Count the output that `reply` delivers."""
         match reply:
             case Started():
                 self._prompt_tokens = reply.prompt_tokens
@@ -93,7 +92,7 @@ class _BilledJob:
 
     @property
     def so_far(self) -> Usage:
-        """What was given out; nothing while there is no token of it."""
+        """Usage of the delivered output; zero before the first token."""
         if not self.begun:
             return Usage(prompt_tokens=0)
         if self._embedded:
@@ -107,11 +106,11 @@ class _BilledJob:
         )
 
     def _within_the_hold(self, usage: Usage) -> Usage:
-        """Nobody is told of more than what was set aside, nor pays it: that would be our mistake, or a worker's lie."""
-        most = self.work.max_usage
+        """Cap `usage` at the hold: no client is billed for more, whatever a faulty worker reports."""
+        most = self.hold.max_usage
         if usage.prompt_tokens <= most.prompt_tokens and usage.completion_tokens <= most.completion_tokens:
             return usage
-        _log.error("a job used more than was set aside for it", job=self.work.job, used=usage, most=most)
+        _log.error("job used more than its hold", job=self.hold.job, used=usage, most=most)
         prompt = min(usage.prompt_tokens, most.prompt_tokens)
         return Usage(
             prompt_tokens=prompt,
@@ -120,72 +119,74 @@ class _BilledJob:
         )
 
 
-class BilledJobs:
-    """The jobs of one request, by their number. `close` is called once, whatever becomes of them."""
+class RequestBilling:
+    """Billing of one request's jobs, by their number. Call `close` exactly once, however the request ends."""
 
-    def __init__(self, desk: Desk, principal: Principal, works: Sequence[HoldRequest], *, streamed: bool) -> None:
-        """`streamed`: the client has what was given out, even if there is no more."""
-        self._desk = desk
+    def __init__(
+        self, port: BillingPort, principal: Principal, holds: Sequence[HoldRequest], *, streamed: bool
+    ) -> None:
+        """`streamed`: the client keeps what was delivered even if the request fails later."""
+        self._port = port
         self._principal = principal
         self._streamed = streamed
-        self._jobs = [_BilledJob(work) for work in works]
+        self._jobs = [_BilledJob(hold) for hold in holds]
         self._may_be_held = False
 
     @property
     def usage(self) -> Usage:
-        """What the client is told at the end: that of all jobs that finished."""
+        """Usage of all finished jobs, as the client sees it at the end."""
         return _sum(job.finished for job in self._jobs if job.finished is not None)
 
     @property
     def so_far(self) -> Usage:
-        """What was given out until now, of all jobs."""
+        """Usage of all jobs until now."""
         return _sum(job.finished or job.so_far for job in self._jobs)
 
     async def reserve(self) -> None:
-        """Hold the most that they may cost; see `Desk.reserve`."""
+        """Hold the most that the jobs may cost; raises as `BillingPort.reserve`."""
         self._may_be_held = True
         try:
-            await self._desk.reserve(self._principal, [job.work for job in self._jobs])
+            await self._port.reserve(self._principal, [job.hold for job in self._jobs])
         except StoreUnavailable:
-            raise  # it may be held all the same
+            raise  # the store may have taken the hold
         except AccountError:
             self._may_be_held = False
             raise
-        self._desk.running(self)
+        self._port.started(self)
 
     def queued(self, number: int) -> None:
-        """The broker has one of them for sure."""
+        """Note that the broker confirmed job `number`."""
         self._jobs[number].queued = True
 
     def take(self, number: int, reply: Reply) -> None:
-        """A reply about one of them is given out, or noted if it is nothing that a client sees."""
+        """Count a reply about job `number` that is delivered to the client."""
         job = self._jobs[number]
         job.take(reply)
-        if job.unknown_tokens >= CHECKPOINT_TOKENS:
-            self._desk.checkpoint_soon()
+        if job.unsaved_tokens >= CHECKPOINT_TOKENS:
+            self._port.checkpoint_soon()
 
-    def unknown_usage(self) -> Mapping[str, Usage]:
-        """By job, what was given out and is not known to the store."""
-        return {job.work.job: job.so_far for job in self._jobs if job.unknown_tokens > 0}
+    def unsaved_usage(self) -> Mapping[str, Usage]:
+        """Return, by job id, the usage so far of jobs with tokens that the store does not have."""
+        return {job.hold.job: job.so_far for job in self._jobs if job.unsaved_tokens > 0}
 
-    def checkpointed(self, known: Mapping[str, Usage]) -> None:
-        """The store knows so much now."""
+    def checkpointed(self, saved: Mapping[str, Usage]) -> None:
+        """Note the usage, by job id, that the store has now."""
         for job in self._jobs:
-            if (usage := known.get(job.work.job)) is not None:
+            if (usage := saved.get(job.hold.job)) is not None:
                 job.checkpointed = usage.completion_tokens
 
     def close(self, error: Exception) -> None:
-        """Settle all of them; `error` is what ended those that have not finished."""
-        self._desk.ended(self)
+        """Release or settle the holds of all jobs; `error` is what ended those that have not finished."""
+        self._port.ended(self)
         if not self._may_be_held:
             return
-        if void := [job.work.job for job in self._jobs if not job.queued]:
-            self._desk.void(void)
+        if void := [job.hold.job for job in self._jobs if not job.queued]:
+            self._port.void(void)
         failed = any(job.finished is None for job in self._jobs)
         pays = self._streamed or not failed or isinstance(error, ClientDisconnected)
         for job in self._jobs:
             if job.queued:
-                self._desk.hand_in(self._receipt(job, error, pays=pays))
+                self._port.hand_in(self._receipt(job, error, pays=pays))
 
     def _receipt(self, job: _BilledJob, error: Exception, *, pays: bool) -> Receipt:
         outcome = Outcome.FINISHED
@@ -193,9 +194,9 @@ class BilledJobs:
             outcome = Outcome.CANCELLED if isinstance(error, ClientDisconnected) else Outcome.FAILED
         usage = job.finished or job.so_far
         return Receipt(
-            job=job.work.job,
+            job=job.hold.job,
             tenant=self._principal.tenant,
-            gateway=job.work.gateway,
+            gateway=job.hold.gateway,
             outcome=outcome,
             usage=usage if pays else Usage(prompt_tokens=0),
             at=time.time(),

@@ -1,4 +1,4 @@
-"""Turns a validated, admitted request into jobs. Sends nothing; knows no HTTP but the deadline that a client states."""
+"""Builds the jobs of a validated, admitted request."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ from router.messages import (
 T = TypeVar("T")
 
 GREEDY_BELOW = 1e-5
-"""Dividing logits by less than this only makes infinities; the answer is the greedy one anyway."""
+"""Temperature below which sampling is greedy: dividing logits by less only overflows."""
 
 READ_TIMEOUT = "x-stainless-read-timeout"
 READ_TIMEOUT_MARGIN = 1.0
-"""Seconds after which a client that has stopped waiting is surely gone: its own time-out must come before our 408."""
+"""Seconds added to a client's own timeout, so that it fires before our 408."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a job comes from: the gateway to reply to, and the Unix time by which its client stops waiting."""
+    """The gateway that a job's replies go to, and the Unix time by which its client stops waiting."""
 
     gateway_id: str
     deadline: float
     default_max_tokens: int
-    """The operator's limit where a client sets none."""
+    """The operator's limit, for requests without one."""
 
 
 def deadline(headers: Mapping[str, str], *, stream: bool, longest: float) -> float:
-    """When a request must be done (Unix seconds).
+    """Return the deadline of a request (Unix seconds), at most `longest` seconds from now.
 
-    OpenAI's clients say how long they wait for the next byte. That bounds an answer that comes at once; a stream has
-    bytes all the time (comments, if nothing else), so for it only the operator's limit counts.
+    OpenAI's clients state how long they wait for the next byte. That bounds a whole response; a stream sends bytes all
+    the time (at least comments), so only the operator's limit applies to it.
     """
     try:
         stated = math.inf if stream else float(headers.get(READ_TIMEOUT, "inf")) + READ_TIMEOUT_MARGIN
@@ -64,8 +64,8 @@ def deadline(headers: Mapping[str, str], *, stream: bool, longest: float) -> flo
     return time.time() + (min(stated, longest) if stated > READ_TIMEOUT_MARGIN else longest)
 
 
-def to_job(body: ChatCompletionRequest, reservation: AdmittedRequest, origin: Origin) -> Job:
-    """The one job of a chat completion; its id is the answer's."""
+def build_chat_job(body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
+    """Build the job of a chat completion; its id is the id of the answer."""
     prompt = ChatPrompt(
         messages=[to_wire(message) for message in body.messages],
         tools=tools_to_wire(body.tools) if body.tools else None,
@@ -75,49 +75,49 @@ def to_job(body: ChatCompletionRequest, reservation: AdmittedRequest, origin: Or
         template_kwargs=body.chat_template_kwargs or {},
         reasoning_effort=body.reasoning_effort or "",
     )
-    return _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, reservation, origin)
+    return _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
 
 
-def to_jobs(body: CompletionRequest, reservation: AdmittedRequest, origin: Origin) -> list[Job]:
-    """One job a prompt; the answer's id is the first one's. With a seed, each is answered as it would be alone."""
+def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
+    """Build one job for each prompt; the first job's id is the id of the answer. Each samples as it would alone."""
     first = f"cmpl-{uuid.uuid4().hex}"
     return [
         _job(
             f"{first}-{number}" if number else first,
             TextPrompt(prompt, body.suffix or "") if isinstance(prompt, str) else TokenPrompt(prompt),
             body,
-            reservation,
+            admitted,
             origin,
         )
         for number, prompt in enumerate(body.prompt)
     ]
 
 
-def to_embedding_job(body: EmbeddingRequest, reservation: AdmittedRequest, origin: Origin) -> Job:
-    """The one job of a request for embeddings."""
+def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
+    """Build the job of an embedding request."""
     return Job(
         id=f"embd-{uuid.uuid4().hex}",
-        model=reservation.model.name,
-        tenant=reservation.principal.tenant,
+        model=admitted.model.name,
+        tenant=admitted.principal.tenant,
         reply_to=origin.gateway_id,
         created=time.time(),
         deadline=origin.deadline,
-        begin_by=min(reservation.begin_by, origin.deadline),
+        begin_by=min(admitted.begin_by, origin.deadline),
         prompt=EmbeddingPrompt(inputs=list(body.input), dimensions=body.dimensions),
         sampling=SamplingParams(seed=0),
-        service_class=reservation.service_class,
+        service_class=admitted.service_class,
     )
 
 
-def _job(job_id: str, prompt: Prompt, body: Body, reservation: AdmittedRequest, origin: Origin) -> Job:
+def _job(job_id: str, prompt: Prompt, body: Body, admitted: AdmittedRequest, origin: Origin) -> Job:
     return Job(
         id=job_id,
-        model=reservation.model.name,
-        tenant=reservation.principal.tenant,
+        model=admitted.model.name,
+        tenant=admitted.principal.tenant,
         reply_to=origin.gateway_id,
         created=time.time(),
         deadline=origin.deadline,
-        begin_by=min(reservation.begin_by, origin.deadline),
+        begin_by=min(admitted.begin_by, origin.deadline),
         prompt=prompt,
         sampling=_sampling(body, origin),
         text=TextOptions(
@@ -130,15 +130,15 @@ def _job(job_id: str, prompt: Prompt, body: Body, reservation: AdmittedRequest, 
         ),
         grammar=grammar_of(body.response_format, body.structured_outputs),
         n=body.candidates,
-        service_class=reservation.service_class,
-        cache_salt=_salt(reservation.principal, body.cache_salt),
+        service_class=admitted.service_class,
+        cache_salt=_salt(admitted.principal, body.cache_salt),
     )
 
 
 def _sampling(body: Body, origin: Origin) -> SamplingParams:
     temperature = _or(body.temperature, 1.0)
     return SamplingParams(
-        # The sign carries nothing for a client: any 64-bit number is a seed, and equal seeds draw equally.
+        # Any 64-bit number is a valid seed; the sign is dropped, and equal seeds still sample equally.
         seed=secrets.randbits(63) if body.seed is None else body.seed % 2**63,
         max_tokens=body.token_limit,
         default_max_tokens=origin.default_max_tokens if body.token_limit is None else None,
@@ -160,15 +160,15 @@ def _sampling(body: Body, origin: Origin) -> SamplingParams:
 
 
 def _logprobs(body: Body) -> int | None:
-    """Those that the client wants; those of the tokens themselves if candidates are compared by them."""
+    """Return how many alternatives to report; at least the chosen tokens' own where candidates are compared by them."""
     return _or(body.top_logprob_count, 0) if body.candidates > body.choices else body.top_logprob_count
 
 
-def _salt(principal: Principal, asked: str | None) -> str:
-    """The tenant's salt, made narrower by the client's if it sends one; never wider."""
-    if asked is None:
+def _salt(principal: Principal, requested: str | None) -> str:
+    """Return the salt of the prefix cache: the tenant's, narrowed by the client's own if it sends one."""
+    if requested is None:
         return principal.cache_salt
-    return hashlib.sha256(f"{principal.cache_salt}\0{asked}".encode()).hexdigest()
+    return hashlib.sha256(f"{principal.cache_salt}\0{requested}".encode()).hexdigest()
 
 
 def _or(value: T | None, default: T) -> T:

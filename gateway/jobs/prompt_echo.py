@@ -1,4 +1,4 @@
-"""A job's prompt as its worker reports it: token ids, text and log probabilities."""
+"""The prompt of a job as its worker reports it, for clients that request it back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.messages import PromptEcho, PromptLogprobs, TokenLogprob
 
 @dataclass
 class EchoedPrompt:
-    """The prompt of a job as far as it was received; it is complete before the job's first token.
+    """Token ids and text of a prompt; complete before the job's first token.
 
     `logprobs` and `ranks` belong to the tokens after the first one, whose text is `first`.
     """
@@ -21,7 +21,7 @@ class EchoedPrompt:
     ranks: list[int] = field(default_factory=list)
 
     def take(self, reply: PromptEcho | PromptLogprobs) -> None:
-        """Add the content of a reply; another attempt may repeat a part of it."""
+        """Add a reply; another attempt may repeat what is known."""
         if isinstance(reply, PromptEcho):
             self.ids, self.text, self.first = reply.token_ids, reply.text, reply.first_text
         else:

@@ -1,0 +1,70 @@
+"""The messages of one job: when to publish a fresh copy of it, and which copy counts (part of `recovery.py`).
+
+The broker dead-letters a message that was returned often, although kills, drains and restarts may have returned it;
+only the gateway can tell those from poison. So it publishes fresh, numbered copies while the answer makes progress.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gateway.jobs.recovery_events import BrokerHealth, Command, Republish
+from router.timings import Timings
+
+
+class JobCopies:
+    """Copies of one job's message. Its `extent` is that of the accepted output (`JobOutput.extent`)."""
+
+    def __init__(self, timings: Timings) -> None:
+        self.newest = 0
+        """The latest copy that the broker confirmed; 0 is the original."""
+        self._timings = timings
+        self._queued_at, self._republished_at = math.inf, -math.inf
+        self._publishing = False
+        self._last = 0
+        self._futile = 0
+        """Copies in a row without progress between them."""
+        self._extent = 0
+        """Extent of the output at the newest copy."""
+
+    def publish(self, extent: int) -> list[Command] | None:
+        """Return the command to publish a copy, nothing if one is under way, `None` if the limit is reached."""
+        if self._futile >= self._timings.republish_limit and not self.outgrown(extent):
+            return None
+        if self._publishing:
+            return []
+        self._publishing = True
+        self._last += 1
+        return [Republish(self._last)]
+
+    def published(self, copy_number: int, extent: int, now: float, *, confirmed: bool) -> None:
+        """Record how publishing a copy ended."""
+        self._publishing = False
+        if confirmed:
+            self._futile = 1 if self.outgrown(extent) else self._futile + 1
+            self.newest, self._extent, self._republished_at = copy_number, extent, now
+
+    def queued(self, now: float) -> None:
+        """Record that the broker confirmed the original."""
+        self._queued_at = now
+
+    def outgrown(self, extent: int) -> bool:
+        """Whether the answer has made progress since the newest copy."""
+        return extent > self._extent
+
+    def in_pickup(self, now: float) -> bool:
+        """Whether the newest copy is so recent that a worker may still request to resume it."""
+        fast = self._futile < self._timings.fast_republishes
+        return now - self._republished_at < (self._timings.pickup_timeout if fast else self._timings.give_up_after)
+
+    def overdue(self, broker: BrokerHealth, now: float, *, has_capacity: bool) -> bool:
+        """Whether a job that no attempt has replied to should be published again.
+
+        Once after each absence of the broker, since all replies may be lost; and while a worker has free capacity,
+        since the job may be at a worker that hangs.
+        """
+        back, last = broker.disturbed_at, max(self._queued_at, self._republished_at)
+        if last <= back + self._timings.watch_interval:
+            return now - back >= self._timings.start_timeout
+        timeout = self._timings.pickup_timeout if self._futile else self._timings.start_timeout
+        return has_capacity and self._futile < self._timings.fast_republishes and now - last >= timeout

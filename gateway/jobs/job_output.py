@@ -1,0 +1,170 @@
+"""The output of one job that its gateway has accepted: how far each choice is, and what is known of the prompt.
+
+Token ids are kept, 4 bytes each and never more than a context holds, because a new attempt continues after them; text
+without ids can't be continued. Prompt echoes and scores are the same in every attempt, so only their extent counts.
+Embedding vectors have no order and do not depend on one another, so any attempt may supply the missing ones.
+"""
+
+from __future__ import annotations
+
+from array import array
+from enum import Enum, auto
+from typing import NamedTuple
+
+from gateway.errors import RepliesLost
+from router.messages import Delta, Embedded, EmbeddingPrompt, Finished, Job, PromptEcho, PromptLogprobs, Reply
+
+
+class Acceptance(Enum):
+    """Whether a reply extends the output."""
+
+    NEW = auto()
+    DUPLICATE = auto()
+    """It is already here, or nothing may follow."""
+    GAP = auto()
+    """Output before it is missing and has to be sent again."""
+
+
+class ResumePoint(NamedTuple):
+    """What a new attempt continues after; the fields are those of `Job`."""
+
+    delivered: list[list[int]]
+    ended: list[int]
+    embedded: list[int]
+    cached_tokens: int
+
+
+class _PromptOutput:
+    """The prompt as far as the client requested it: its text (`echo`), its log probabilities (`scores`), or neither."""
+
+    def __init__(self, *, echo: bool, scores: bool) -> None:
+        self._echo = echo
+        self._scores = scores
+        self._tokens: int | None = None
+        self._scored = 1
+        """Leading tokens whose log probability is known; the first token has none."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all requested parts have arrived."""
+        echoed = self._tokens is not None or not self._echo
+        return echoed and (not self._scores or self._scored >= (self._tokens or 1))
+
+    def accept(self, reply: PromptEcho | PromptLogprobs) -> Acceptance:
+        """Take a reply that may overlap with what is known: attempts cut the prompt differently."""
+        if isinstance(reply, PromptEcho):
+            known, self._tokens = self._tokens is not None, len(reply.token_ids)
+            return Acceptance.DUPLICATE if known else Acceptance.NEW
+        if reply.start > self._scored:
+            return Acceptance.GAP
+        before, self._scored = self._scored, max(self._scored, reply.start + len(reply.logprobs))
+        return Acceptance.NEW if self._scored > before else Acceptance.DUPLICATE
+
+
+class _ChoiceOutput:
+    """One choice: the ids of its tokens as far as they are known, and its number of positions."""
+
+    def __init__(self) -> None:
+        self.token_ids = array("i")
+        self.positions = 0
+        self.finished = False
+
+    def accept(self, delta: Delta) -> Acceptance:
+        if self.finished or delta.start < self.positions:
+            return Acceptance.DUPLICATE
+        if delta.start > self.positions:
+            return Acceptance.GAP
+        self.token_ids.extend(delta.token_ids)
+        self.positions += delta.positions
+        self.finished = delta.finish_reason is not None
+        return Acceptance.NEW
+
+
+class JobOutput:
+    """The accepted output of one job. Only the job's recovery changes it."""
+
+    def __init__(self, choices: int, *, inputs: int = 0, echo: bool = False, scores: bool = False) -> None:
+        """`choices` get tokens, `inputs` get vectors; `echo` and `scores` of the prompt are requested."""
+        self._choices = [_ChoiceOutput() for _ in range(choices)]
+        self._prompt = _PromptOutput(echo=echo, scores=scores)
+        self._inputs = inputs
+        self._missing = set(range(inputs))
+        """Inputs without a vector."""
+        self._cached_tokens: int | None = None
+
+    @classmethod
+    def of(cls, job: Job) -> JobOutput:
+        """Return the empty output of `job`."""
+        if isinstance(job.prompt, EmbeddingPrompt):
+            return cls(0, inputs=len(job.prompt.inputs))
+        return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
+
+    def accept(self, reply: Reply) -> Acceptance:
+        """Add what `reply` brings, or say why it adds nothing.
+
+        Raises:
+            RepliesLost: the reply is about a choice or an input that the job does not have.
+        """
+        match reply:
+            case Delta():
+                return self._accept_delta(reply)
+            case Embedded():
+                return self._accept_vectors(reply)
+            case PromptEcho() | PromptLogprobs():
+                return self._prompt.accept(reply)
+            case Finished() if self._missing or not all(choice.finished for choice in self._choices):
+                return Acceptance.GAP
+        return Acceptance.NEW
+
+    @property
+    def begun(self) -> bool:
+        """Whether a choice has a token or has ended: a new attempt can't start over."""
+        return self.tokens > 0 or any(choice.finished for choice in self._choices)
+
+    @property
+    def tokens(self) -> int:
+        """Accepted tokens of all choices."""
+        return sum(choice.positions for choice in self._choices)
+
+    @property
+    def extent(self) -> int:
+        """Accepted tokens and vectors: it grows exactly when the answer makes progress."""
+        return self.tokens + self._inputs - len(self._missing)
+
+    @property
+    def positions(self) -> list[int]:
+        """Accepted tokens of each choice."""
+        return [choice.positions for choice in self._choices]
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another attempt can continue: the ids of all delivered tokens are known."""
+        return all(len(choice.token_ids) == choice.positions for choice in self._choices)
+
+    @property
+    def resume_point(self) -> ResumePoint:
+        """What a new attempt continues after."""
+        return ResumePoint(
+            [choice.token_ids.tolist() for choice in self._choices] if self.tokens else [],
+            [number for number, choice in enumerate(self._choices) if choice.finished],
+            sorted(set(range(self._inputs)) - self._missing),
+            self._cached_tokens or 0,
+        )
+
+    def _accept_delta(self, delta: Delta) -> Acceptance:
+        if delta.choice >= len(self._choices):
+            raise RepliesLost
+        if not self._prompt.complete:
+            return Acceptance.GAP
+        acceptance = self._choices[delta.choice].accept(delta)
+        if acceptance is Acceptance.NEW and self._cached_tokens is None:
+            self._cached_tokens = delta.cached_tokens
+        return acceptance
+
+    def _accept_vectors(self, embedded: Embedded) -> Acceptance:
+        inputs = range(embedded.start, embedded.start + len(embedded.vectors))
+        if inputs.stop > self._inputs:
+            raise RepliesLost
+        new = not self._missing.isdisjoint(inputs)
+        self._missing.difference_update(inputs)
+        return Acceptance.NEW if new else Acceptance.DUPLICATE

@@ -1,0 +1,295 @@
+"""Recovery of one job, as a sans-I/O state machine: `receive(event, now)` returns the commands to perform.
+
+The gateway that owns a client connection decides alone which attempt at a job is authoritative and which output
+exists (docs/design/queue-topology.md#resume). Three fences protect the answer: replies are accepted of that attempt
+only, in order of position only, and never after the end. It reads no clock; `recovery_driver.py` does all I/O.
+
+| state     | meaning                                     | left when                                            |
+|-----------|---------------------------------------------|------------------------------------------------------|
+| QUEUED    | no attempt has replied                      | one starts, or a worker requests to resume: RUNNING; |
+|           |                                             | overdue: republish                                   |
+| RUNNING   | one attempt is authoritative                | another worker requests to resume: CONTESTED;        |
+|           |                                             | it is released: ORPHANED; silent: ping, republish    |
+| CONTESTED | its worker is pinged, another has a copy    | it is alive: STANDBY; it is released, unreachable or |
+|           |                                             | silent: the other worker's attempt is bound, RUNNING |
+| STANDBY   | it is alive, the other worker waits         | it is released: the other is bound, RUNNING;         |
+|           |                                             | the other requests again: CONTESTED                  |
+| ORPHANED  | it was handed over or lost by its worker    | a worker requests to resume: RUNNING; lost: republish|
+| ENDED     | terminal reply accepted, or request closed  | never                                                |
+
+A gap is requested again from the worker (`Ping`) in every state that has an attempt. Republished copies are numbered:
+once a newer copy runs, older messages, their workers and their dead letters are of no consequence.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gateway.errors import RepliesLost, WorkerLost
+from gateway.jobs import recovery_events as events
+from gateway.jobs.job_copies import JobCopies
+from gateway.jobs.job_output import Acceptance, JobOutput
+from gateway.jobs.recovery_events import BrokerHealth, Candidate, Command, Event, Gap, JobState
+from router import control_targets, messages
+from router.messages import REAPER, AttemptState, FailureCode, Reply, ResumeDecision, Terminal
+from router.timings import Timings
+
+
+class JobRecovery:
+    """Attempts, copies and accepted output of one job. `broker` is shared and kept current by the caller."""
+
+    def __init__(self, job: messages.Job, broker: BrokerHealth, timings: Timings, now: float) -> None:
+        self.job = job
+        self.output = JobOutput.of(job)
+        self.worker_id: str | None = None
+        """The worker of the authoritative attempt."""
+        self.attempt_id: str | None = None
+        self.crashes = 0
+        """Attempts in a row whose worker died, none but the first having made progress."""
+        self.copy_number = 0
+        """The copy of the job that the authoritative attempt was given."""
+        self.copies = JobCopies(timings)
+        self.ended = False
+        """Whether a terminal reply was accepted."""
+        self._broker = broker
+        self._timings = timings
+        self._closed = False
+        self._superseded: set[str] = set()
+        self._released = False
+        self._progressed = False
+        """Whether the authoritative attempt has extended the output."""
+        self._bound_at = self._heard_at = now
+        self._candidate: Candidate | None = None
+        self._gap: Gap | None = None
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands; see the module's table."""
+        if self.ended or self._closed:
+            return JobState.ENDED
+        if self.attempt_id is None:
+            return JobState.QUEUED
+        if self._candidate is not None:
+            return JobState.STANDBY if math.isinf(self._candidate.timeout) else JobState.CONTESTED
+        return JobState.ORPHANED if self._released else JobState.RUNNING
+
+    def receive(self, event: Event, now: float) -> list[Command]:
+        """Take an event at monotonic time `now`, and return the commands that follow, to be performed in order."""
+        commands: list[Command] = []
+        match event:
+            case events.ReplyReceived(worker_id, messages.ResumeRequest() as request):
+                commands = self._resume_requested(worker_id, request, now)
+            case events.ReplyReceived(_, messages.AttemptReport() as report):
+                commands = self._attempt_reported(report, now)
+            case events.ReplyReceived(worker_id, reply):
+                commands = self._reply_received(worker_id, reply, now)
+            case events.JobQueued():
+                self.copies.queued(now)
+            case events.JobRepublished(copy_number, confirmed):
+                self.copies.published(copy_number, self.output.extent, now, confirmed=confirmed)
+            case events.WorkerUnreachable(target):
+                commands = self._worker_unreachable(target, now)
+            case events.TimerFired():
+                commands = self._timer_fired(now)
+            case events.WatchTick(has_capacity):
+                commands = self._watched(has_capacity, now)
+            case events.RequestClosed(cancel):
+                commands = self._request_closed(cancel)
+        return commands
+
+    # Replies
+
+    def _reply_received(self, worker_id: str, reply: Reply, now: float) -> list[Command]:
+        if self._closed:
+            return [events.Drop()]
+        if worker_id == REAPER and (continued := self._outlive(reply, now)) is not None:
+            return continued
+        if self.ended or not self._is_authoritative(worker_id, reply, now):
+            stop = not isinstance(reply, Terminal) and (not self.ended or reply.attempt_id in self._superseded)
+            return [events.Drop(), events.StopAttempt(worker_id, reply.attempt_id)] if stop else [events.Drop()]
+        try:
+            acceptance = self.output.accept(reply)
+        except RepliesLost as error:
+            return [events.Drop(), events.FailRequest(error)]
+        if acceptance is not Acceptance.NEW:
+            missing = acceptance is Acceptance.GAP and self._gap is None
+            return [events.Drop(), *self._request_missing(now), *self._wake()] if missing else [events.Drop()]
+        self._heard_at = now
+        self._progressed = self._progressed or isinstance(
+            reply, messages.Delta | messages.Embedded | messages.PromptLogprobs
+        )
+        self.ended = isinstance(reply, Terminal)
+        return [events.Deliver(reply)]
+
+    def _is_authoritative(self, worker_id: str, reply: Reply, now: float) -> bool:
+        """Whether the reply's attempt is, or becomes, the authoritative one; the reaper speaks for its newest copy."""
+        if worker_id == REAPER and isinstance(reply, messages.Failed):
+            return reply.copy_number >= self.copies.newest
+        if reply.attempt_id == self.attempt_id:
+            return True
+        starts = self.attempt_id is None or isinstance(reply, messages.Started)
+        if reply.attempt_id in self._superseded or not starts or self.output.begun:
+            return False
+        self._bind(reply.attempt_id, worker_id, now)
+        return True
+
+    def _outlive(self, failed: Reply, now: float) -> list[Command] | None:
+        """What to do if the job continues although a message of it was dead-lettered; `None` if it does not."""
+        if self.ended or not isinstance(failed, messages.Failed) or failed.code is not FailureCode.FAILED_REPEATEDLY:
+            return None
+        commands: list[Command] | None = []
+        if failed.copy_number >= self.copies.newest:
+            extent = self.output.extent
+            commands = self.copies.publish(extent) if self.copies.outgrown(extent) else None
+        if commands is not None and self.state is JobState.STANDBY and self._candidate is not None:
+            commands += self._decide(self._candidate, now)
+        return commands
+
+    def _request_missing(self, now: float) -> list[Command]:
+        positions, tries, _ = self._gap or Gap([], 0, now)
+        self._gap = None
+        if self.ended or (positions and positions != self.output.positions):
+            return []  # closed meanwhile
+        if tries >= self._timings.gap_retries:
+            return [events.FailRequest(RepliesLost())]
+        retry_at = now + self._timings.gap_retry_interval
+        self._gap = Gap(self.output.positions, tries + self._broker.up, retry_at)
+        return self._ping()
+
+    # Attempts
+
+    def _resume_requested(self, worker_id: str, request: messages.ResumeRequest, now: float) -> list[Command]:
+        superseded = request.attempt_id in self._superseded or request.copy_number < self.copy_number
+        if self._closed or self.ended or superseded:
+            return [_decision(worker_id, request, ResumeDecision.GONE)]
+        returned_often = request.delivery_count >= self._timings.republish_after_deliveries
+        replaced = (
+            self.copies.publish(self.output.extent)
+            if returned_often and request.copy_number == self.copies.newest
+            else None
+        )
+        return [*(replaced or []), *self._decide(Candidate(worker_id, request), now)]
+
+    def _decide(self, candidate: Candidate, now: float) -> list[Command]:
+        """messages.Resume at once if no other worker can be running the job; else ping that worker."""
+        same = self.worker_id in (None, candidate.worker_id) or self.attempt_id in (None, candidate.request.attempt_id)
+        if same or self._released:
+            return self._resume(candidate, now)
+        reconnecting = self._reconnecting(now)
+        timeout = self._timings.reconnect_resume_timeout if reconnecting else self._timings.resume_timeout
+        self._candidate = candidate._replace(timeout=now + timeout)
+        return [*self._ping(mandatory=True), *self._wake()]
+
+    def _attempt_reported(self, report: messages.AttemptReport, now: float) -> list[Command]:
+        if self._closed or self.attempt_id not in (None, report.attempt_id):
+            return []
+        candidate = self._candidate
+        if report.state is AttemptState.ALIVE:
+            self._heard_at = now
+            if candidate is None or math.isinf(candidate.timeout):
+                return []
+            self._candidate = candidate._replace(timeout=math.inf)
+            return [_decision(candidate.worker_id, candidate.request, ResumeDecision.WAIT)]
+        self._released = True
+        if not self._progressed:
+            self.crashes = max(self.crashes, report.crashes)
+        if candidate is not None:
+            return self._resume(candidate, now)
+        lost = report.state is AttemptState.LOST and report.attempt_id == self.attempt_id
+        return self._replace_attempt(now) if lost else []
+
+    def _worker_unreachable(self, target: str, now: float) -> list[Command]:
+        contested = self.state is JobState.CONTESTED and control_targets.worker(self.worker_id or "") == target
+        if contested and self._candidate is not None and not self._reconnecting(now):
+            return self._resume(self._candidate, now)
+        return []
+
+    def _resume(self, candidate: Candidate, now: float) -> list[Command]:
+        """Make the candidate's attempt the authoritative one; it continues after the accepted output."""
+        worker_id, request, _ = candidate
+        self._candidate = None
+        if not self.output.resumable:
+            return [events.FailRequest(WorkerLost()), _decision(worker_id, request, ResumeDecision.GONE)]
+        commands: list[Command] = []
+        if self.attempt_id != request.attempt_id:
+            if not self._released and self._broker.lost_at < self._bound_at:
+                self.crashes = 1 if self._progressed else self.crashes + 1
+            resumed = events.AttemptResumed(
+                worker_id, request.attempt_id, self.worker_id, self.output.tokens, self.crashes
+            )
+            commands.append(resumed)
+            self._bind(request.attempt_id, worker_id, now, copy_number=request.copy_number)
+        decision = ResumeDecision.FAIL if self.crashes >= self._timings.poison_after_crashes else ResumeDecision.START
+        solo, point = self.crashes >= self._timings.solo_after_crashes, self.output.resume_point
+        answer = _decision(worker_id, request, decision, solo=solo, crashes=self.crashes, **point._asdict())
+        return [*commands, answer]
+
+    def _bind(self, attempt_id: str, worker_id: str, now: float, *, copy_number: int = 0) -> None:
+        if self.attempt_id is not None and self.attempt_id != attempt_id:
+            self._superseded.add(self.attempt_id)
+        self.attempt_id, self.worker_id, self.copy_number = attempt_id, worker_id, copy_number
+        self._released = self._progressed = False
+        self._bound_at = self._heard_at = now
+
+    # Silence
+
+    def _request_closed(self, cancel: bool) -> list[Command]:
+        self._closed, self._candidate, self._gap = True, None, None
+        if not cancel or self.ended:
+            return []
+        target = control_targets.worker(self.worker_id) if self.worker_id else control_targets.model(self.job.model)
+        return [events.SendControl(target, messages.Cancel(job=self.job.id))]
+
+    def _timer_fired(self, now: float) -> list[Command]:
+        commands: list[Command] = []
+        if self._candidate is not None and now >= self._candidate.timeout:
+            commands += self._resume(self._candidate, now)
+        if self._gap is not None and now >= self._gap.retry_at:
+            commands += self._request_missing(now)
+        return [*commands, *self._wake()]
+
+    def _watched(self, has_capacity: bool, now: float) -> list[Command]:
+        if self.state is JobState.ENDED:
+            return []
+        if self.attempt_id is None:
+            overdue = self.copies.overdue(self._broker, now, has_capacity=has_capacity)
+            return (self.copies.publish(self.output.extent) or []) if overdue else []
+        silence = now - max(self._heard_at, self._broker.disturbed_at)
+        ping = self._heard_at < self._broker.lost_at or silence >= self._timings.ping_after
+        commands = self._ping() if ping else []
+        if silence >= self._timings.give_up_after and not self._released:
+            commands += self._replace_attempt(now)
+        return commands
+
+    def _replace_attempt(self, now: float) -> list[Command]:
+        """Have another worker take the job, unless that was just requested; a worker that was only slow keeps it."""
+        if self.copies.in_pickup(now):
+            return []
+        commands = self.copies.publish(self.output.extent)
+        return [events.FailRequest(WorkerLost())] if commands is None else commands
+
+    # Commands
+
+    def _reconnecting(self, now: float) -> bool:
+        return now - self._broker.lost_at < self._timings.reconnect_window
+
+    def _ping(self, *, mandatory: bool = False) -> list[Command]:
+        """Ask the authoritative attempt's worker whether it is alive, and to send again what is missing."""
+        if self.worker_id is None or self.attempt_id is None:
+            return []
+        job, attempt, have = self.job, self.attempt_id, self.output.positions
+        ping = messages.Ping(job=job.id, attempt=attempt, reply_to=job.reply_to, have=have)
+        return [events.SendControl(control_targets.worker(self.worker_id), ping, mandatory)]
+
+    def _wake(self) -> list[Command]:
+        candidate, gap = self._candidate, self._gap
+        time = min(candidate.timeout if candidate else math.inf, gap.retry_at if gap else math.inf)
+        return [] if math.isinf(time) else [events.WakeAt(time)]
+
+
+def _decision(
+    worker_id: str, request: messages.ResumeRequest, decision: ResumeDecision, **continued: Any
+) -> events.SendControl:
+    answer = messages.Resume(job=request.job_id, attempt=request.attempt_id, decision=decision, **continued)
+    return events.SendControl(control_targets.worker(worker_id), answer)

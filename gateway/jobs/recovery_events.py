@@ -1,0 +1,155 @@
+"""Events that the recovery of a job (`recovery.py`) receives, commands that it returns, and the parts of its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
+
+from gateway.errors import GenerationError
+from router.messages import Control, Reply, ResumeRequest
+
+
+class JobState(Enum):
+    """Where a job stands; the transitions are in the docstring of `recovery.py`."""
+
+    QUEUED = auto()
+    RUNNING = auto()
+    CONTESTED = auto()
+    STANDBY = auto()
+    ORPHANED = auto()
+    ENDED = auto()
+
+
+class Candidate(NamedTuple):
+    """A worker that requests to resume; `timeout` (monotonic) is infinite once the running attempt was seen alive."""
+
+    worker_id: str
+    request: ResumeRequest
+    timeout: float = float("inf")
+
+
+class Gap(NamedTuple):
+    """Missing replies: the positions known when they were last requested, how often, and when to request them again."""
+
+    positions: list[int]
+    tries: int
+    retry_at: float
+
+
+@dataclass
+class BrokerHealth:
+    """The gateway's broker connection as recovery sees it; the driver keeps it current. Times are monotonic seconds."""
+
+    up: bool = True
+    lost_at: float = float("-inf")
+    """When a connection was last lost."""
+    unusable_at: float = float("-inf")
+    """When the connection was last seen down or blocked."""
+
+    @property
+    def disturbed_at(self) -> float:
+        """The last moment at which replies may have been lost with the connection."""
+        return max(self.lost_at, self.unusable_at)
+
+
+class ReplyReceived(NamedTuple):
+    """A worker, or the reaper, sent a reply about the job."""
+
+    worker_id: str
+    reply: Reply
+
+
+class JobQueued(NamedTuple):
+    """The broker confirmed the job's first message."""
+
+
+class JobRepublished(NamedTuple):
+    """The republishing of a copy ended; `confirmed` by the broker or failed."""
+
+    copy_number: int
+    confirmed: bool
+
+
+class WorkerUnreachable(NamedTuple):
+    """The broker returned a control message because no queue is bound for this target."""
+
+    target: str
+
+
+class TimerFired(NamedTuple):
+    """The time of the last `WakeAt` has come."""
+
+
+class WatchTick(NamedTuple):
+    """The periodic check of all running jobs, while the broker is up."""
+
+    has_capacity: bool
+    """Whether a live worker of the model would start a job at once."""
+
+
+class RequestClosed(NamedTuple):
+    """The request ended or failed; no reply is delivered any more."""
+
+    cancel: bool
+    """Whether to cancel the job at its worker."""
+
+
+Event = ReplyReceived | JobQueued | JobRepublished | WorkerUnreachable | TimerFired | WatchTick | RequestClosed
+
+
+class Deliver(NamedTuple):
+    """Append the reply to the request's unread replies."""
+
+    reply: Reply
+
+
+class Drop(NamedTuple):
+    """Count the reply as dropped."""
+
+
+class StopAttempt(NamedTuple):
+    """Have the worker stop an attempt whose replies are not accepted; at most once in `Timings.stop_interval`."""
+
+    worker_id: str
+    attempt_id: str
+
+
+class SendControl(NamedTuple):
+    """Send a control message to `target`; a `mandatory` one comes back as `WorkerUnreachable`."""
+
+    target: str
+    control: Control
+    mandatory: bool = False
+
+
+class Republish(NamedTuple):
+    """Publish a fresh copy of the job, and report `JobRepublished`."""
+
+    copy_number: int
+
+
+class WakeAt(NamedTuple):
+    """Report `TimerFired` at this monotonic time; replaces an earlier one."""
+
+    time: float
+
+
+class AttemptResumed(NamedTuple):
+    """Log and count that another attempt took over."""
+
+    worker_id: str
+    attempt_id: str
+    previous_worker_id: str | None
+    tokens: int
+    """Tokens already delivered."""
+    crashes: int
+
+
+class FailRequest(NamedTuple):
+    """Fail the whole request with this error."""
+
+    error: GenerationError
+
+
+Command = Deliver | Drop | StopAttempt | SendControl | Republish | WakeAt | AttemptResumed | FailRequest

@@ -1,0 +1,91 @@
+"""Submits the jobs of an admitted request: the one way in which a gateway starts to answer.
+
+In this order: the jobs are opened for replies, so that none can be missed; rate limits are charged; credit is held; the
+jobs are published with confirm. An error at any point undoes what was done before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from auth_billing.rate_limits.limiter import Allowance
+from gateway.admission.controller import AdmittedRequest
+from gateway.jobs.gateway_billing import GatewayBilling
+from gateway.jobs.generation import Generation, GenerationServices
+from router.messages import Job, TokenPrompt, Usage
+from router.model_registry import ModelInfo
+from router.usage_bound import max_usage
+from runtime import tracing
+
+_CERTAIN_SHARE = 8
+"""A text has at least an eighth of the tokens that it may have at most; words have a fourth."""
+
+
+class JobSubmission:
+    """One per gateway."""
+
+    def __init__(self, services: GenerationServices, billing: GatewayBilling) -> None:
+        self._services = services
+        self._billing = billing
+
+    @asynccontextmanager
+    async def submit(
+        self,
+        admitted: AdmittedRequest,
+        jobs: Sequence[Job],
+        allowance: Allowance,
+        *,
+        streamed: bool,
+        disconnected: Callable[[], Awaitable[None]] | None = None,
+    ) -> AsyncIterator[Generation]:
+        """Publish `jobs` (of one model and class) and provide their generation; an error in the block closes it.
+
+        Args:
+            admitted: the request's admission; nothing may be awaited between it and this call.
+            jobs: the request's jobs.
+            allowance: the caller's rate limits, entered already.
+            streamed: the client has what was delivered even if no more follows, and pays for it.
+            disconnected: returns when the client has left; the generation is abandoned then, also after the block.
+
+        Raises:
+            AccountError, PublishError: the request can't be paid for or queued.
+            GenerationError: it has failed meanwhile.
+            RateLimitExceeded, StoreUnavailable: the caller's limits don't allow it.
+        """
+        billing = self._billing.open(admitted, jobs, streamed=streamed)
+        generation = Generation(self._services, jobs, billing)
+        if disconnected is not None:
+            watch = asyncio.create_task(_abandon_after(disconnected, generation))
+            generation.on_close(watch.cancel)
+        try:
+            await _charge(allowance, admitted.model, jobs, generation)
+            await generation.publish(tracing.inject())
+            yield generation
+        except BaseException as error:
+            generation.close(error if isinstance(error, Exception) else None)
+            raise
+
+
+async def _abandon_after(disconnected: Callable[[], Awaitable[None]], generation: Generation) -> None:
+    await disconnected()
+    generation.abandon()
+
+
+async def _charge(allowance: Allowance, model: ModelInfo, jobs: Sequence[Job], generation: Generation) -> None:
+    """Charge the tokens that `jobs` may use; the difference to what they used is given back in the end."""
+    most = [max_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
+    await allowance.charge(
+        model.name,
+        most=sum(usage.prompt_tokens + usage.completion_tokens for usage in most),
+        least=sum(_certain_tokens(job, usage, model) for job, usage in zip(jobs, most, strict=True)),
+        used=generation.tokens_used,
+    )
+
+
+def _certain_tokens(job: Job, most: Usage, model: ModelInfo) -> int:
+    """Return a lower bound on the tokens of a job's prompt."""
+    if isinstance(job.prompt, TokenPrompt):
+        return most.prompt_tokens
+    return most.prompt_tokens // _CERTAIN_SHARE if model.prompt_bounds.per_byte else 0

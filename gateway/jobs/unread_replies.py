@@ -1,0 +1,107 @@
+"""Replies to one request that its task has not read yet: bounded, in order, for all jobs of the request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gateway.errors import GenerationError, SlowClient
+from router.messages import Delta, Reply
+
+REPLY_BYTES = 64
+"""Approximate memory of a reply beside its text."""
+TOKEN_BYTES = 16
+LOGPROB_BYTES = 512
+
+
+class Arrival(NamedTuple):
+    """A reply about the request's job number `job`."""
+
+    job: int
+    reply: Reply
+
+
+class UnreadReplies:
+    """Filled by the reply inbox and read by one task, the request's: waiting costs one future and one timer."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._queue: deque[Arrival] = deque()
+        self._bytes = 0
+        self._error: GenerationError | None = None
+        self._reader: asyncio.Future[None] | None = None
+
+    def append(self, job: int, reply: Reply) -> None:
+        """Add a reply; a reader that is too far behind gets `SlowClient` instead of all that is unread."""
+        self._queue.append(Arrival(job, reply))
+        self._bytes += _size(reply)
+        if self._bytes > self._max_bytes:
+            self.discard(SlowClient())
+        self._wake()
+
+    def fail(self, error: GenerationError) -> None:
+        """Raise `error` to the reader after the replies that are already here. The first error counts."""
+        self._error = self._error or error
+        self._wake()
+
+    def discard(self, error: GenerationError) -> None:
+        """Raise `error` to the reader, and drop all unread replies."""
+        self._queue.clear()
+        self.fail(error)
+
+    @property
+    def failed(self) -> bool:
+        """Whether no more replies are accepted."""
+        return self._error is not None
+
+    def peek(self) -> Sequence[Arrival]:
+        """Return the unread replies, and leave them unread.
+
+        Raises:
+            GenerationError: there are none, and none will come.
+        """
+        if not self._queue and self._error is not None:
+            raise self._error
+        return self._queue
+
+    def take_all(self) -> list[Arrival]:
+        """Return the unread replies in order of arrival; they count as read."""
+        arrivals = list(self._queue)
+        self._queue.clear()
+        self._bytes = 0
+        return arrivals
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait at most `seconds` for a reply; return whether there is one.
+
+        Raises:
+            GenerationError: there is none, and none will come.
+        """
+        if not self.peek():
+            loop = asyncio.get_running_loop()
+            self._reader = loop.create_future()
+            timer = loop.call_later(seconds, self._wake)
+            try:
+                await self._reader
+            finally:
+                timer.cancel()
+                self._reader = None
+        return bool(self.peek())
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
+def _size(reply: Reply) -> int:
+    """Return the approximate memory of a reply.
+
+    Vectors and replies about the prompt count little: their size is bounded by the request, and they arrive faster than
+    any client reads.
+    """
+    if not isinstance(reply, Delta):
+        return REPLY_BYTES
+    logprobs = LOGPROB_BYTES * len(reply.logprobs or [])
+    return REPLY_BYTES + len(reply.text) + TOKEN_BYTES * len(reply.token_ids) + logprobs

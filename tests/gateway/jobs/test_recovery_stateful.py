@@ -1,0 +1,296 @@
+"""The recovery of one job among workers that die, hang and lose replies, in any order that hypothesis finds.
+
+The model: a broker that gives each message to one worker at a time, workers that count, and a network that delays and
+loses replies. Whatever happens, the client sees 0, 1, 2, ... without a gap, one end at most, and a worker that requests
+to resume is answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gateway.jobs.recovery import JobRecovery
+from gateway.jobs.recovery_events import (
+    BrokerHealth,
+    Command,
+    Deliver,
+    Event,
+    FailRequest,
+    JobQueued,
+    JobRepublished,
+    JobState,
+    ReplyReceived,
+    Republish,
+    SendControl,
+    StopAttempt,
+    TimerFired,
+    WakeAt,
+    WatchTick,
+    WorkerUnreachable,
+)
+from router import control_targets
+from router.messages import (
+    AttemptReport,
+    AttemptState,
+    Cancel,
+    ChatPrompt,
+    Delta,
+    Finished,
+    Job,
+    Ping,
+    Reply,
+    Resume,
+    ResumeDecision,
+    ResumeRequest,
+    SamplingParams,
+    Started,
+    Terminal,
+    Usage,
+)
+from router.timings import Timings
+
+LENGTH = 12
+"""Tokens of the whole answer."""
+ALLOWED = {
+    JobState.QUEUED: set(JobState) - {JobState.CONTESTED, JobState.STANDBY},
+    JobState.RUNNING: set(JobState) - {JobState.QUEUED, JobState.STANDBY},
+    JobState.CONTESTED: set(JobState) - {JobState.QUEUED, JobState.ORPHANED},
+    JobState.STANDBY: set(JobState) - {JobState.QUEUED, JobState.ORPHANED},
+    JobState.ORPHANED: set(JobState) - {JobState.QUEUED, JobState.CONTESTED, JobState.STANDBY},
+    JobState.ENDED: {JobState.ENDED},
+}
+"""The table of the module's docstring; a state may also stay."""
+
+
+@dataclass
+class Attempt:
+    """One worker's work at the job."""
+
+    id: str
+    worker: str
+    copy_number: int
+    deliveries: int
+    running: bool = False
+    position: int = 0
+    """Tokens generated or given by the gateway."""
+    hangs: bool = False
+    asked: bool = False
+    sent: list[Reply] = field(default_factory=list)
+    """On the way to the gateway; they arrive after the worker's death too."""
+
+
+class Recovering(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.broker, self.timings, self.now = BrokerHealth(), Timings(republish_limit=100), 100.0
+        job = Job(
+            id="j",
+            model="m",
+            tenant="t",
+            reply_to="g",
+            created=0.0,
+            deadline=1e9,
+            prompt=ChatPrompt(messages=[]),
+            sampling=SamplingParams(seed=1),
+        )
+        self.recovery = JobRecovery(job, self.broker, self.timings, self.now)
+        self.messages: list[tuple[int, int]] = [(0, 0)]
+        """Those in the queue: copy and number of deliveries."""
+        self.attempts: dict[str, Attempt] = {}
+        """By worker, while it lives."""
+        self.senders: list[Attempt] = []
+        self.client: list[int] = []
+        self.ends = 0
+        self.failed = False
+        self.wake_at: float | None = None
+        self.count = 0
+        self.event(JobQueued())
+
+    # What the machine's driver does
+
+    def event(self, event: Event) -> None:
+        before = self.recovery.state
+        commands = self.recovery.receive(event, self.now)
+        assert self.recovery.state is before or self.recovery.state in ALLOWED[before]
+        for command in commands:
+            self.perform(command)
+
+    def perform(self, command: Command) -> None:
+        match command:
+            case Deliver(Delta() as delta):
+                assert delta.start == len(self.client)
+                assert delta.attempt_id == self.recovery.attempt_id
+                self.client += delta.token_ids
+            case Deliver(reply) if isinstance(reply, Terminal):
+                self.ends += 1
+            case SendControl(target, control, mandatory):
+                reached = [a for a in self.attempts.values() if control_targets.worker(a.worker) == target]
+                if mandatory and not reached:
+                    self.event(WorkerUnreachable(target))
+                for attempt in reached:
+                    self.control(attempt, control)
+            case StopAttempt(worker_id, attempt_id):
+                assert attempt_id != self.recovery.attempt_id
+                if (attempt := self.attempts.get(worker_id)) is not None and attempt.id == attempt_id:
+                    self.leave(attempt, requeue=False)
+            case Republish(copy_number):
+                self.messages.append((copy_number, 0))
+                self.event(JobRepublished(copy_number, confirmed=True))
+            case WakeAt(time):
+                self.wake_at = time
+            case FailRequest():
+                self.failed = True
+
+    def control(self, attempt: Attempt, control: object) -> None:
+        if attempt.hangs:
+            return
+        match control:
+            case Resume(attempt=id_, decision=decision) if id_ == attempt.id:
+                attempt.asked = decision is ResumeDecision.WAIT
+                if decision is ResumeDecision.START:
+                    attempt.running, attempt.position = True, len((control.delivered or [[]])[0])
+                    assert attempt.position == len(self.client)
+                elif decision is not ResumeDecision.WAIT:
+                    self.leave(attempt, requeue=False)
+            case Ping(attempt=id_, have=have):
+                alive = id_ == attempt.id and attempt.running
+                report = AttemptState.ALIVE if alive else AttemptState.LOST
+                attempt.sent.append(AttemptReport(job_id="j", attempt_id=id_, state=report))
+                if alive and attempt.position > have[0]:
+                    ids = list(range(have[0], attempt.position))
+                    attempt.sent.append(Delta(job_id="j", attempt_id=id_, start=have[0], token_ids=ids))
+            case Cancel(attempt=id_) if id_ in ("", attempt.id):
+                self.leave(attempt, requeue=False)
+
+    def leave(self, attempt: Attempt, *, requeue: bool) -> None:
+        del self.attempts[attempt.worker]
+        if requeue:
+            self.messages.append((attempt.copy_number, attempt.deliveries))
+
+    def some(self, data: st.DataObject, attempts: list[Attempt]) -> Attempt:
+        return data.draw(st.sampled_from(sorted(attempts, key=lambda attempt: attempt.worker)))
+
+    # What happens
+
+    @precondition(lambda self: self.messages and len(self.attempts) < 3)
+    @rule(data=st.data())
+    def take(self, data: st.DataObject) -> None:
+        self.give(*self.messages.pop(data.draw(st.integers(0, len(self.messages) - 1))))
+
+    def give(self, copy_number: int, deliveries: int) -> Attempt:
+        """Give a message to a fresh worker."""
+        self.count += 1
+        attempt = Attempt(f"attempt-{self.count}", f"worker-{self.count}", copy_number, deliveries + 1)
+        self.attempts[attempt.worker] = attempt
+        self.senders.append(attempt)
+        if copy_number or deliveries:
+            self.request(attempt)
+        else:
+            attempt.running = True
+            attempt.sent.append(Started(job_id="j", attempt_id=attempt.id, worker_id=attempt.worker, prompt_tokens=1))
+        return attempt
+
+    def request(self, attempt: Attempt) -> None:
+        attempt.asked = True
+        request = ResumeRequest(
+            job_id="j", attempt_id=attempt.id, copy_number=attempt.copy_number, delivery_count=attempt.deliveries - 1
+        )
+        self.event(ReplyReceived(attempt.worker, request))
+
+    @precondition(lambda self: any(a.running and not a.hangs for a in self.attempts.values()))
+    @rule(data=st.data(), tokens=st.integers(1, 4))
+    def generate(self, data: st.DataObject, tokens: int) -> None:
+        self.go_on(self.some(data, [a for a in self.attempts.values() if a.running and not a.hangs]), tokens)
+
+    def go_on(self, attempt: Attempt, tokens: int) -> None:
+        end = min(LENGTH, attempt.position + tokens)
+        reason = "length" if end == LENGTH else None
+        ids = list(range(attempt.position, end))
+        if ids:
+            attempt.sent.append(
+                Delta(job_id="j", attempt_id=attempt.id, start=attempt.position, token_ids=ids, finish_reason=reason)  # type: ignore[arg-type]
+            )
+        attempt.position = end
+        if reason:
+            attempt.sent.append(Finished(job_id="j", attempt_id=attempt.id, usage=Usage(prompt_tokens=1)))
+
+    @precondition(lambda self: any(a.sent for a in self.senders))
+    @rule(data=st.data(), replies=st.integers(1, 4), lost=st.sampled_from([False, False, False, True]))
+    def deliver(self, data: st.DataObject, replies: int, lost: bool) -> None:
+        attempt = self.some(data, [a for a in self.senders if a.sent])
+        for _ in range(min(replies, len(attempt.sent))):
+            reply = attempt.sent.pop(0)
+            if not lost:
+                self.event(ReplyReceived(attempt.worker, reply))
+
+    @precondition(lambda self: self.attempts)
+    @rule(data=st.data(), fault=st.sampled_from(["kill", "hang", "hand over"]))
+    def strike(self, data: st.DataObject, fault: str) -> None:
+        attempt = self.some(data, list(self.attempts.values()))
+        if fault == "hang":
+            attempt.hangs = True
+            return
+        self.leave(attempt, requeue=True)
+        if fault == "hand over":
+            report = AttemptReport(job_id="j", attempt_id=attempt.id, state=AttemptState.HANDED_OVER)
+            self.event(ReplyReceived(attempt.worker, report))
+
+    @rule()
+    def lose_broker(self) -> None:
+        self.broker.lost_at = self.now
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 6.0, 30.0]), has_capacity=st.booleans())
+    def pass_time(self, seconds: float, has_capacity: bool) -> None:
+        self.wait(seconds, has_capacity)
+
+    def wait(self, seconds: float, has_capacity: bool) -> None:
+        end = self.now + seconds
+        while self.wake_at is not None and self.wake_at <= end:
+            self.now, self.wake_at = max(self.now, self.wake_at), None
+            self.event(TimerFired())
+        self.now = end
+        self.event(WatchTick(has_capacity))
+
+    # What must be true
+
+    @invariant()
+    def answer_is_contiguous(self) -> None:
+        assert self.client == list(range(len(self.client)))
+        assert self.client == list(range(self.recovery.output.tokens))
+
+    @invariant()
+    def ends_once_and_only_when_whole(self) -> None:
+        assert self.ends <= 1
+        assert not self.ends or len(self.client) == LENGTH
+
+    @invariant()
+    def a_contest_has_a_timer(self) -> None:
+        assert self.recovery.state is not JobState.CONTESTED or self.wake_at is not None
+
+    def teardown(self) -> None:
+        """One healthy worker is enough to bring the answer to its end."""
+        if self.failed or self.recovery.ended:
+            return
+        for attempt in list(self.attempts.values()):
+            self.leave(attempt, requeue=False)
+        self.messages = []
+        attempt = self.give(self.recovery.copies.newest, 1)
+        for _ in range(200):
+            self.wait(1.0, has_capacity=False)
+            if self.failed or self.recovery.ended or attempt.worker not in self.attempts:
+                break
+            if attempt.running:
+                self.go_on(attempt, 4)
+            elif attempt.asked:
+                self.request(attempt)
+            while attempt.sent:
+                self.event(ReplyReceived(attempt.worker, attempt.sent.pop(0)))
+        assert self.failed or self.recovery.ended or self.recovery.crashes >= self.timings.poison_after_crashes
+
+
+TestRecovering = Recovering.TestCase
+TestRecovering.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
