@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from pydantic import TypeAdapter
 
 from gateway.answers.answer_parts import LOWEST_LOGPROB, prompt_logprobs
+from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from router.messages import TokenAlternative, TokenLogprob
 

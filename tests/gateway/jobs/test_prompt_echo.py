@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.jobs.echoed_prompt import EchoedPrompt
-
+from gateway.jobs.prompt_echo import EchoedPrompt
 from router.messages import PromptEcho, PromptLogprobs, TokenAlternative, TokenLogprob
 
 
