@@ -10,7 +10,7 @@ import time
 from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey
 from auth_billing.keys.key_records import ApiKeyStore
-from auth_billing.people.organisation_records import AccountStore, Organisation, Project
+from auth_billing.people.organisation_records import Organisation, OrganisationStore, Project
 from router.messages import KeySet
 
 ORGANISATION = "development"
@@ -18,7 +18,7 @@ PROJECT = "development-default"
 
 
 async def ensure_development_account(
-    accounts: AccountStore, api_keys: ApiKeyStore, pepper: bytes, known_key: str | None = None
+    accounts: OrganisationStore, api_keys: ApiKeyStore, pepper: bytes, known_key: str | None = None
 ) -> str:
     """Return the text of the development account's API key.
 

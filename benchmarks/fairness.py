@@ -67,9 +67,9 @@ class TwoTenants(InMemory):
 
     def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
         services = super()._services(bus, settings)
-        accounts: Authenticator = TwoKeys()
+        authenticator: Authenticator = TwoKeys()
         return GatewayServices(
-            bus, accounts, services.billing, services.idempotency, services.administration, services.limits
+            bus, authenticator, services.billing, services.idempotency, services.administration, services.limits
         )
 
 

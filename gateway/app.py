@@ -59,7 +59,7 @@ class GatewayServices:
     """The services that a gateway depends on."""
 
     bus: Bus
-    accounts: Authenticator
+    authenticator: Authenticator
     billing: Billing
     idempotency: IdempotencyKeys
     administration: Administration
@@ -116,7 +116,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     return Gateway(
         settings=settings,
         bus=services.bus,
-        accounts=services.accounts,
+        authenticator=services.authenticator,
         administration=services.administration,
         models=registry,
         catalogue=catalogue,
@@ -146,7 +146,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, _apply_controls(gateway, controls))),
         asyncio.create_task(_supervise(gateway, _report_load(gateway))),
         asyncio.create_task(_supervise(gateway, gateway.protection.run())),
-        asyncio.create_task(_supervise(gateway, gateway.accounts.last_used_times.flush_periodically())),
+        asyncio.create_task(_supervise(gateway, gateway.authenticator.last_used_times.flush_periodically())),
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
     ]
@@ -175,7 +175,7 @@ async def _apply_controls(gateway: Gateway, controls: TypedSubscription[Control]
     async for control in controls:
         match control:
             case KeysChanged():
-                gateway.accounts.invalidate(control.keys)
+                gateway.authenticator.invalidate(control.keys)
             case GatewayLoad():
                 gateway.queues.observe(control)
 

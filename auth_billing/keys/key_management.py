@@ -18,7 +18,7 @@ from auth_billing.errors import NoSuchRecord, NotPermitted, UnacceptableValue
 from auth_billing.keys.key_issuance import IssuedKey, KeySpec, issue
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.people.input_normalisation import checked_name
-from auth_billing.people.organisation_records import AccountStore
+from auth_billing.people.organisation_records import OrganisationStore
 from router.messages import KeySet
 
 ADMIN_KEYS = ""
@@ -51,7 +51,7 @@ class ApiKeys:
     def __init__(
         self,
         keys: ApiKeyStore,
-        accounts: AccountStore,
+        accounts: OrganisationStore,
         budgets: KeyBudgets,
         pepper: bytes,
         announce: Callable[[KeySet], None],

@@ -14,7 +14,7 @@ from auth_billing.people.access_tokens import AccessTokens
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import LocalOwner
 from auth_billing.people.members import Members
-from auth_billing.people.organisation_records import AccountStore
+from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.projects import Projects
@@ -35,7 +35,7 @@ class PeopleStores:
     users: UserStore
     memberships: MembershipStore
     invitations: InvitationStore
-    accounts: AccountStore
+    accounts: OrganisationStore
     sessions: SessionStore
     buckets: BucketStore
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import LastOwner, NoSuchRecord
-from auth_billing.people.organisation_records import AccountStore
+from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
 from router.messages import KeySet
 
@@ -36,7 +36,7 @@ class Members:
         self,
         users: UserStore,
         memberships: MembershipStore,
-        accounts: AccountStore,
+        accounts: OrganisationStore,
         end_keys: Callable[[KeySet], Awaitable[object]],
     ) -> None:
         self._end_keys = end_keys

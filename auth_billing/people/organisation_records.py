@@ -30,7 +30,7 @@ class Project:
     """When it was archived; `None`: in use."""
 
 
-class AccountStore(Protocol):
+class OrganisationStore(Protocol):
     """Store of organisations and projects."""
 
     async def ensure_organisation(self, organisation: Organisation) -> None:

@@ -9,7 +9,7 @@ from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import NoSuchRecord
 from auth_billing.ids import new_id
 from auth_billing.people.input_normalisation import checked_name
-from auth_billing.people.organisation_records import AccountStore, Organisation, Project
+from auth_billing.people.organisation_records import Organisation, OrganisationStore, Project
 
 DEFAULT_PROJECT = "Default"
 
@@ -17,7 +17,7 @@ DEFAULT_PROJECT = "Default"
 class Projects:
     """Creates, finds, renames and archives projects; creates organisations."""
 
-    def __init__(self, accounts: AccountStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, accounts: OrganisationStore, clock: Callable[[], float] = time.time) -> None:
         self._accounts = accounts
         self._clock = clock
 

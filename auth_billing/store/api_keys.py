@@ -1,4 +1,4 @@
-"""MongoDB store of API keys: `api_keys {_id: key id, digest, ...}`, the fields of `records.ApiKeyRecord`."""
+"""MongoDB store of API keys: `api_keys {_id: key id, digest, ...}`, the fields of `ApiKeyRecord`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLLECTION = "api_keys"
 
 
 class MongoApiKeyStore:
-    """MongoDB implementation of `records.ApiKeyStore`. Writes are journaled; methods raise `StoreUnavailable`."""
+    """MongoDB implementation of `ApiKeyStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._keys = connection.durable(COLLECTION)

@@ -22,7 +22,7 @@ MAX_TRIES = 3
 
 
 class MongoIdempotencyStore:
-    """MongoDB implementation of `records.IdempotencyStore`. Writes are journaled; methods raise `StoreUnavailable`."""
+    """MongoDB implementation of `IdempotencyStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._keys = connection.durable(COLLECTION)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from auth_billing.store import (
-    accounts,
     alerts,
     api_keys,
     audit_log,
@@ -13,6 +12,7 @@ from auth_billing.store import (
     jobs,
     ledger,
     memberships,
+    organisations,
     rate_buckets,
     service_accounts,
     sessions,
@@ -32,7 +32,7 @@ async def create_indexes(connection: StoreConnection) -> None:
     with translated_errors():
         await connection.durable(api_keys.COLLECTION).create_index([("organisation", 1), ("project", 1)])
         await connection.durable(api_keys.COLLECTION).create_index([("user", 1)])
-        await connection.durable(accounts.PROJECTS).create_index([("organisation", 1)])
+        await connection.durable(organisations.PROJECTS).create_index([("organisation", 1)])
         await connection.durable(users.COLLECTION).create_index([(users.UNIQUE, 1)], unique=True)
         await connection.durable(memberships.COLLECTION).create_index([("organisation", 1), ("added", 1)])
         await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])

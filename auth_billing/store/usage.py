@@ -20,7 +20,7 @@ COLLECTION = "usage"
 
 
 class MongoUsageStore:
-    """MongoDB implementation of `records.UsageStore`. Writes are journaled; methods raise `StoreUnavailable`."""
+    """MongoDB implementation of `UsageStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._usage = connection.durable(COLLECTION)

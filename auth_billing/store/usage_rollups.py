@@ -22,7 +22,7 @@ from auth_billing.money.billing_records import JobState
 from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind
 from auth_billing.money.usage_rollups import HOUR, RollupSpan
 from auth_billing.people.organisation_records import Organisation
-from auth_billing.store import accounts, jobs
+from auth_billing.store import jobs, organisations
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.insertion import insert_new
 from auth_billing.store.usage_aggregation import KIND, REPORT_TIMEOUT, TOTALS, job_stages
@@ -43,7 +43,7 @@ class MongoRollupStore:
         self._hours = connection.durable(COLLECTION)
         self._spans = connection.durable(SPANS)
         self._jobs = connection.durable(jobs.COLLECTION)
-        self._organisations = connection.durable(accounts.ORGANISATIONS)
+        self._organisations = connection.durable(organisations.ORGANISATIONS)
 
     async def organisations(self) -> Sequence[Organisation]:
         """Return all organisations."""

@@ -51,7 +51,7 @@ class ApiKeySecurity(SecurityBase):
             ScopeMissing: The key lacks `scope`.
         """
         gateway = gateway_of(request)
-        principal = await gateway.accounts.authenticate(read_key(request.headers))
+        principal = await gateway.authenticator.authenticate(read_key(request.headers))
         if request.client is not None:
             gateway.unauthenticated.discard(request.client)
         if not principal.may(self.scope):

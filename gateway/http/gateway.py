@@ -31,7 +31,7 @@ class Gateway:
 
     settings: GatewaySettings
     bus: Bus
-    accounts: Authenticator
+    authenticator: Authenticator
     administration: Administration
     models: ModelRegistry
     catalogue: ModelCatalogue

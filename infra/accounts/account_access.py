@@ -30,7 +30,6 @@ from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.rate_limits.limits import Limits, SubjectKind
 from auth_billing.rate_limits.store_circuit import StoreCircuit
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.balances import MongoBalanceStore
@@ -42,6 +41,7 @@ from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.rate_limits import MongoLimitStore
@@ -68,7 +68,7 @@ class AccountAccess:
     connection: StoreConnection
     pepper: bytes
 
-    def facade(self) -> Authenticator:
+    def authenticator(self) -> Authenticator:
         """Return the API key authenticator of a gateway."""
         return Authenticator(MongoApiKeyStore(self.connection), self.pepper)
 
@@ -78,7 +78,7 @@ class AccountAccess:
 
     def keys(self, announce: Callable[[KeySet], None] = no_invalidation) -> ApiKeys:
         """Return the API key management; `announce` notifies gateways of changed keys."""
-        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
+        accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
         return ApiKeys(keys, accounts, self.budgets(), self.pepper, announce)
 
     def budgets(self) -> Budgets:
@@ -87,7 +87,7 @@ class AccountAccess:
 
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
         """Return the services behind the administration API."""
-        accounts = MongoAccountStore(self.connection)
+        accounts = MongoOrganisationStore(self.connection)
         keys = self.keys(announce)
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
         return Administration(
@@ -136,7 +136,7 @@ class AccountAccess:
         return await self._development_key(None)
 
     async def _development_key(self, known: str | None) -> str:
-        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
+        accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
         try:
             key = await ensure_development_account(accounts, keys, self.pepper, known)
             await self.credit().promo(ORGANISATION, DEVELOPMENT_CREDIT, DEVELOPMENT_REFERENCE)

@@ -14,10 +14,10 @@ from auth_billing.people.local_owner import is_unowned
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.projects import Projects
 from auth_billing.people.signing_keys import load_signing_keys
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
@@ -38,7 +38,7 @@ def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[
         users=MongoUserStore(connection),
         memberships=MongoMembershipStore(connection),
         invitations=MongoInvitationStore(connection),
-        accounts=MongoAccountStore(connection),
+        accounts=MongoOrganisationStore(connection),
         sessions=MongoSessionStore(connection),
         buckets=MongoBucketStore(connection),
     )
@@ -76,7 +76,7 @@ async def invite(access: AccountAccess, organisation: str, role: Role, email: st
     """
     audit_log = AuditLog(MongoAuditLogStore(access.connection))
     try:
-        await Projects(MongoAccountStore(access.connection)).organisation(organisation)
+        await Projects(MongoOrganisationStore(access.connection)).organisation(organisation)
         operator = Actor(organisation, "", Role.OWNER)
         invitation, token = await _invitations(access).invite(operator, role, email)
         details = {"role": role.value, "email": email}

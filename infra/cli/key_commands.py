@@ -14,9 +14,9 @@ from auth_billing.keys.key_issuance import IssuedKey, KeySpec
 from auth_billing.keys.key_management import ADMIN_KEYS
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.people.projects import Projects
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from infra.accounts.account_access import AccountAccess
 
 SHOWN_PREFIX = "key_"
@@ -91,7 +91,7 @@ class KeyCommands:
         await audit_log.record(key.organisation, event, shown, project=key.project, details=about)
 
     def _projects(self) -> Projects:
-        return Projects(MongoAccountStore(self.access.connection))
+        return Projects(MongoOrganisationStore(self.access.connection))
 
 
 def _operator(organisation: str) -> Actor:

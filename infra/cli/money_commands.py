@@ -23,7 +23,6 @@ from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_bu
 from auth_billing.prices import price_file
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import PriceList
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.audit_log import MongoAuditLogStore
@@ -32,6 +31,7 @@ from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
 from infra.accounts.account_access import opened_store
 from infra.home.home import Home
@@ -140,13 +140,13 @@ class MoneyCommands:
                 raise NoSuchRecord(f"no API key {key} of {organisation}")
             return key_budget(key)
         if project is not None:
-            if await MongoAccountStore(self.connection).find_project(organisation, project) is None:
+            if await MongoOrganisationStore(self.connection).find_project(organisation, project) is None:
                 raise NoSuchRecord(f"no project {project} of {organisation}")
             return project_budget(project)
         return ORGANISATION_BUDGET
 
     async def _check_organisation(self, organisation: str) -> None:
-        if await MongoAccountStore(self.connection).find_organisation(organisation) is None:
+        if await MongoOrganisationStore(self.connection).find_organisation(organisation) is None:
             raise NoSuchRecord(f"no organisation {organisation}")
 
     def _credit(self) -> Credit:

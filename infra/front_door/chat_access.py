@@ -60,7 +60,7 @@ def chat(
         messages,
         MongoAnswerStore(connection),
         TitleGenerator(engine, conversations, messages),
-        _principals(browsers.members, gateway.accounts),
+        _principals(browsers.members, gateway.authenticator),
         stopping=gateway.stopping,
     )
     quota = ConversationQuota(conversations)
@@ -84,7 +84,7 @@ def chat(
             fleet=GatewayFleet(gateway),
             console_url=settings.console_url,
         ),
-        principal=gateway.accounts.principal_of,
+        principal=gateway.authenticator.principal_of,
     )
 
 
@@ -110,10 +110,10 @@ async def running(access: AccountAccess, chat: ChatServices) -> AsyncIterator[No
         await asyncio.gather(*looking, return_exceptions=True)
 
 
-def _principals(members: Members, accounts: Authenticator) -> Principals:
+def _principals(members: Members, authenticator: Authenticator) -> Principals:
     async def principal(owner: Owner, project: str) -> Principal:
         """Return the owner's current principal: an answer may outlive sessions, but not a membership."""
         member = await members.find(owner.organisation, owner.user)
-        return accounts.principal_of(BrowserSession("", member.user, owner.organisation, project, member.role))
+        return authenticator.principal_of(BrowserSession("", member.user, owner.organisation, project, member.role))
 
     return principal

@@ -44,7 +44,7 @@ def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) 
     news = invalidation_publisher(bus)
     services = GatewayServices(
         bus,
-        access.facade(),
+        access.authenticator(),
         access.billing(),
         access.idempotency_keys(),
         access.administration(news),

@@ -6,14 +6,14 @@ from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ORGANISATION, PROJECT, ensure_development_account
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
-from tests.fakes.accounts import DictAccountStore, DictApiKeyStore
+from tests.fakes.accounts import DictApiKeyStore, DictOrganisationStore
 
 PEPPER = b"p" * 32
 
 
 @pytest.fixture
 def accounts():
-    return DictAccountStore()
+    return DictOrganisationStore()
 
 
 @pytest.fixture

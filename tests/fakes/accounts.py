@@ -92,7 +92,7 @@ class DictApiKeyStore:
             self.records[key_id] = replace(self.records[key_id], **fields)
 
 
-class DictAccountStore:
+class DictOrganisationStore:
     def __init__(self) -> None:
         self.organisations: dict[str, Organisation] = {}
         self.all_projects: dict[str, Project] = {}

@@ -13,7 +13,7 @@ from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
 from auth_billing.people.projects import Projects
 from router.messages import KeySet
-from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore
+from tests.fakes.accounts import Absence, DictApiKeyStore, DictOrganisationStore
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
@@ -26,7 +26,7 @@ from tests.fakes.usage_reports import ListUsageReports
 class DictOrganisation:
     """All stores of administration, and what stands on them."""
 
-    accounts: DictAccountStore = field(default_factory=DictAccountStore)
+    accounts: DictOrganisationStore = field(default_factory=DictOrganisationStore)
     users: DictUserStore = field(default_factory=DictUserStore)
     memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
     invitations: DictInvitationStore = field(default_factory=DictInvitationStore)

@@ -154,7 +154,7 @@ class PayingPlatform:
         access = self._access
         return GatewayServices(
             bus,
-            access.facade(),
+            access.authenticator(),
             access.billing(),
             access.idempotency_keys(),
             access.administration(invalidation_publisher(bus)),

@@ -16,7 +16,7 @@ from auth_billing.people.sessions import SignedIn
 from auth_billing.people.sign_up import SignUpInput
 from auth_billing.people.signing_keys import SigningKey
 from router.messages import KeySet
-from tests.fakes.accounts import Absence, DictAccountStore, FakeClock
+from tests.fakes.accounts import Absence, DictOrganisationStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.rate_buckets import DictBucketStore
 
@@ -61,7 +61,7 @@ class PeopleFixture:
     users: DictUserStore = field(default_factory=DictUserStore)
     memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
     invitations: DictInvitationStore = field(default_factory=DictInvitationStore)
-    accounts: DictAccountStore = field(default_factory=DictAccountStore)
+    accounts: DictOrganisationStore = field(default_factory=DictOrganisationStore)
     sessions: DictSessionStore = field(default_factory=DictSessionStore)
     passwords: Passwords = field(default_factory=lambda: Passwords(CHEAP))
 

@@ -10,7 +10,7 @@ from auth_billing.keys.key_issuance import IssuedKey, KeySpec
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.people.organisation_records import Organisation, Project
 from router.messages import KeySet
-from tests.fakes.accounts import DictAccountStore
+from tests.fakes.accounts import DictOrganisationStore
 from tests.fakes.administration import DictOrganisation
 from tests.gateway.conftest import PEPPER, SetStage, eventually
 
@@ -20,7 +20,7 @@ ENDS = ["key", "project", "user", "organisation"]
 @pytest.mark.parametrize("ended", ENDS)
 async def test_it_is_refused_at_once(set_stage: SetStage, ended: str) -> None:
     stage = await set_stage()
-    accounts = DictAccountStore()
+    accounts = DictOrganisationStore()
     await accounts.ensure_organisation(Organisation("acme", "Acme", 1.0))
     await accounts.ensure_project(Project("proj", "acme", "Web", 1.0))
     elsewhere = stage.worker.bus  # the announcement comes from another process

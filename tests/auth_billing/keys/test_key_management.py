@@ -16,7 +16,7 @@ from auth_billing.money.budgets import Budgets
 from auth_billing.money.holds import key_budget, month_of
 from auth_billing.people.organisation_records import Organisation, Project
 from router.messages import KeySet
-from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore, FakeClock
+from tests.fakes.accounts import Absence, DictApiKeyStore, DictOrganisationStore, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
 
@@ -34,7 +34,7 @@ class Stage:
     def __init__(self):
         self.clock = FakeClock()
         self.store = DictApiKeyStore()
-        self.accounts = DictAccountStore()
+        self.accounts = DictOrganisationStore()
         self.announced: list[KeySet] = []
         self.balances = DictBalanceStore(Absence())
         budgets = Budgets(DictBudgetStore(self.balances), self.balances, clock=self.clock)

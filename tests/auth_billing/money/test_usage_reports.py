@@ -14,10 +14,10 @@ from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageKind, 
 from auth_billing.money.usage_rollups import SETTLEMENT_DELAY, UsageRollups
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.prices.pricing import Price
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.jobs import MongoJobStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.usage_rollups import MongoRollupStore
 from router.messages import Outcome, ServiceClass, Usage
@@ -100,7 +100,7 @@ async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
         await store.charge(charges)
         await store.finish([each.id for each in jobs if each.state is JobState.SETTLED])
         if request.param != "mongodb":
-            await MongoAccountStore(connection).ensure_organisation(Organisation("org-0", "Org 0", created=0.0))
+            await MongoOrganisationStore(connection).ensure_organisation(Organisation("org-0", "Org 0", created=0.0))
             hours = 2 if request.param == "two hours rolled up" else 4
             await UsageRollups(
                 MongoRollupStore(connection), clock=lambda: hours * HOUR + SETTLEMENT_DELAY

@@ -12,10 +12,10 @@ from auth_billing.money.billing_records import Charge, JobState
 from auth_billing.money.usage_reports import Dimension, UsageFilter
 from auth_billing.money.usage_rollups import HOUR, MAX_BACKFILL, SETTLEMENT_DELAY, RollupSpan, UsageRollups
 from auth_billing.people.organisation_records import Organisation
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.jobs import COLLECTION, MongoJobStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.usage_rollups import MongoRollupStore
 from tests.auth_billing.money.test_usage_reports import settled
@@ -98,7 +98,7 @@ async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
 @pytest.mark.store
 async def test_concurrent_rollups_count_once_and_reports_read_them(connection: StoreConnection) -> None:
     jobs, store = [each for each in settled() if each.state is JobState.SETTLED], MongoJobStore(connection)
-    await MongoAccountStore(connection).ensure_organisation(ORGANISATION)
+    await MongoOrganisationStore(connection).ensure_organisation(ORGANISATION)
     await store.insert([replace(each, state=JobState.HELD) for each in jobs])
     await store.charge([Charge(each, each.cost or 0, each.final) for each in jobs if each.final])
     hours = MongoRollupStore(connection)

@@ -13,7 +13,7 @@ from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.people_records import User
 from auth_billing.people.projects import Projects
 from router.messages import KeySet
-from tests.fakes.accounts import DictAccountStore, FakeClock
+from tests.fakes.accounts import DictOrganisationStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 
 ORG = "org-1"
@@ -25,7 +25,7 @@ class PeopleFixture:
     users: DictUserStore = field(default_factory=DictUserStore)
     memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
     stored: DictInvitationStore = field(default_factory=DictInvitationStore)
-    accounts: DictAccountStore = field(default_factory=DictAccountStore)
+    accounts: DictOrganisationStore = field(default_factory=DictOrganisationStore)
 
     def __post_init__(self) -> None:
         self.ended_keys: list[KeySet] = []

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from auth_billing.people.organisation_records import AccountStore
+from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.session_records import SessionStore
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
-from tests.fakes.accounts import DictAccountStore
+from tests.fakes.accounts import DictOrganisationStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.sessions import DictSessionStore
 
@@ -36,7 +36,7 @@ class PeopleStores:
     users: UserStore
     memberships: MembershipStore
     invitations: InvitationStore
-    accounts: AccountStore
+    accounts: OrganisationStore
     sessions: SessionStore
 
 
@@ -44,7 +44,7 @@ class PeopleStores:
 async def people(request: pytest.FixtureRequest) -> AsyncIterator[PeopleStores]:
     if request.param == "memory":
         yield PeopleStores(
-            DictUserStore(), DictMembershipStore(), DictInvitationStore(), DictAccountStore(), DictSessionStore()
+            DictUserStore(), DictMembershipStore(), DictInvitationStore(), DictOrganisationStore(), DictSessionStore()
         )
         return
     connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
@@ -53,7 +53,7 @@ async def people(request: pytest.FixtureRequest) -> AsyncIterator[PeopleStores]:
         MongoUserStore(connection),
         MongoMembershipStore(connection),
         MongoInvitationStore(connection),
-        MongoAccountStore(connection),
+        MongoOrganisationStore(connection),
         MongoSessionStore(connection),
     )
     connection.close()

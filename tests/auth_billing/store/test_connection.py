@@ -8,17 +8,17 @@ import pytest
 from pymongo.errors import AutoReconnect, DocumentTooLarge, DuplicateKeyError
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.idempotency import MongoIdempotencyStore
+from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.usage import MongoUsageStore
 from runtime.lifecycle import StartupError
 
 pytestmark = pytest.mark.store
 
 
-@pytest.mark.parametrize("store", [MongoApiKeyStore, MongoUsageStore, MongoAccountStore, MongoIdempotencyStore])
+@pytest.mark.parametrize("store", [MongoApiKeyStore, MongoUsageStore, MongoOrganisationStore, MongoIdempotencyStore])
 async def test_durable_stores_write_to_the_journal_of_a_majority(connection: StoreConnection, store: type) -> None:
     """A single node has no fail-over, so this checks the write concern (docs/design/reliability-contract.md#F16)."""
     collections = vars(store(connection)).values()

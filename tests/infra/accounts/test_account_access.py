@@ -22,9 +22,9 @@ async def test_a_new_key_is_printed_and_replaces_the_earlier_one(tmp_path: Path,
         for _ in range(2)
     )
     async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
-        assert (await access.facade().authenticate(second)).tenant == "development"
+        assert (await access.authenticator().authenticate(second)).tenant == "development"
         with pytest.raises(InvalidApiKey):
-            await access.facade().authenticate(first)
+            await access.authenticator().authenticate(first)
 
 
 def test_without_a_store_it_says_what_to_set(tmp_path: Path) -> None:

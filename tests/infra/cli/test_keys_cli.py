@@ -47,7 +47,7 @@ def caller(tmp_path: Path, database_url: str) -> Callable[[str], Principal | Non
     async def ask(text: str) -> Principal | None:
         async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
             try:
-                return await access.facade().authenticate(text)
+                return await access.authenticator().authenticate(text)
             except InvalidApiKey:
                 return None
 

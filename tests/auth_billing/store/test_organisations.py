@@ -10,9 +10,9 @@ import pytest
 from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ensure_development_account
 from auth_billing.people.organisation_records import Organisation, Project
-from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.organisations import MongoOrganisationStore
 from tests.auth_billing.store.conftest import PeopleStores
 
 
@@ -46,14 +46,14 @@ async def test_projects_belong_to_their_organisation(people: PeopleStores) -> No
 
 @pytest.mark.store
 async def test_an_organisation_is_created_once(connection: StoreConnection) -> None:
-    accounts = MongoAccountStore(connection)
+    accounts = MongoOrganisationStore(connection)
     await asyncio.gather(*(accounts.ensure_organisation(Organisation("o", f"name {i}", 1.0)) for i in range(8)))
     assert await connection.durable("organisations").count_documents({}) == 1
 
 
 @pytest.mark.store
 async def test_the_development_key_works_and_is_kept(connection: StoreConnection) -> None:
-    accounts, keys, pepper = MongoAccountStore(connection), MongoApiKeyStore(connection), b"p" * 32
+    accounts, keys, pepper = MongoOrganisationStore(connection), MongoApiKeyStore(connection), b"p" * 32
     first = await ensure_development_account(accounts, keys, pepper)
     assert await ensure_development_account(accounts, keys, pepper, first) == first
     assert (await Authenticator(keys, pepper).authenticate(first)).tenant == "development"

@@ -16,8 +16,8 @@ ORGANISATIONS = "organisations"
 PROJECTS = "projects"
 
 
-class MongoAccountStore:
-    """MongoDB implementation of `records.AccountStore`. Writes are journaled; methods raise `StoreUnavailable`."""
+class MongoOrganisationStore:
+    """MongoDB implementation of `OrganisationStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._organisations = connection.durable(ORGANISATIONS)
