@@ -27,8 +27,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from benchmarks.in_the_page import IDLE, READ_ALL, SCROLL, UNTIL_WRITTEN, WATCH
-from benchmarks.results import Row, measured, write
+from benchmarks.page_scripts import IDLE, READ_ALL, SCROLL, UNTIL_WRITTEN, WATCH
+from benchmarks.results import Row, make_result, write
 from tests.chat_ui.conftest import DIST, StubServer
 from tests.chat_ui.stub_chat import StubChat
 
@@ -79,7 +79,7 @@ def long_answer() -> str:
     raise AssertionError("a count has no end")
 
 
-async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
+async def measure_frames(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
     """Run `act` and measure the gaps between frames; times are in milliseconds except for `seconds`.
 
     `main_thread_ms_a_frame`: CPU time of the page's main thread; `blocked_ms`: input delay by frames over 50 ms;
@@ -89,9 +89,9 @@ async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
     await page.evaluate(IDLE)
     await page.evaluate(WATCH)
-    computed, before, began = await computed_seconds(session), Computed.now(), time.monotonic()
+    computed, before, began = await computed_seconds(session), CpuTimes.now(), time.monotonic()
     await act()
-    seconds, others = time.monotonic() - began, before.by_others_until(Computed.now())
+    seconds, others = time.monotonic() - began, before.by_others_until(CpuTimes.now())
     computed = await computed_seconds(session) - computed
     gaps = np.array([later - earlier for earlier, later in pairwise(await page.evaluate("window.__frames"))])
     return {
@@ -114,14 +114,14 @@ async def computed_seconds(session: CDPSession) -> float:
     return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
 
-class Computed(NamedTuple):
+class CpuTimes(NamedTuple):
     """CPU time so far in seconds: of the machine, and of this process, driver and browser by process id."""
 
     machine: float
     own: dict[int, float]
 
     @classmethod
-    def now(cls) -> Computed:
+    def now(cls) -> CpuTimes:
         """Read the current CPU times."""
         machine, own = psutil.cpu_times(), {}
         for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
@@ -130,7 +130,7 @@ class Computed(NamedTuple):
                 own[process.pid] = times.user + times.system
         return cls(sum(machine) - machine.idle - machine.iowait, own)
 
-    def by_others_until(self, later: Computed) -> float:
+    def by_others_until(self, later: CpuTimes) -> float:
         """Return the CPU time of all other processes until `later`."""
         own = sum(seconds - self.own.get(process, 0.0) for process, seconds in later.own.items())
         return max(0.0, later.machine - self.machine - own)
@@ -138,9 +138,9 @@ class Computed(NamedTuple):
 
 async def others_share(seconds: float) -> float:
     """Return the share of the machine's CPU time that other processes take in the next seconds."""
-    before = Computed.now()
+    before = CpuTimes.now()
     await asyncio.sleep(seconds)
-    return before.by_others_until(Computed.now()) / seconds / (os.cpu_count() or 1)
+    return before.by_others_until(CpuTimes.now()) / seconds / (os.cpu_count() or 1)
 
 
 async def stream(page: Page) -> Row:
@@ -154,12 +154,12 @@ async def stream(page: Page) -> Row:
         await page.keyboard.press("Enter")
         await written
 
-    return await watched(page, ask)
+    return await measure_frames(page, ask)
 
 
 async def rest(page: Page) -> Row:
     """Measure the page without any action."""
-    return await watched(page, lambda: asyncio.sleep(MEASURED_SECONDS))
+    return await measure_frames(page, lambda: asyncio.sleep(MEASURED_SECONDS))
 
 
 async def scroll(page: Page) -> Row:
@@ -168,7 +168,7 @@ async def scroll(page: Page) -> Row:
     async def act() -> None:
         await page.evaluate(SCROLL, [PIXELS_A_FRAME, MEASURED_SECONDS])
 
-    return await watched(page, act)
+    return await measure_frames(page, act)
 
 
 async def scroll_what_is_read(page: Page) -> Row:
@@ -196,7 +196,7 @@ CASES = (
 )
 
 
-async def in_a_new_page(browser: Browser, origin: str, case: Case) -> Row:
+async def measure_in_new_page(browser: Browser, origin: str, case: Case) -> Row:
     """Measure a case in a new page with an empty cache."""
     page = await browser.new_page(locale="en-GB", viewport={"width": 1280, "height": 800})
     await page.goto(origin + case.address)
@@ -214,7 +214,7 @@ async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
         deadline = time.monotonic() + QUIET_TIMEOUT
         while time.monotonic() < deadline and await others_share(1) > QUIET:
             pass
-        rows.append(await in_a_new_page(browser, origin, case))
+        rows.append(await measure_in_new_page(browser, origin, case))
         if float(str(rows[-1]["others_share"])) <= QUIET:
             break
     return min(rows, key=lambda row: float(str(row["others_share"])))
@@ -263,7 +263,7 @@ def main() -> None:
         "conversations": CONVERSATIONS,
         "viewport": "1280x800",
     }
-    print(write(measured("chat-page", settings, rows, {"chromium": version})))
+    print(write(make_result("chat-page", settings, rows, {"chromium": version})))
     for line in rows:
         print(line)
 

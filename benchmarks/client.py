@@ -33,7 +33,7 @@ class Endpoint:
     model: str
 
 
-def opened(endpoint: Endpoint) -> aiohttp.ClientSession:
+def open_session(endpoint: Endpoint) -> aiohttp.ClientSession:
     """Return a session with one connection per request, as some servers close theirs, and without a timeout."""
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {endpoint.api_key}"},
@@ -63,14 +63,14 @@ async def complete(http: aiohttp.ClientSession, endpoint: Endpoint, request: Req
                 *events, unread = (unread + data).split(b"\n\n")
                 now = time.perf_counter()
                 for event in events:
-                    _note(event, now, timeline)
+                    _record(event, now, timeline)
     except aiohttp.ClientError as error:
         timeline.error = f"{type(error).__name__}: {error}"
     if timeline.finished is None and timeline.error is None:
         timeline.error = "the stream ended without [DONE]"
 
 
-def _note(event: bytes, now: float, timeline: Timeline) -> None:
+def _record(event: bytes, now: float, timeline: Timeline) -> None:
     if not event.startswith(_DATA):
         return
     data = event[len(_DATA) :]
@@ -92,7 +92,7 @@ async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: 
     timelines: list[Timeline] = []
     waiting = iter(requests)
 
-    async with opened(endpoint) as http:
+    async with open_session(endpoint) as http:
 
         async def one_client() -> None:
             for request in waiting:
@@ -107,7 +107,7 @@ async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: S
     """Send each request at its arrival time, independent of the server; latency counts from when it was due."""
     begin = time.perf_counter()
 
-    async with opened(endpoint) as http:
+    async with open_session(endpoint) as http:
 
         async def one(request: Request, due: float) -> Timeline:
             await asyncio.sleep(begin + due - time.perf_counter())
@@ -126,7 +126,7 @@ async def under_load(
     Raises:
         ValueError: a stream failed, or ended before the last probe.
     """
-    async with opened(endpoint) as http:
+    async with open_session(endpoint) as http:
         background = [Timeline(time.perf_counter()) for _ in streams]
         running = [
             asyncio.create_task(complete(http, endpoint, request, timeline))

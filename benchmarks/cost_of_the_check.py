@@ -23,8 +23,8 @@ from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey
 from auth_billing.idempotency import IdempotencyKeys
 from benchmarks.measures import percentile
-from benchmarks.report import say
-from benchmarks.results import RESULTS, ROOT, Row, measured, write
+from benchmarks.report import print_result
+from benchmarks.results import RESULTS, ROOT, Row, make_result, write
 from gateway.app import GatewayServices
 from gateway.settings import GatewaySettings
 from infra.accounts.embedded_store import PROGRAM, EmbeddedStore
@@ -143,8 +143,8 @@ def main(words: Sequence[str] | None = None) -> None:
     logging.configure("benchmark", level="error")
     rows = asyncio.run(measure(arguments.seconds))
     settings = {"tokens": TOKENS, "seconds": arguments.seconds, "step_ms": 1000 * STEP, "transport": "memory"}
-    result = measured("cost-of-the-check", settings, rows)
-    say(result, write(result, arguments.out))
+    result = make_result("cost-of-the-check", settings, rows)
+    print_result(result, write(result, arguments.out))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import charts
-from benchmarks.report import shown
+from benchmarks.report import format_value
 from benchmarks.results import RESULTS, ROOT, Machine, Result, Row, Value, read
 
 DOCUMENT = ROOT / "docs" / "performance.md"
@@ -129,7 +129,7 @@ def section(result: Result) -> str:
 
 def provenance(result: Result) -> list[str]:
     """Render a result's file, machine, settings, versions and command."""
-    settings = ", ".join(f"{name.replace('_', ' ')} {shown(value)}" for name, value in result.settings.items())
+    settings = ", ".join(f"{name.replace('_', ' ')} {format_value(value)}" for name, value in result.settings.items())
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     return [
         f"`benchmarks/results/{result.name}.json`, {result.date[:10]}, {machine(result.machine)}.",
@@ -150,7 +150,7 @@ def machine(of: Machine) -> str:
 def table(rows: Sequence[Row]) -> str:
     """Render rows as a table, without columns that are empty in all rows."""
     columns = list(dict.fromkeys(column for row in rows for column in row if row[column] is not None))
-    return markdown([headed(column) for column in columns], [[row.get(column) for column in columns] for row in rows])
+    return markdown([heading(column) for column in columns], [[row.get(column) for column in columns] for row in rows])
 
 
 def pivot(rows: Sequence[Row]) -> str:
@@ -173,25 +173,29 @@ def _size(row: Row) -> str:
     return f"prefill {row['inputs']}" if row.get("work") == "prefill" else f"batch {row.get('sequences')}"
 
 
-def headed(column: str) -> str:
+def heading(column: str) -> str:
     """Return a column's heading."""
     return column.replace("_per_second", "/s").replace("_ms", " ms").replace("_", " ")
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[Value]]) -> str:
     """Render a Markdown table."""
-    rows = [" | ".join(header), "|".join(["---"] * len(header)), *(" | ".join(map(shown, line)) for line in lines)]
+    rows = [
+        " | ".join(header),
+        "|".join(["---"] * len(header)),
+        *(" | ".join(map(format_value, line)) for line in lines),
+    ]
     return "\n".join(f"| {row} |" for row in rows)
 
 
-def stored(folder: Path = RESULTS) -> list[Result]:
+def read_all(folder: Path = RESULTS) -> list[Result]:
     """Read all results of a folder."""
     return [read(path) for path in sorted(folder.glob("*.json"))]
 
 
 def main() -> None:
     """Write the document and the charts."""
-    results = stored()
+    results = read_all()
     DOCUMENT.write_text(render(results))
     charts.draw(results, DOCUMENT.parent / "images")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
-from benchmarks.report import say
-from benchmarks.results import RESULTS, Value, measured, write
+from benchmarks.report import print_result
+from benchmarks.results import RESULTS, Value, make_result, write
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner
@@ -114,8 +114,8 @@ def main(words: Sequence[str] | None = None) -> None:
     for table in arguments.table or TABLES:
         rows = TABLES[table](bench)
         settings = {**under_test.described(bench.engine), "repeats": scale.repeats, "quick": arguments.quick}
-        result = measured(f"engine-{table}", settings, rows)
-        say(result, write(result, arguments.out))
+        result = make_result(f"engine-{table}", settings, rows)
+        print_result(result, write(result, arguments.out))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from numpy.random import default_rng
 
-from benchmarks import driving, workloads
+from benchmarks import engine_driver, workloads
 from benchmarks.measures import Timeline, median, milliseconds, percentile, throughput
 from benchmarks.results import Row
 from inference_worker.engine.engine import Engine
@@ -59,7 +59,7 @@ class Bench:
     def engine(self) -> Engine:
         """The engine, loaded and warmed up."""
         if self._engine is None:
-            self._engine = warmed(self.build())
+            self._engine = warm_up(self.build())
         return self._engine
 
     def seed(self) -> int:
@@ -72,10 +72,10 @@ class Bench:
         return workloads.fixed(count, self.engine.ready().vocab_size, inputs, outputs, self.seed())
 
 
-def warmed(engine: Engine) -> Engine:
+def warm_up(engine: Engine) -> Engine:
     """Warm an engine up: the first step of each kind allocates and compiles."""
     for count in (1, 4, 16):
-        driving.together(engine, workloads.fixed(count, engine.ready().vocab_size, 64, 8, seed=10_000 + count))
+        engine_driver.run_batch(engine, workloads.fixed(count, engine.ready().vocab_size, 64, 8, seed=10_000 + count))
     return engine
 
 
@@ -89,7 +89,7 @@ def lengths(bench: Bench) -> list[Row]:
         outputs = default_rng(bench.seed()).integers(low, high + 1, bench.scale.streams)
         prompts = bench.fixed(bench.scale.streams, bench.scale.length, 1)
         requests = [workloads.Request(r.prompt_ids, int(n)) for r, n in zip(prompts, outputs, strict=True)]
-        timelines = list(driving.together(bench.engine, requests).timelines.values())
+        timelines = list(engine_driver.run_batch(bench.engine, requests).timelines.values())
         rows.append(
             {
                 "output_tokens": f"{low}-{high}",
@@ -111,7 +111,7 @@ def batch(bench: Bench) -> list[Row]:
 def _batch(bench: Bench, size: int) -> Row:
     rates, decoding, first = [], [], []
     for _ in range(bench.scale.repeats):
-        run = driving.together(bench.engine, bench.fixed(size, bench.scale.length, bench.scale.length))
+        run = engine_driver.run_batch(bench.engine, bench.fixed(size, bench.scale.length, bench.scale.length))
         timelines = list(run.timelines.values())
         rates.append(throughput(timelines))
         decoding.append(decode_rate(timelines))
@@ -142,7 +142,7 @@ def prefill(bench: Bench) -> list[Row]:
     """Measure one prompt with one output token: prompt tokens per second until that token."""
     rows: list[Row] = []
     for inputs in bench.scale.prompts:
-        runs = [driving.together(bench.engine, bench.fixed(1, inputs, 1)) for _ in range(bench.scale.repeats)]
+        runs = [engine_driver.run_batch(bench.engine, bench.fixed(1, inputs, 1)) for _ in range(bench.scale.repeats)]
         times = [timeline.ttft for run in runs for timeline in run.timelines.values()]
         rows.append({"prompt_tokens": inputs, **spread("tokens_per_second", [inputs / t for t in times])})
     return rows
@@ -154,7 +154,7 @@ def first_token_under_load(bench: Bench) -> list[Row]:
     streams = bench.fixed(scale.streams, scale.length, 1800)
     probes = bench.fixed(scale.probes, scale.length, 4)
     gaps = [float(gap) for gap in default_rng(bench.seed()).uniform(0.05, 0.25, len(probes))]
-    seen = list(driving.under_load(bench.engine, streams, probes, gaps).timelines.values())
+    seen = list(engine_driver.under_load(bench.engine, streams, probes, gaps).timelines.values())
     times = [timeline.ttft for timeline in seen]
     row: Row = {"streams": scale.streams, "prompt_tokens": scale.length, "probes": len(times)}
     return [row | {f"ttft_p{q}_ms": milliseconds(percentile(times, q)) for q in (50, 99)}]
@@ -169,11 +169,11 @@ def prefix_cache(bench: Bench) -> list[Row]:
 
 
 def _prefix_cache(bench: Bench, enabled: bool) -> Row:
-    engine = bench.engine if enabled else warmed(bench.build(enable_prefix_caching=False))
+    engine = bench.engine if enabled else warm_up(bench.build(enable_prefix_caching=False))
     scale, before = bench.scale, engine.load()
     work = workloads.shared_prefix(scale.tenants, scale.conversations, engine.ready().vocab_size, seed=1)
     begin = time.perf_counter()
-    timelines = list(driving.converse(engine, work, scale.streams).timelines.values())
+    timelines = list(engine_driver.run_conversations(engine, work, scale.streams).timelines.values())
     seconds, load = time.perf_counter() - begin, engine.load()
     queries = load.prefix_cache_queries - before.prefix_cache_queries
     return {
@@ -196,7 +196,7 @@ def memory(bench: Bench) -> list[Row]:
     }
     rows: list[Row] = []
     for name, requests in loads.items():
-        cache = driving.together(bench.engine, requests).cache
+        cache = engine_driver.run_batch(bench.engine, requests).cache
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         rows.append(
             {

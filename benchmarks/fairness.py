@@ -26,8 +26,8 @@ from auth_billing.errors import InvalidApiKey
 from benchmarks.cost_of_the_check import InMemory, StaticKey
 from benchmarks.measures import milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
-from benchmarks.report import say
-from benchmarks.results import RESULTS, Row, measured, write
+from benchmarks.report import print_result
+from benchmarks.results import RESULTS, Row, make_result, write
 from gateway.app import GatewayServices
 from gateway.settings import GatewaySettings
 from router.bus import Bus
@@ -42,7 +42,7 @@ STEP = 0.1
 QUIET_TOKENS = 5
 NOISY_TOKENS = (31, 41, 53, 61, 73, 83, 97, 107)
 """Lengths of the noisy tenant's answers; several, so that they do not all end at once."""
-PLACES = 64
+SLOTS = 64
 BATCH = 50
 """Number of prompts per noisy request."""
 RATE = 6.0
@@ -81,8 +81,8 @@ async def measure(seconds: float, flood: int) -> list[Row]:
         await stack.enter_async_context(platform)
         await platform.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=STEP))
         port = urlsplit(platform.urls[0]).port or 0
-        await _ask(port, QUIET, WARM_UP)
-        rows = [_row("alone", 0, await _ask(port, QUIET, seconds))]
+        await _measure_quiet(port, QUIET, WARM_UP)
+        rows = [_row("alone", 0, await _measure_quiet(port, QUIET, seconds))]
         fair = platform.gateways[0].generations.fair
         http = await stack.enter_async_context(httpx.AsyncClient(timeout=600))
         batches = [
@@ -90,10 +90,10 @@ async def measure(seconds: float, flood: int) -> list[Row]:
             for number in range(flood // BATCH)
         ]
         async with asyncio.timeout(FILLING):
-            while fair.waiting < flood - 2 * PLACES:  # noqa: ASYNC110 - there is no event for it
+            while fair.waiting < flood - 2 * SLOTS:  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.1)
         held = fair.waiting
-        rows.append(_row("beside the noisy one", held, await _ask(port, QUIET, seconds)))
+        rows.append(_row("beside the noisy one", held, await _measure_quiet(port, QUIET, seconds)))
         for batch in batches:
             batch.cancel()
         await asyncio.gather(*batches, return_exceptions=True)
@@ -112,7 +112,7 @@ async def _flood(http: httpx.AsyncClient, url: str, tokens: int) -> None:
             answer.raise_for_status()
 
 
-async def _ask(port: int, key: str, seconds: float) -> list[Exchange]:
+async def _measure_quiet(port: int, key: str, seconds: float) -> list[Exchange]:
     client = Client(Target("127.0.0.1", port, key, MODEL, QUIET_TOKENS))
     await client.open_connections(8)
     await client.open_loop(RATE, seconds)
@@ -149,15 +149,15 @@ def main(words: Sequence[str] | None = None) -> None:
     settings = {
         "seconds": arguments.seconds,
         "noisy_jobs": arguments.flood,
-        "places": PLACES,
+        "places": SLOTS,
         "step_ms": 1000 * STEP,
         "quiet_per_s": RATE,
         "quiet_tokens": QUIET_TOKENS,
         "noisy_tokens": sum(NOISY_TOKENS) / len(NOISY_TOKENS),
         "transport": "memory",
     }
-    result = measured("fairness", settings, rows)
-    say(result, write(result, arguments.out))
+    result = make_result("fairness", settings, rows)
+    print_result(result, write(result, arguments.out))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCau
 
 from benchmarks.gpu_models import SHAPES, Shape, bandwidth, bytes_per_step, our_engine, their_model, weight_dtype
 from benchmarks.measures import median
-from benchmarks.results import Row, measured, write
+from benchmarks.results import Row, make_result, write
 from benchmarks.workloads import Request, fixed
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
@@ -91,7 +91,7 @@ def main() -> None:
     _print(rows, f"copy bandwidth {copied / 1e12:.3f} TB/s")
     if not options.quick:
         settings = {"prompt": plan.prompt, "outputs": plan.outputs, "repeats": plan.repeats, "bandwidth": copied}
-        print(write(measured("gpu", settings, rows)))
+        print(write(make_result("gpu", settings, rows)))
 
 
 def _rows(shape: Shape, plan: Plan, device: torch.device, copied: float) -> Iterator[Row]:
@@ -101,11 +101,11 @@ def _rows(shape: Shape, plan: Plan, device: torch.device, copied: float) -> Iter
     engine = our_engine(shape, device, plan.most, plan.longest)
     ours = [_median([_ours(engine, shape, case, i) for i in range(plan.repeats + 1)][1:]) for case in cases]
     del engine
-    _give_back(device)
+    _free_memory(device)
     model = their_model(shape, device, plan.longest)
     theirs = [_median([_theirs(model, shape, case, i) for i in range(plan.repeats + 1)][1:]) for case in cases]
     del model
-    _give_back(device)
+    _free_memory(device)
     for case, own, other in zip(cases, ours, theirs, strict=True):
         yield (
             _prefill_row(shape, case, own, other)
@@ -207,7 +207,7 @@ def _median(speeds: list[Speed]) -> Speed:
     return Speed(*(median([getattr(speed, name) for speed in speeds]) for name in ("prefill", "decode", "whole")))
 
 
-def _give_back(device: torch.device) -> None:
+def _free_memory(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

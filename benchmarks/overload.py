@@ -106,7 +106,7 @@ async def _main(arguments: argparse.Namespace) -> None:
         print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()))
     settings: Row = {**vars(arguments), "step_seconds": STEP_SECONDS, "seed": 1}
     if not settings.pop("dry_run"):
-        print(results.write(results.measured("overload", settings, rows)))
+        print(results.write(results.make_result("overload", settings, rows)))
 
 
 def _arguments() -> argparse.Namespace:

@@ -51,32 +51,32 @@ async def headrace_tax(rates: list[float], seconds: float) -> list[Row]:
     """Measure our platform: an open loop at each rate, then a closed loop."""
     async with platform_stack.running(step_time=STEP_SECONDS, capacity=CAPACITY) as platform:
         target = Target(HOST, platform.port, platform.key, platform_stack.MODEL)
-        return await _taxed("headrace", target, platform.cpu_seconds, rates, seconds)
+        return await _measure_system("headrace", target, platform.cpu_seconds, rates, seconds)
 
 
 async def litellm_tax(workers: int, rates: list[float], seconds: float) -> list[Row]:
     """Measure the installed peer and, for the client's own latency, its stub."""
     async with platform_litellm.running(workers=workers) as litellm:
         stub = Target(HOST, litellm.stub_port, "none", platform_litellm.MODEL)
-        rows = await _taxed("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
+        rows = await _measure_system("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
         proxy = Target(HOST, litellm.port, platform_litellm.KEY, platform_litellm.MODEL)
         name = f"litellm, {workers} worker{'s' if workers > 1 else ''}"
-        rows += await _taxed(name, proxy, litellm.cpu_seconds, rates, seconds)
+        rows += await _measure_system(name, proxy, litellm.cpu_seconds, rates, seconds)
     return rows
 
 
-async def _taxed(
+async def _measure_system(
     system: str, target: Target, cpu: CpuSeconds, rates: list[float], seconds: float, *, closed: bool = True
 ) -> list[Row]:
-    await _loaded(target, cpu, 20.0, 2.0)  # code is loaded, connections are open, keys are known
+    await _measure_load(target, cpu, 20.0, 2.0)  # code is loaded, connections are open, keys are known
     rows: list[Row] = []
     for rate in [*rates, None] if closed else rates:
         load = f"{CLIENTS} clients" if rate is None else f"{rate:g}/s"
-        rows.append({"system": system, "load": load, **await _loaded(target, cpu, rate, seconds)})
+        rows.append({"system": system, "load": load, **await _measure_load(target, cpu, rate, seconds)})
     return rows
 
 
-async def _loaded(target: Target, cpu: CpuSeconds, rate: float | None, seconds: float) -> Row:
+async def _measure_load(target: Target, cpu: CpuSeconds, rate: float | None, seconds: float) -> Row:
     client = Client(target)
     await client.open_connections(CLIENTS)
     before, own, busy = cpu(), time.process_time(), _busy_seconds()
@@ -189,22 +189,22 @@ async def _tax(arguments: argparse.Namespace) -> None:
         "tokens": TOKENS,
         "seed": 1,
     }
-    _conclude(arguments, "platform-tax", settings, medians(repeats), versions)
+    _write_result(arguments, "platform-tax", settings, medians(repeats), versions)
 
 
 async def _fan_out(arguments: argparse.Namespace) -> None:
     rows = [await fan_out(streams, arguments.seconds) for streams in arguments.streams]
     settings = {"seconds": arguments.seconds, "step_seconds": FAN_OUT_STEP_SECONDS, "tokens": FAN_OUT_TOKENS}
-    _conclude(arguments, "platform-fan-out", settings, rows, {})
+    _write_result(arguments, "platform-fan-out", settings, rows, {})
 
 
-def _conclude(
+def _write_result(
     arguments: argparse.Namespace, name: str, settings: Row, rows: list[Row], versions: dict[str, str]
 ) -> None:
     for row in rows:
         print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()))
     if not arguments.dry_run:
-        print(results.write(results.measured(name, settings, rows, versions)))
+        print(results.write(results.make_result(name, settings, rows, versions)))
 
 
 async def _main(arguments: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import psutil
 
-from benchmarks.peers.peer import install_packages, output
+from benchmarks.peers.peer import install_packages, run_program
 from benchmarks.platform_stack import INSTALLED, cpu_seconds
 from infra.launcher.readiness import free_port, url_says_yes
 from runtime.lifecycle import StartupError
@@ -54,7 +54,7 @@ def install() -> str:
     """
     python = ENVIRONMENT / "bin" / "python"
     install_packages(python, [REQUIREMENT], INSTALLED / "log" / "peers.log")
-    return output([str(python), "-c", "from importlib.metadata import version; print(version('litellm'))"])
+    return run_program([str(python), "-c", "from importlib.metadata import version; print(version('litellm'))"])
 
 
 @asynccontextmanager

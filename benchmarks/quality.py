@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.results import ROOT, Row, measured, write
+from benchmarks.results import ROOT, Row, make_result, write
 from benchmarks.teacher_forcing import Prediction, passage, predict, windows
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
@@ -81,7 +81,7 @@ def main() -> None:
         "new_tokens": NEW_TOKENS,
     }
     rows = [row(name, one, seen["float32"]) for name, one in seen.items()]
-    print(write(measured("quality", settings, rows)))
+    print(write(make_result("quality", settings, rows)))
 
 
 def build(model: Path, variant: Variant) -> Engine:

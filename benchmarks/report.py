@@ -13,18 +13,18 @@ WIDTH = 200
 """Least width of the table in columns, so that no figure is cut off."""
 
 
-def say(result: Result, path: Path) -> None:
+def print_result(result: Result, path: Path) -> None:
     """Print a result's rows and the path of its file."""
     columns = list(dict.fromkeys(column for row in result.rows for column in row))
     table = Table(*columns, title=f"{result.name}: {path.name}", title_justify="left")
     for row in result.rows:
-        table.add_row(*(shown(row.get(column)) for column in columns))
+        table.add_row(*(format_value(row.get(column)) for column in columns))
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(table)
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Format a figure: at least three digits, thousands separated, `-` for no value."""
     if value is None:
         return "-"

@@ -22,14 +22,14 @@ from types import FrameType
 
 from rich.console import Console
 
-from benchmarks import driving, server_tables
+from benchmarks import engine_driver, server_tables
 from benchmarks.client import Endpoint
 from benchmarks.engine import add_engine_arguments, engine_under_test
-from benchmarks.engine_tables import warmed
+from benchmarks.engine_tables import warm_up
 from benchmarks.measures import median, summary
-from benchmarks.peers.peer import Place
-from benchmarks.report import say
-from benchmarks.results import RESULTS, Row, Value, measured, write
+from benchmarks.peers.peer import PeerWorkspace
+from benchmarks.report import print_result
+from benchmarks.results import RESULTS, Row, Value, make_result, write
 from benchmarks.server_tables import Load
 from benchmarks.servers import SERVERS, ServerFailed
 from infra.home import environment
@@ -46,30 +46,30 @@ def main(words: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _leave)
     logging.configure("benchmark", level="warning")
     settings = environment.load(LauncherSettings)
-    place = Place(settings.folder.path / "peers", Path(settings.model_or_default), os.cpu_count() or 1)
+    workspace = PeerWorkspace(settings.folder.path / "peers", Path(settings.model_or_default), os.cpu_count() or 1)
     clients = tuple(int(count) for count in arguments.clients.split(","))
     load = Load(clients, arguments.requests_each, arguments.open_seconds, arguments.probes)
     found: dict[str, list[list[Row]]] = defaultdict(list)
     for number in range(1, arguments.rounds + 1):
-        for table, rows in _round(arguments, place, load).items():
+        for table, rows in _round(arguments, workspace, load).items():
             found[table].append(rows)
         console.print(f"round {number} of {arguments.rounds} done")
     described: dict[str, Value] = {
-        "model": place.model.name,
+        "model": workspace.model.name,
         "workload": f"{server_tables.INPUTS} in, {server_tables.OUTPUTS} out, greedy",
         "rounds": arguments.rounds,
         "objective_ttft_s": server_tables.OBJECTIVES.ttft,
         "objective_tpot_s": server_tables.OBJECTIVES.tpot,
     }
     for table, rounds in found.items():
-        result = measured(f"server-{table}", described, medians(rounds))
-        say(result, write(result, arguments.out))
+        result = make_result(f"server-{table}", described, medians(rounds))
+        print_result(result, write(result, arguments.out))
 
 
-def _round(arguments: argparse.Namespace, place: Place, load: Load) -> dict[str, list[Row]]:
+def _round(arguments: argparse.Namespace, workspace: PeerWorkspace, load: Load) -> dict[str, list[Row]]:
     """Measure every server once."""
     found: dict[str, list[Row]] = defaultdict(list)
-    for name, started in _targets(arguments, place).items():
+    for name, started in _targets(arguments, workspace).items():
         try:
             with started as endpoint:
                 server_tables.warm(endpoint, load)
@@ -95,10 +95,10 @@ def _tables(wanted: Sequence[str], endpoint: Endpoint, load: Load) -> dict[str, 
     return found
 
 
-def _targets(arguments: argparse.Namespace, place: Place) -> dict[str, AbstractContextManager[Endpoint]]:
+def _targets(arguments: argparse.Namespace, workspace: PeerWorkspace) -> dict[str, AbstractContextManager[Endpoint]]:
     if arguments.base_url:
         return {"given": nullcontext(Endpoint(arguments.base_url, arguments.api_key, arguments.served_model))}
-    return {name: SERVERS[name](place) for name in arguments.server or ["headrace"]}
+    return {name: SERVERS[name](workspace) for name in arguments.server or ["headrace"]}
 
 
 def _engine_alone(arguments: argparse.Namespace, load: Load) -> list[Row]:
@@ -115,13 +115,13 @@ def closed_loops_of_an_engine(words: Sequence[str], load: Load) -> list[Row]:
     logging.configure("engine", level="warning")
     parser = argparse.ArgumentParser()
     add_engine_arguments(parser, speculation="auto")  # as a worker has it
-    engine = warmed(engine_under_test(parser.parse_args(words), max_num_seqs=64)())
+    engine = warm_up(engine_under_test(parser.parse_args(words), max_num_seqs=64)())
     gc.collect()
     gc.freeze()  # as the engine's own process does
     rows: list[Row] = []
     for clients in load.clients:
         requests = load.requests(max(4, clients * load.requests_each))
-        timelines = list(driving.closed_loop(engine, requests, clients).timelines.values())
+        timelines = list(engine_driver.closed_loop(engine, requests, clients).timelines.values())
         rows.append({"clients": clients, **summary(timelines)})
     return rows
 

@@ -20,7 +20,7 @@ import httpx
 
 from benchmarks.client import Endpoint
 from benchmarks.peers.llama_cpp import LlamaCpp
-from benchmarks.peers.peer import Place
+from benchmarks.peers.peer import PeerWorkspace
 from benchmarks.peers.vllm import Vllm
 from benchmarks.results import ROOT
 from infra.home import environment
@@ -32,7 +32,7 @@ SLOTS = 64
 """Number of requests that a server may run at the same time."""
 CONTEXT = 2048
 
-Server = Callable[[Place], AbstractContextManager[Endpoint]]
+Server = Callable[[PeerWorkspace], AbstractContextManager[Endpoint]]
 
 
 class ServerFailed(Exception):
@@ -40,7 +40,7 @@ class ServerFailed(Exception):
 
 
 @contextmanager
-def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
+def headrace(workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
     """Run `headrace up` with one worker: RabbitMQ, store, billing, gateway and engine in a temporary home folder."""
     installed = environment.load(LauncherSettings).folder.path
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -51,7 +51,7 @@ def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 
             "HEADRACE_PORT": str(port),
             "HEADRACE_RABBITMQ_PORT": str(free_port()),
             "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
-            "HEADRACE_MODEL": str(place.model),
+            "HEADRACE_MODEL": str(workspace.model),
             "HEADRACE_SPECULATION": speculation,
             "HEADRACE_ACTIVATION_BITS": str(activation_bits),
             "HEADRACE_MAX_WAIT": "600",  # the other servers reject no request either
@@ -64,24 +64,24 @@ def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 
 
 
 @contextmanager
-def llama_server(place: Place) -> Iterator[Endpoint]:
+def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
     """Run llama.cpp's server with continuous batching and Q4_0 weights."""
-    port, threads, peer = free_port(), str(place.threads), LlamaCpp(place)
-    command = [str(peer.programs / "llama-server"), "-m", str(place.gguf("Q4_0")), "--port", str(port)]
+    port, threads, peer = free_port(), str(workspace.threads), LlamaCpp(workspace)
+    command = [str(peer.programs / "llama-server"), "-m", str(workspace.gguf("Q4_0")), "--port", str(port)]
     command += ["-np", str(SLOTS), "-c", str(SLOTS * 512), "-fa", "on", "-t", threads, "-tb", threads]
-    with _running(command, {}, f"http://127.0.0.1:{port}/health", place.folder / "llama-server.log"):
+    with _running(command, {}, f"http://127.0.0.1:{port}/health", workspace.folder / "llama-server.log"):
         yield _endpoint(port, "none")
 
 
 @contextmanager
-def vllm_server(place: Place) -> Iterator[Endpoint]:
+def vllm_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
     """Run vLLM's server by its module, because the `vllm` command looks for a package of another name."""
-    port, peer = free_port(), Vllm(place)
+    port, peer = free_port(), Vllm(workspace)
     command = [str(peer.python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(peer.model)]
     command += ["--port", str(port), "--dtype", peer.variables["PEER_DTYPE"], "--max-model-len", str(CONTEXT)]
     command += ["--max-num-seqs", str(SLOTS), "--no-enable-prefix-caching"]
     variables = {**peer.variables, "HF_HUB_OFFLINE": "1"}
-    with _running(command, variables, f"http://127.0.0.1:{port}/health", place.folder / "vllm-server.log"):
+    with _running(command, variables, f"http://127.0.0.1:{port}/health", workspace.folder / "vllm-server.log"):
         yield _endpoint(port, "none")
 
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.engine import add_engine_arguments, engine_under_test
-from benchmarks.report import say
-from benchmarks.results import RESULTS, Row, measured, write
+from benchmarks.report import print_result
+from benchmarks.results import RESULTS, Row, make_result, write
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.model_files.model_source import resolve
@@ -109,8 +109,8 @@ def main(words: Sequence[str] | None = None) -> None:
     tokenizer = read_text_files(resolve(arguments.model).path).tokenizer
     table = rows(engines, tokenizer.encode("A list of people as JSON:\n"), BATCH)
     settings = {**under_test.described(engines["none"]), "tokens": TOKENS, "rounds": ROUNDS, "temperature": 1.0}
-    result = measured("structured-output", settings, table)
-    say(result, write(result, arguments.out))
+    result = make_result("structured-output", settings, table)
+    print_result(result, write(result, arguments.out))
 
 
 if __name__ == "__main__":

@@ -17,16 +17,16 @@ from benchmarks.peers import compare
 from benchmarks.peers.llama_cpp import LlamaCpp
 from benchmarks.peers.openvino import OpenVino
 from benchmarks.peers.ours import Headrace
-from benchmarks.peers.peer import Peer, PeerFailed, Place, Size
+from benchmarks.peers.peer import Peer, PeerFailed, PeerWorkspace, Size
 from benchmarks.peers.transformers import Transformers, TransformersBatching
 from benchmarks.peers.vllm import Vllm
-from benchmarks.report import say
-from benchmarks.results import RESULTS, measured, write
+from benchmarks.report import print_result
+from benchmarks.results import RESULTS, make_result, write
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 from infra.install.steps import StepFailed
 
-PEERS: dict[str, Callable[[Place], Peer]] = {
+PEERS: dict[str, Callable[[PeerWorkspace], Peer]] = {
     "llama.cpp": LlamaCpp,  # first: it makes the files that others read
     "openvino": OpenVino,
     "transformers": Transformers,
@@ -48,26 +48,29 @@ def main() -> None:
     parser.add_argument("ours", nargs="*", help="arguments of our engine, after `--`")
     arguments = parser.parse_args()
     settings = environment.load(LauncherSettings)
-    place = Place(settings.folder.path / "peers", Path(settings.model_or_default), arguments.threads)
+    workspace = PeerWorkspace(settings.folder.path / "peers", Path(settings.model_or_default), arguments.threads)
     console = Console(highlight=False)
-    peers, failures = _installed([PEERS[name](place) for name in arguments.peer or PEERS], console)
+    peers, failures = _installed([PEERS[name](workspace) for name in arguments.peer or PEERS], console)
     if arguments.install_only:
         sys.exit(1 if failures else 0)
-    contenders: list[Peer] = [*(Headrace(place, arguments.ours, speculation=how) for how in ("off", "auto")), *peers]
+    contenders: list[Peer] = [
+        *(Headrace(workspace, arguments.ours, speculation=how) for how in ("off", "auto")),
+        *peers,
+    ]
     sizes = [PREFILL, *(Size(int(batch), 128, 128) for batch in arguments.batches.split(","))]
     seconds, failed = compare.alternate(contenders, sizes, arguments.rounds, console.print)
-    result = measured(
+    result = make_result(
         "peers-engine",
         {
-            "model": place.model.name,
-            "threads": place.threads,
+            "model": workspace.model.name,
+            "threads": workspace.threads,
             "rounds": arguments.rounds,
             "workload": "128/128, greedy",
         },
         compare.rows(contenders, sizes, seconds, failed) + [_absent(name, why) for name, why in failures.items()],
         {peer.name: peer.version() for peer in peers},
     )
-    say(result, write(result, arguments.out))
+    print_result(result, write(result, arguments.out))
 
 
 def _installed(peers: list[Peer], console: Console) -> tuple[list[Peer], dict[str, str]]:

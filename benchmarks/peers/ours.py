@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.peers.peer import RUNNERS, Peer, Place, Size, output
+from benchmarks.peers.peer import RUNNERS, Peer, PeerWorkspace, Size, run_program
 
 
 class Headrace(Peer):
@@ -15,8 +15,8 @@ class Headrace(Peer):
 
     ours = True
 
-    def __init__(self, place: Place, arguments: Sequence[str], *, speculation: str) -> None:
-        super().__init__(place)
+    def __init__(self, workspace: PeerWorkspace, arguments: Sequence[str], *, speculation: str) -> None:
+        super().__init__(workspace)
         self._arguments = [*arguments, "--speculation", speculation]
         self.name = "Headrace" if speculation == "off" else f"Headrace, speculation {speculation}"
         self.setting = " ".join(self._arguments)
@@ -30,8 +30,8 @@ class Headrace(Peer):
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
         """See `Peer.measure`."""
-        asked = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
+        wanted = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
         module = f"{RUNNERS}.headrace_runner"
-        said = output([sys.executable, "-m", module, str(self.place.model), asked, *self._arguments])
-        lines: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines() if line.startswith('{"size"')]
+        printed = run_program([sys.executable, "-m", module, str(self.workspace.model), wanted, *self._arguments])
+        lines: list[dict[str, Any]] = [json.loads(line) for line in printed.splitlines() if line.startswith('{"size"')]
         return {Size(*line["size"]): float(line["seconds"]) for line in lines}

@@ -40,7 +40,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Place:
+class PeerWorkspace:
     """The peers' folder of environments, our GGUF `model`, from which theirs are converted, and the thread count."""
 
     folder: Path
@@ -74,8 +74,8 @@ class Peer(ABC):
     """Description of the configuration for the document."""
     ours: bool = False
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, workspace: PeerWorkspace) -> None:
+        self.workspace = workspace
 
     @abstractmethod
     def install(self) -> None:
@@ -109,7 +109,7 @@ class PythonPeer(Peer):
     @property
     def python(self) -> Path:
         """The interpreter of the peer's environment."""
-        return self.place.folder / self.environment / "bin" / "python"
+        return self.workspace.folder / self.environment / "bin" / "python"
 
     @property
     @abstractmethod
@@ -118,17 +118,21 @@ class PythonPeer(Peer):
 
     def install(self) -> None:
         """Create the peer's environment with its packages."""
-        install_packages(self.python, self.packages, self.place.log)
+        install_packages(self.python, self.packages, self.workspace.log)
 
     def version(self) -> str:
         """Return the installed version of the first package."""
         package = re.split("[=<>]", self.packages[0], maxsplit=1)[0]
-        return output([str(self.python), "-c", f"from importlib.metadata import version as v; print(v('{package}'))"])
+        return run_program(
+            [str(self.python), "-c", f"from importlib.metadata import version as v; print(v('{package}'))"]
+        )
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
         """See `Peer.measure`."""
         wanted = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
-        printed = output([str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model), wanted], self.variables)
+        printed = run_program(
+            [str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model), wanted], self.variables
+        )
         lines = [json.loads(line) for line in printed.splitlines() if line.startswith('{"size"')]
         return {Size(*line["size"]): float(line["seconds"]) for line in lines}
 
@@ -139,14 +143,14 @@ class SafetensorsPeer(PythonPeer):
     @property
     def model(self) -> Path:
         """The Hugging Face folder."""
-        return self.place.safetensors
+        return self.workspace.safetensors
 
     def install(self) -> None:
         """Create the peer's environment and the Hugging Face folder."""
         super().install()
         if not (self.model / "model.safetensors").is_file():
             writer = "benchmarks.peers.write_safetensors"
-            run([sys.executable, "-m", writer, str(self.place.model), str(self.model)], self.place.log)
+            run([sys.executable, "-m", writer, str(self.workspace.model), str(self.model)], self.workspace.log)
 
 
 def install_packages(python: Path, packages: Sequence[str], log: Path) -> None:
@@ -163,7 +167,7 @@ def install_packages(python: Path, packages: Sequence[str], log: Path) -> None:
     stamp.write_text(" ".join(packages))
 
 
-def output(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+def run_program(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
     """Run a program and return its output.
 
     Raises:

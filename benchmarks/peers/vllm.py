@@ -29,4 +29,4 @@ class Vllm(SafetensorsPeer):
     def install(self) -> None:
         """Create the environment and the folder, and remove packages that break the import of vLLM."""
         super().install()
-        run([str(self.python), "-m", "pip", "uninstall", "--yes", *UNWANTED], self.place.log)
+        run([str(self.python), "-m", "pip", "uninstall", "--yes", *UNWANTED], self.workspace.log)

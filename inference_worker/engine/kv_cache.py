@@ -32,7 +32,7 @@ class KVCacheShape:
     dtype: torch.dtype
 
     @property
-    def quantised(self) -> bool:
+    def quantise(self) -> bool:
         """Whether vectors are stored as int8 with a scale."""
         return self.dtype == torch.int8
 
@@ -64,13 +64,13 @@ class KVCache:
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """Store `key` and `value` ([T, kv heads, head size]) at `slots` ([T])."""
         for side, vectors in ((self.keys, key), (self.values, value)):
-            stored = quantised(vectors) if self.shape.quantised else vectors
+            stored = quantise(vectors) if self.shape.quantised else vectors
             side[layer].flatten(0, 1).index_copy_(0, slots, stored)
 
     def read(self, layer: int, blocks: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of `blocks` ([...] int64), each [..., block_size, kv heads, head size] and float."""
         keys, values = self.keys[layer][blocks], self.values[layer][blocks]
-        return (dense(keys), dense(values)) if self.shape.quantised else (keys, values)
+        return (dequantise(keys), dequantise(values)) if self.shape.quantised else (keys, values)
 
     def copy_blocks(self, source: Tensor, target: Tensor) -> None:
         """Copy whole blocks in all layers, for copy-on-write. `source`, `target`: [C] int64."""
@@ -79,7 +79,7 @@ class KVCache:
                 layer[target] = layer[source]
 
 
-def quantised(vectors: Tensor) -> Tensor:
+def quantise(vectors: Tensor) -> Tensor:
     """Quantise [..., D] floats to [..., D + 4] int8: codes, then the bytes of the scale that makes the largest 127."""
     vectors = vectors.float()
     highest = vectors.abs().amax(dim=-1, keepdim=True)
@@ -88,7 +88,7 @@ def quantised(vectors: Tensor) -> Tensor:
     return torch.cat([codes, (highest / LARGEST).to(SCALE).view(torch.int8)], dim=-1)
 
 
-def dense(stored: Tensor) -> Tensor:
+def dequantise(stored: Tensor) -> Tensor:
     """Dequantise the output of `quantised` to [..., D] float32."""
     codes, scales = stored[..., : -SCALE.itemsize], stored[..., -SCALE.itemsize :]
     return codes * scales.contiguous().view(SCALE)

@@ -29,7 +29,7 @@ async def seen(status: int, body: str, asked: dict[str, object] | None = None) -
 
     app, timeline = web.Application(), Timeline(0.0)
     app.router.add_post("/v1/completions", answer)
-    async with TestServer(app) as server, client.opened(ENDPOINT) as http:
+    async with TestServer(app) as server, client.open_session(ENDPOINT) as http:
         there = Endpoint(str(server.make_url("/v1")), "key", "model")
         await client.complete(http, there, Request([5, 6], 4), timeline)
     return timeline
@@ -59,7 +59,7 @@ async def test_a_failure_is_an_error(status: int, body: str, said: str) -> None:
 
 async def test_nobody_there_is_an_error(unused_tcp_port: int) -> None:
     timeline = Timeline(0.0)
-    async with client.opened(ENDPOINT) as http:
+    async with client.open_session(ENDPOINT) as http:
         nobody = Endpoint(f"http://127.0.0.1:{unused_tcp_port}/v1", "key", "model")
         await client.complete(http, nobody, Request([5, 6], 4), timeline)
     assert "Connect" in (timeline.error or "")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers.compare import alternate, rate, rows
-from benchmarks.peers.peer import Peer, PeerFailed, Place, Size, output
+from benchmarks.peers.peer import Peer, PeerFailed, PeerWorkspace, Size, run_program
 
-PLACE = Place(Path("peers"), Path("model.gguf"), 1)
+WORKSPACE = PeerWorkspace(Path("peers"), Path("model.gguf"), 1)
 BATCH, PREFILL = Size(4, 128, 128), Size(1, 1024, 1)
 
 
@@ -18,7 +18,7 @@ class Pretender(Peer):
     setting = "pretending"
 
     def __init__(self, name: str, seconds: Sequence[float], order: list[str]) -> None:
-        super().__init__(PLACE)
+        super().__init__(WORKSPACE)
         self.ours = name == "ours"
         self.name, self._seconds, self._order = name, iter(seconds), order
 
@@ -69,4 +69,4 @@ def test_a_peer_that_cannot_run_is_named_with_its_reason_and_holds_nobody_up() -
 
 def test_a_failed_program_is_known_by_its_last_word() -> None:
     with pytest.raises(PeerFailed, match="no such processor"):
-        output(["sh", "-c", "echo first >&2; echo no such processor >&2; exit 1"])
+        run_program(["sh", "-c", "echo first >&2; echo no such processor >&2; exit 1"])

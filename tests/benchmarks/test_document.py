@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks import charts
-from benchmarks.document import DOCUMENT, pivot, render, stored, table
-from benchmarks.results import Result, Row, measured
+from benchmarks.document import DOCUMENT, pivot, read_all, render, table
+from benchmarks.results import Result, Row, make_result
 
 
 def compared() -> Result:
@@ -16,11 +16,11 @@ def compared() -> Result:
         return {**work, "peer": peer, "setting": "best", "tokens_per_second": rate, "of_best_peer": best, **more}
 
     rows = [row(peer, size, 100.0 * size) for peer in ("ours", "other") for size in (1, 4)]
-    return measured("peers-engine", {"rounds": 3}, [*rows, {"peer": "absent", "failure": "no AVX512"}])
+    return make_result("peers-engine", {"rounds": 3}, [*rows, {"peer": "absent", "failure": "no AVX512"}])
 
 
 def test_the_document_is_what_the_files_give() -> None:
-    results = stored()
+    results = read_all()
     assert DOCUMENT.read_text() == render(results)
     drawn = [result.name for result in results if result.name in charts.CHARTS]
     assert all((DOCUMENT.parent / "images" / charts.file_name(name)).is_file() for name in drawn)
@@ -34,7 +34,7 @@ def test_a_section_names_its_file_machine_command_and_chart() -> None:
 
 
 def test_a_result_nobody_described_is_shown_too() -> None:
-    text = render([measured("new-thing", {}, [{"requests_per_second": 1234.5}])])
+    text = render([make_result("new-thing", {}, [{"requests_per_second": 1234.5}])])
     assert "## New thing" in text
     assert "| requests/s |" in text
     assert "| 1,234 |" in text or "| 1,235 |" in text
@@ -53,7 +53,7 @@ def test_engines_are_rows_and_one_that_could_not_run_says_why() -> None:
 
 
 def test_the_same_results_give_the_same_charts(tmp_path: Path) -> None:
-    closed = measured(
+    closed = make_result(
         "server-closed", {}, [{"server": "ours", "clients": n, "tokens_per_second": 10.0 * n} for n in (1, 4, 16)]
     )
     first = charts.draw([compared(), closed], tmp_path / "one")

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import ROOT, UnreadableResult, measured, read, this_command, write
+from benchmarks.results import ROOT, UnreadableResult, make_result, read, this_command, write
 
 
 def test_a_result_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    result = measured("speed", {"seed": 0}, [{"batch": 1, "tokens_per_second": 12.5, "peer": None}], {"peer": "1.0"})
+    result = make_result("speed", {"seed": 0}, [{"batch": 1, "tokens_per_second": 12.5, "peer": None}], {"peer": "1.0"})
     path = write(result, tmp_path)
     assert path == tmp_path / "speed.json"
     assert read(path) == result
 
 
 def test_it_names_the_machine_the_versions_and_no_path_of_this_machine(tmp_path: Path) -> None:
-    result = measured("speed", {}, [])
+    result = make_result("speed", {}, [])
     assert result.machine.cores >= 1
     assert result.machine.memory > 0
     assert {"headrace", "commit", "python", "torch"} <= set(result.versions)
@@ -30,7 +30,7 @@ def test_the_command_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_figures_have_five_digits() -> None:
-    assert measured("speed", {}, [{"a": 1234.5678, "b": 0.00012345678, "c": 7}]).rows == [
+    assert make_result("speed", {}, [{"a": 1234.5678, "b": 0.00012345678, "c": 7}]).rows == [
         {"a": 1234.6, "b": 0.00012346, "c": 7}
     ]
 
@@ -44,7 +44,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:
-    path = write(measured("speed", {}, []), tmp_path)
+    path = write(make_result("speed", {}, []), tmp_path)
     path.write_text(path.read_text().replace('"schema": 1', '"schema": 99'))
     with pytest.raises(UnreadableResult, match="schema 99"):
         read(path)

@@ -11,7 +11,7 @@ import argparse
 import gc
 import sys
 
-from benchmarks import driving
+from benchmarks import engine_driver
 from benchmarks.engine import add_engine_arguments, engine_under_test, model_runner
 from benchmarks.peers.runners.protocol import serve
 from benchmarks.workloads import Request
@@ -31,7 +31,7 @@ gc.freeze()
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
     """Generate greedily for all prompts at once, ignoring the end of sequence; return the number of tokens."""
-    driver = driving.together(engine, [Request(ids, output_tokens) for ids in prompts])
+    driver = engine_driver.run_batch(engine, [Request(ids, output_tokens) for ids in prompts])
     return sum(timeline.output_tokens for timeline in driver.timelines.values())
 
 

@@ -45,7 +45,7 @@ def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, out
     tokens = generate(batch, outputs)
     seconds = time.perf_counter() - begin
     if tokens != sequences * outputs:
-        raise SystemExit(f"{tokens} tokens were generated, {sequences * outputs} were asked for")
+        raise SystemExit(f"{tokens} tokens were generated, {sequences * outputs} were requested")
     return seconds
 
 

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from inference_worker.engine.attention.triton_kernels import attend_kernel, join_kernel, store_kernel
+from inference_worker.engine.attention.triton_kernels import attention_kernel, combine_kernel, store_kernel
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.errors import NativeUnavailable, UnsupportedModel
@@ -31,7 +31,7 @@ PROGRAMS_PER_MULTIPROCESSOR = 2
 
 @dataclass(frozen=True)
 class Tiling:
-    """Launch parameters of `attend_kernel`: rows and positions of a matrix product, warps, and pipeline stages."""
+    """Launch parameters of `attention_kernel`: rows and positions of a matrix product, warps, and pipeline stages."""
 
     rows: int
     tile: int
@@ -105,7 +105,7 @@ class TritonAttention(AttentionBackend):
         means = out if splits == 1 else query.new_empty((rows, heads, splits, size), dtype=torch.float32)
         sums, maxima = query.new_empty((2, rows, heads, splits), dtype=torch.float32)
         padded = max(16, triton.next_power_of_2(size))
-        attend_kernel[(programs, kv_heads, splits)](
+        attention_kernel[(programs, kv_heads, splits)](
             means,
             sums,
             maxima,
@@ -134,7 +134,7 @@ class TritonAttention(AttentionBackend):
             num_stages=launch.stages,
         )
         if splits > 1:
-            join_kernel[(rows * heads,)](
+            combine_kernel[(rows * heads,)](
                 out, means, sums, maxima, HEAD_SIZE=size, PADDED_SIZE=padded, SPLITS=splits, num_warps=1
             )
         return out

@@ -47,7 +47,7 @@ def store_kernel(
 
 
 @triton.jit
-def _owner(starts_ptr, sequences, program, QUERIES: tl.constexpr):
+def _find_sequence(starts_ptr, sequences, program, QUERIES: tl.constexpr):
     """Find a program's sequence by bisection: sequence s has the programs from start // QUERIES + s on."""
     low, high = 0, sequences
     while low < high:
@@ -60,7 +60,7 @@ def _owner(starts_ptr, sequences, program, QUERIES: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["sequences", "table_row"])  # these change from step to step
-def attend_kernel(
+def attention_kernel(
     out_ptr,
     sums_ptr,
     maxima_ptr,
@@ -113,7 +113,7 @@ def attend_kernel(
         count = 1
         first = 0
     else:
-        sequence = _owner(starts_ptr, sequences, program, QUERIES)
+        sequence = _find_sequence(starts_ptr, sequences, program, QUERIES)
         start = tl.load(starts_ptr + sequence).to(tl.int32)
         count = tl.load(starts_ptr + sequence + 1).to(tl.int32) - start
         first = (program - (start // QUERIES + sequence)) * QUERIES
@@ -188,7 +188,7 @@ def attend_kernel(
 
 
 @triton.jit
-def join_kernel(
+def combine_kernel(
     out_ptr,
     means_ptr,
     sums_ptr,
@@ -199,7 +199,7 @@ def join_kernel(
 ):
     """Combine the splits of one query head: the mean of their means, weighted by their sums.
 
-    Grid: (T * Hq,). `out_ptr`: [T * Hq, HEAD_SIZE]; the others as `attend_kernel` wrote them; SPLITS: a power of two.
+    Grid: (T * Hq,). `out_ptr`: [T * Hq, HEAD_SIZE]; the others written by `attention_kernel`; SPLITS: a power of two.
     """
     cell = tl.program_id(0).to(tl.int64)
     parts = cell * SPLITS + tl.arange(0, SPLITS)

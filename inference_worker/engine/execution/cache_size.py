@@ -9,7 +9,7 @@ from inference_worker.engine.kv_cache import KVCacheShape
 from inference_worker.errors import ModelError
 from inference_worker.settings import EngineSettings
 
-CPU_SHARE, CPU_MOST = 0.25, 4 * 2**30
+CPU_SHARE, CPU_MAX_BYTES = 0.25, 4 * 2**30
 CUDA_SHARE = 0.9
 
 
@@ -21,7 +21,7 @@ def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: i
     """
     if settings.num_kv_blocks is not None:
         return settings.num_kv_blocks
-    memory = settings.kv_cache_memory if settings.kv_cache_memory is not None else free_share(device)
+    memory = settings.kv_cache_memory if settings.kv_cache_memory is not None else available_memory(device)
     useful = settings.max_num_seqs * -(-max_model_len // shape.block_size)
     blocks = min(memory // shape.bytes_per_block, useful)
     if blocks < 1:
@@ -29,8 +29,8 @@ def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: i
     return blocks
 
 
-def free_share(device: torch.device) -> int:
+def available_memory(device: torch.device) -> int:
     """Return the bytes of free memory that the cache may take, once the weights are loaded."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * CUDA_SHARE)
-    return min(CPU_MOST, int(psutil.virtual_memory().available * CPU_SHARE))
+    return min(CPU_MAX_BYTES, int(psutil.virtual_memory().available * CPU_SHARE))

@@ -39,7 +39,7 @@ class FusedDecoder:
         for layer, following in zip(self._layers, self._following, strict=True):
             mixed = _attend(layer.self_attn, normed, rotation, attention)
             normed = add_norm(stream, mixed, layer.post_attention_layernorm)
-            normed = add_norm(stream, layer.mlp.down_proj(gated(layer.mlp, normed)), following)
+            normed = add_norm(stream, layer.mlp.down_proj(gated_activation(layer.mlp, normed)), following)
         return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ def _attend(module: SelfAttention, x: Tensor, rotation: Rotation, attention: Ste
     """Compute `SelfAttention.forward` with fused normalisation and rotation."""
     config = module.config
     heads = module.qkv_proj(x).view(x.shape[0], -1, config.head_size)
-    position(module, heads, rotation)
+    normalise_and_rotate(module, heads, rotation)
     query, key, value = torch.split(heads, [config.query_heads, config.kv_heads, config.kv_heads], dim=1)
     window = module.pattern.sliding_window
     mixed = attention(module.layer, query, key, value, scale=config.head_size**-0.5, sliding_window=window)
@@ -70,7 +70,7 @@ def add_norm(stream: Tensor, delta: Tensor, norm: RMSNorm) -> Tensor:
     return out
 
 
-def position(module: SelfAttention, heads: Tensor, rotation: Rotation) -> None:
+def normalise_and_rotate(module: SelfAttention, heads: Tensor, rotation: Rotation) -> None:
     """Normalise and rotate the query and key heads of `heads`, [T, all heads, head size], in place."""
     config, half = module.config, module.config.head_size // 2
     norm = config.qk_norm_eps is not None
@@ -95,7 +95,7 @@ def position(module: SelfAttention, heads: Tensor, rotation: Rotation) -> None:
     )
 
 
-def gated(mlp: GatedMLP, x: Tensor) -> Tensor:
+def gated_activation(mlp: GatedMLP, x: Tensor) -> Tensor:
     """Compute `act(gate(x)) * up(x)`: [T, hidden] to [T, inner]."""
     both: Tensor = mlp.gate_up_proj(x)
     if not isinstance(mlp.activation, SiLUActivation | nn.SiLU):

@@ -33,10 +33,10 @@ from inference_worker.engine.native.packing import (
     Int8Values,
     PackedWeight,
     Values,
-    interleaved,
-    interleaved_rows,
+    concatenate,
+    interleave,
+    interleave_rows,
     pack,
-    stacked,
 )
 from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
 from inference_worker.engine.native.weight_arena import WeightArena
@@ -85,7 +85,7 @@ class NativeDecoder:
         self._config = model.config
         self.prefill_interrupt = PrefillInterrupt()
         self._arena = WeightArena()
-        self._kept: list[PackedWeight | Tensor] = []
+        self._keep_alive: list[PackedWeight | Tensor] = []
         stack = model.model
         self._embedding = self._pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
         self._head = self._embedding
@@ -102,7 +102,7 @@ class NativeDecoder:
         """See `CausalLM.forward`; attention runs in the kernels, over the backend's cache."""
         states = self._kernels.gather(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
-        model = self._over(attention.backend.cache)
+        model = self._bind_cache(attention.backend.cache)
         compute = partial(self._kernels.decode, model, attention.metadata, (rotation.cos, rotation.sin, states))
         with self.prefill_interrupt.claim() as wakeup_fd:
             done = compute(wakeup_fd=wakeup_fd)
@@ -115,7 +115,7 @@ class NativeDecoder:
         """See `CausalLM.logits`."""
         return self._kernels.linear(self._head, hidden.contiguous())
 
-    def _over(self, cache: KVCache) -> ModelStruct:
+    def _bind_cache(self, cache: KVCache) -> ModelStruct:
         """Return the model's C structures with the addresses of `cache`."""
         if self._bound is None or self._bound[0] is not cache:
             for index, layer in enumerate(self._layers):
@@ -155,13 +155,13 @@ class NativeDecoder:
         paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
         found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]
         own = len(found) < len(paths) or len({type(part) for part in found}) > 1
-        matrix: Values = layer.weight if own else stacked(found)
+        matrix: Values = layer.weight if own else concatenate(found)
         bias: Tensor | None = layer.bias
         if gated:
-            matrix = interleaved(matrix, self._panel // 2)
-            bias = None if bias is None else interleaved_rows(bias, self._panel // 2)
+            matrix = interleave(matrix, self._panel // 2)
+            bias = None if bias is None else interleave_rows(bias, self._panel // 2)
         packed = self._pack(matrix, bias)
-        self._kept.append(packed)
+        self._keep_alive.append(packed)
         return LinearStruct.of(packed)
 
     def _pack(self, values: Values, bias: Tensor | None = None) -> PackedWeight:
@@ -171,5 +171,5 @@ class NativeDecoder:
 
     def _norm(self, norm: RMSNorm) -> NormStruct:
         weight = norm.weight.float().contiguous()
-        self._kept.append(weight)
+        self._keep_alive.append(weight)
         return NormStruct(weight.data_ptr(), norm.eps)

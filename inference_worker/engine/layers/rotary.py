@@ -53,7 +53,7 @@ class Rotary:
         return Rotary(self.frequencies / factors, self.magnitude)
 
 
-def rotary_of(config: PreTrainedConfig, head_size: int) -> Rotary:
+def rotary_from_config(config: PreTrainedConfig, head_size: int) -> Rotary:
     """Read the frequencies from a configuration's `rope_parameters`.
 
     Raises:

@@ -14,7 +14,7 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.engine.layers.rotary import rotary_of
+from inference_worker.engine.layers.rotary import rotary_from_config
 from inference_worker.engine.models.family import eos_token_ids
 from inference_worker.engine.models.registry import FAMILIES
 from inference_worker.engine.weights.gguf_file import GGUFFile
@@ -98,7 +98,7 @@ def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
 def _build(config: PreTrainedConfig, dtype: torch.dtype) -> Decoder:
     """Build the family's model definition on the meta device, without memory for its parameters."""
     described = FAMILIES[config.model_type](config)
-    rotary = rotary_of(config, described.shape.head_size)
+    rotary = rotary_from_config(config, described.shape.head_size)
     with torch.device("meta"):
         return Decoder(described, rotary, dtype=dtype)
 

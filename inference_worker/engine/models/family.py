@@ -55,7 +55,7 @@ def eos_token_ids(*sources: object) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def windows(config: PreTrainedConfig) -> list[int | None]:
+def sliding_windows(config: PreTrainedConfig) -> list[int | None]:
     """Return each layer's sliding window from `layer_types`.
 
     Raises:

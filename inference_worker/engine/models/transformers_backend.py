@@ -48,7 +48,7 @@ class TransformersModel:
     def logits(self, hidden: Tensor) -> Tensor:
         """See `CausalLM.logits`. Runs the model's own head, with its scalings and caps."""
         ids = torch.zeros((1, hidden.shape[0]), dtype=torch.int64, device=hidden.device)
-        out: Tensor = self._head(input_ids=ids, use_cache=False, ready_hidden=hidden[None]).logits[0].float()
+        out: Tensor = self._head(input_ids=ids, use_cache=False, precomputed_hidden=hidden[None]).logits[0].float()
         return out
 
 
@@ -110,7 +110,7 @@ def paged_attention(
     Raises:
         UnsupportedModel: the architecture uses a feature that attention backends don't have.
     """
-    _refuse_extras(attention_mask, options)
+    _reject_unsupported(attention_mask, options)
     layer: int = module.layer_idx  # type: ignore[assignment]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     flat = (states[0].transpose(0, 1) for states in (query, key, value))
@@ -118,7 +118,7 @@ def paged_attention(
     return out[None], None
 
 
-def _refuse_extras(attention_mask: Tensor | None, options: dict[str, Any]) -> None:
+def _reject_unsupported(attention_mask: Tensor | None, options: dict[str, Any]) -> None:
     wanted = [name for name in ("softcap", "s_aux", "position_bias", "head_mask") if options.get(name) is not None]
     if attention_mask is not None:
         wanted.append("a mask of its own")
@@ -128,7 +128,7 @@ def _refuse_extras(attention_mask: Tensor | None, options: dict[str, Any]) -> No
         raise UnsupportedModel(f"its attention wants {', '.join(wanted)}")
 
 
-class _ReadyOutput(BaseModelOutputWithPast):  # type: ignore[misc]
+class _PrecomputedOutput(BaseModelOutputWithPast):  # type: ignore[misc]
     """Hidden states, and None for any other attribute an architecture reads (router logits, cross attentions)."""
 
     def __getattr__(self, name: str) -> None:
@@ -136,7 +136,7 @@ class _ReadyOutput(BaseModelOutputWithPast):  # type: ignore[misc]
             raise AttributeError(name)
 
 
-class _ReadyBody(nn.Module):
+class _PrecomputedBody(nn.Module):
     """A replacement for a model's body that returns hidden states computed before."""
 
     @property
@@ -144,13 +144,13 @@ class _ReadyBody(nn.Module):
         """This module: some models (OPT) call the body's inner decoder."""
         return self
 
-    def forward(self, *_: Any, ready_hidden: Tensor, **__: Any) -> BaseModelOutputWithPast:
-        return _ReadyOutput(last_hidden_state=ready_hidden)
+    def forward(self, *_: Any, precomputed_hidden: Tensor, **__: Any) -> BaseModelOutputWithPast:
+        return _PrecomputedOutput(last_hidden_state=precomputed_hidden)
 
 
 def _head_only(model: PreTrainedModel) -> nn.Module:
     """Return a shallow copy of the model with its body replaced, so that only its head runs."""
     head: nn.Module = copy.copy(model)
     head._modules = dict(model._modules)
-    head._modules[model.base_model_prefix] = _ReadyBody()
+    head._modules[model.base_model_prefix] = _PrecomputedBody()
     return head

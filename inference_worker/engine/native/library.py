@@ -148,18 +148,18 @@ class Kernels:
             instructions: an instruction set that this processor has; by default the fastest.
         """
         self.instructions = instructions or best_instructions()
-        self._library = _loaded(self.instructions)
+        self._library = _load(self.instructions)
         self.panel: int = self._library.headrace_panel()
         self.multiplies_bytes: bool = self._library.headrace_multiplies_bytes()
         self._handle = _pointer()
-        _check(self._library.headrace_create(threads, ctypes.byref(self._handle)))
+        _raise_on_error(self._library.headrace_create(threads, ctypes.byref(self._handle)))
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
 
     def linear(self, weight: PackedWeight, x: Tensor) -> Tensor:
         """Compute `x @ weight.T + bias`: [R, in] float32 to [R, out]."""
         out = x.new_empty(x.shape[0], weight.padded_outputs)
         struct = LinearStruct.of(weight)
-        _check(
+        _raise_on_error(
             self._library.headrace_linear(
                 self._handle, ctypes.byref(struct), _pointer(x.data_ptr()), _int64(x.shape[0]), _pointer(out.data_ptr())
             )
@@ -170,7 +170,7 @@ class Kernels:
         """Gather rows of a weight, as in an embedding: [T] int64, each below `weight.outputs`, to [T, in] float32."""
         out = torch.empty(len(outputs), weight.inputs)
         struct = LinearStruct.of(weight)
-        _check(
+        _raise_on_error(
             self._library.headrace_gather(
                 self._handle,
                 ctypes.byref(struct),
@@ -197,7 +197,7 @@ class Kernels:
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])
         form, step = CacheStruct.of(cache, integer=integer), StepStruct.of(metadata)
-        _check(
+        _raise_on_error(
             self._library.headrace_attention(
                 self._handle,
                 ctypes.byref(heads),
@@ -235,7 +235,7 @@ class Kernels:
             Number of layers that are computed, fewer than the model's if the call was interrupted.
         """
         step, done = StepStruct.of(metadata), _int64()
-        _check(
+        _raise_on_error(
             self._library.headrace_decode(
                 self._handle,
                 ctypes.byref(model),
@@ -250,7 +250,7 @@ class Kernels:
 
 
 @cache
-def _loaded(instructions: str) -> ctypes.CDLL:
+def _load(instructions: str) -> ctypes.CDLL:
     path = built_library(instructions)
     try:
         library = ctypes.CDLL(str(path))
@@ -264,6 +264,6 @@ def _loaded(instructions: str) -> ctypes.CDLL:
     return library
 
 
-def _check(message: bytes | None) -> None:
+def _raise_on_error(message: bytes | None) -> None:
     if message is not None:
         raise NativeError(message.decode(errors="replace"))

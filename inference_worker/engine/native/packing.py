@@ -28,7 +28,7 @@ class Int4Values:
     scales: Tensor
     minimums: Tensor
 
-    def dense(self) -> Tensor:
+    def dequantise(self) -> Tensor:
         """Dequantise to [out, in] float32."""
         groups = self.codes.view(*self.scales.shape, GROUP).float()
         return (groups * self.scales[..., None] + self.minimums[..., None]).flatten(1)
@@ -50,7 +50,7 @@ class Int8Values:
         codes = (groups / scales.clamp_min(1e-12)[..., None]).round().clamp(-127, 127).to(torch.int8)
         return Int8Values(codes.flatten(1), scales)
 
-    def dense(self) -> Tensor:
+    def dequantise(self) -> Tensor:
         """Dequantise to [out, in] float32."""
         return (self.codes.view(*self.scales.shape, GROUP) * self.scales[..., None]).flatten(1)
 
@@ -59,7 +59,7 @@ Values = Tensor | Int4Values | Int8Values
 """A weight of [out, in]: floating point, or quantised."""
 
 
-def stacked(parts: Sequence[Values]) -> Values:
+def concatenate(parts: Sequence[Values]) -> Values:
     """Concatenate matrices of one kind and width by rows."""
     if isinstance(parts[0], Tensor):
         return torch.cat(parts)  # type: ignore[arg-type]
@@ -67,16 +67,16 @@ def stacked(parts: Sequence[Values]) -> Values:
     return type(parts[0])(*map(torch.cat, columns))
 
 
-def interleaved_rows(rows: Tensor, every: int) -> Tensor:
+def interleave_rows(rows: Tensor, every: int) -> Tensor:
     """Interleave the two halves of a tensor: `every` rows of the first, as many of the second, and so on."""
     return rows.view(2, -1, every, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
-def interleaved(values: Values, every: int) -> Values:
-    """Apply `interleaved_rows` to a weight of any kind."""
+def interleave(values: Values, every: int) -> Values:
+    """Apply `interleave_rows` to a weight of any kind."""
     if isinstance(values, Tensor):
-        return interleaved_rows(values, every)
-    return type(values)(*(interleaved_rows(part, every) for part in vars(values).values()))
+        return interleave_rows(values, every)
+    return type(values)(*(interleave_rows(part, every) for part in vars(values).values()))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return _scores(found), _ids(found)
 
 
-def first_best(scores: Tensor) -> Tensor:
+def top_token(scores: Tensor) -> Tensor:
     """Return each row's best token, the first among equals: [R, V] to [R]."""
     if scores.shape[1] % GROUP:
         return scores.argmax(dim=-1)

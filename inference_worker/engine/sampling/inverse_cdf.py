@@ -18,7 +18,7 @@ CHUNK = 256
 outweigh the rarest tokens."""
 
 
-def weights_of(scores: Tensor) -> Tensor:
+def exponentials(scores: Tensor) -> Tensor:
     """Return the exponentials of [D, V] float32 scores, all at most 0, in place; exactly 0 at `LOWEST` and below."""
     return scores.clamp_(min=LOWEST).exp_().sub_(2 * math.exp(LOWEST)).clamp_(min=0)
 
@@ -38,7 +38,7 @@ def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
     Returns:
         [D] token ids.
     """
-    weights = weights_of(scores)
+    weights = exponentials(scores)
     before = chunk_masses(weights).cumsum(dim=-1)
     point = _inside(before, numbers)
     chunk = _passed(before, point)
@@ -50,7 +50,7 @@ def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
     return (chunk * parts.shape[2] + _passed(inner, point))[:, 0]
 
 
-def pick(weights: Tensor, numbers: Tensor) -> Tensor:
+def sample_index(weights: Tensor, numbers: Tensor) -> Tensor:
     """Return the index at which the cumulative weight passes a number in [0, 1): [D, K] float64 and [D] to [D, 1]."""
     cumulated = weights.cumsum(dim=-1)
     return _passed(cumulated, _inside(cumulated, numbers))

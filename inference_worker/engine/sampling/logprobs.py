@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from inference_worker.engine.sampling.candidates import best
-from inference_worker.engine.sampling.inverse_cdf import chunk_masses, weights_of
+from inference_worker.engine.sampling.inverse_cdf import chunk_masses, exponentials
 from inference_worker.engine_protocol import Candidate, PositionLogprobs
 
 MIN_LOGPROB = -9999.0
@@ -26,7 +26,7 @@ class RawScores:
     def of(cls, scores: Tensor) -> RawScores:
         """Build from [W, V] scores, which are kept by reference."""
         peak = scores.amax(dim=-1, keepdim=True)
-        mass = chunk_masses(weights_of(scores - peak)).sum(dim=-1, keepdim=True)
+        mass = chunk_masses(exponentials(scores - peak)).sum(dim=-1, keepdim=True)
         return cls(scores, peak + mass.log().float())
 
     def report(self, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:

@@ -100,9 +100,9 @@ def _ban_ends(row: Words, sequence: Sequence, ends: frozenset[int]) -> None:
     So the grammar has precedence: a complete output ends, however short.
     """
     wanted = sequence.sampling
-    early = sequence.stop_ids if sequence.generated < wanted.min_tokens else frozenset[int]()
+    early_stops = sequence.stop_ids if sequence.generated < wanted.min_tokens else frozenset[int]()
     ignored = ends if wanted.ignore_eos else frozenset[int]()
-    unwanted = [token for token in early | ignored if 0 <= token < 32 * len(row)]
+    unwanted = [token for token in early_stops | ignored if 0 <= token < 32 * len(row)]
     if not unwanted:
         return
     kept = row.view(np.uint32).copy()

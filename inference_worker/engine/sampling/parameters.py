@@ -31,14 +31,14 @@ class RandomRows:
     """Parameters of D rows that are sampled at random.
 
     Attributes:
-        members: [D] row numbers.
-        rows: [D] row numbers on the device; `None`: all rows.
+        row_numbers: [D] their numbers in the batch.
+        rows: [D] the same on the device; `None`: all rows.
         seeds, choices: [D].
         temperature: [D, 1].
         truncation: top_k, min_p and top_p; `None`: these rows are sampled from the whole vocabulary.
     """
 
-    members: list[int]
+    row_numbers: list[int]
     rows: Tensor | None
     seeds: Words
     choices: Words
@@ -47,17 +47,17 @@ class RandomRows:
 
     @classmethod
     def of(
-        cls, row_sampling: Rows[RowSampling], members: list[int], device: torch.device, *, truncated: bool
+        cls, row_sampling: Rows[RowSampling], row_numbers: list[int], device: torch.device, *, truncated: bool
     ) -> RandomRows | None:
-        """Collect the parameters of the rows `members`; `None` if there are none."""
-        if not members:
+        """Collect the parameters of the rows `row_numbers`; `None` if there are none."""
+        if not row_numbers:
             return None
-        wanted = [row_sampling[row][0] for row in members]
+        wanted = [row_sampling[row][0] for row in row_numbers]
         return cls(
-            members=members,
-            rows=None if len(members) == len(row_sampling) else torch.tensor(members, device=device),
+            row_numbers=row_numbers,
+            rows=None if len(row_numbers) == len(row_sampling) else torch.tensor(row_numbers, device=device),
             seeds=np.array([p.seed & 0xFFFFFFFFFFFFFFFF for p in wanted], np.uint64),
-            choices=np.array([row_sampling[row][1] for row in members], np.uint64),
+            choices=np.array([row_sampling[row][1] for row in row_numbers], np.uint64),
             temperature=torch.tensor([p.temperature for p in wanted], device=device)[:, None],
             truncation=Truncation.of(
                 [p.top_k for p in wanted], [p.min_p for p in wanted], [p.top_p for p in wanted], device
@@ -68,7 +68,7 @@ class RandomRows:
 
     def numbers(self, sequences: Rows[Sequence]) -> Tensor:
         """Return the random number of each row's next token, [D] float64 in [0, 1)."""
-        positions = np.array([sequences[row].generated for row in self.members], np.uint64)
+        positions = np.array([sequences[row].generated for row in self.row_numbers], np.uint64)
         return torch.from_numpy(uniform(self.seeds, self.choices, positions)).to(self.temperature.device)
 
 
@@ -80,8 +80,8 @@ class SamplingParameters:
         row_sampling: each row's parameters, from which this was built.
         greedy: whether any row is sampled greedily.
         random_rows: the rows sampled from the whole vocabulary, and those sampled from a part of it.
-        early: rows that set `min_tokens`.
-        reported: rows that want log probabilities.
+        min_tokens_rows: rows that set `min_tokens`.
+        logprob_rows: rows that want log probabilities.
         alternatives: number of best tokens to report for each of these rows.
     """
 
@@ -91,8 +91,8 @@ class SamplingParameters:
     allowed: AllowedTokens | None
     bias: Bias | None
     penalties: Penalties | None
-    early: list[int]
-    reported: list[int]
+    min_tokens_rows: list[int]
+    logprob_rows: list[int]
     alternatives: list[int]
 
     @classmethod
@@ -102,7 +102,7 @@ class SamplingParameters:
         sampled = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
         truncated = [row for row in sampled if _is_truncated(wanted[row])]
         whole = sorted(set(sampled).difference(truncated))
-        reported = [row for row, p in enumerate(wanted) if p.logprobs is not None]
+        logprob_rows = [row for row, p in enumerate(wanted) if p.logprobs is not None]
         random_rows = (
             RandomRows.of(row_sampling, whole, device, truncated=False),
             RandomRows.of(row_sampling, truncated, device, truncated=True),
@@ -114,9 +114,9 @@ class SamplingParameters:
             allowed=AllowedTokens.of(wanted, device),
             bias=Bias.of(wanted, device),
             penalties=Penalties.of(wanted, device),
-            early=[row for row, p in enumerate(wanted) if p.min_tokens > 0],
-            reported=reported,
-            alternatives=[wanted[row].logprobs or 0 for row in reported],
+            min_tokens_rows=[row for row, p in enumerate(wanted) if p.min_tokens > 0],
+            logprob_rows=logprob_rows,
+            alternatives=[wanted[row].logprobs or 0 for row in logprob_rows],
         )
 
 

@@ -45,7 +45,7 @@ class Bias:
         logits.index_put_((self.rows, self.token_ids), self.values, accumulate=True)
 
 
-def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int]) -> None:
+def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], min_tokens_rows: Rows[int]) -> None:
     """Set the logits of stop tokens to -inf in rows that are below their `min_tokens`, in place.
 
     Rows with a grammar are left out: the grammar decides where they may stop (`structured/masks.py`).
@@ -53,11 +53,11 @@ def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int]
     Args:
         logits: [R, V].
         sequences: R of them.
-        early: rows that set `min_tokens`.
+        min_tokens_rows: rows that set `min_tokens`.
     """
     cells = [
         (row, token)
-        for row in early
+        for row in min_tokens_rows
         if sequences[row].generated < sequences[row].sampling.min_tokens and sequences[row].matcher is None
         for token in sequences[row].stop_ids
         if 0 <= token < logits.shape[1]
@@ -72,24 +72,24 @@ class Penalties:
     """The P rows of a batch that set any penalty.
 
     Attributes:
-        members: row numbers.
+        row_numbers: [P] their numbers in the batch.
         columns: [3, P] repetition, frequency and presence penalty.
     """
 
-    members: list[int]
+    row_numbers: list[int]
     columns: Tensor
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Penalties | None:
         """Collect the penalties of all rows; `None` if there are none."""
-        members = [row for row, p in enumerate(wanted) if _penalised(p)]
-        if not members:
+        row_numbers = [row for row, p in enumerate(wanted) if _penalised(p)]
+        if not row_numbers:
             return None
         columns = [
             (wanted[row].repetition_penalty, wanted[row].frequency_penalty, wanted[row].presence_penalty)
-            for row in members
+            for row in row_numbers
         ]
-        return cls(members, torch.tensor(columns, device=device).T)
+        return cls(row_numbers, torch.tensor(columns, device=device).T)
 
     def apply(self, logits: Tensor, counts: Rows[TokenCounts]) -> None:
         """Penalise the tokens of the P sequences, whose counts are `counts`, in [R, V] in place."""
@@ -102,7 +102,7 @@ class Penalties:
                 np.concatenate([one.generated for one in counts]),
             )
         )
-        rows = torch.tensor(self.members, device=logits.device)[owners]
+        rows = torch.tensor(self.row_numbers, device=logits.device)[owners]
         repetition, frequency, presence = self.columns[:, owners]
         scores = logits[rows, tokens]
         scores = torch.where(scores > 0, scores / repetition, scores * repetition)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.sampling.banned_tokens import ban_words
-from inference_worker.engine.sampling.candidates import first_best
+from inference_worker.engine.sampling.candidates import top_token
 from inference_worker.engine.sampling.inverse_cdf import inverse_cdf
 from inference_worker.engine.sampling.logprobs import RawScores
 from inference_worker.engine.sampling.masks import Masks
@@ -37,13 +37,13 @@ class Sampler:
             sequences: R sequences.
         """
         parameters = self._parameters_of(sequences, logits.device)
-        raw = RawScores.of(logits[parameters.reported]) if parameters.reported else None
+        raw = RawScores.of(logits[parameters.logprob_rows]) if parameters.logprob_rows else None
         self._adjust(logits, sequences, parameters)
         chosen = _sample(logits, sequences, parameters)
         logprobs: list[PositionLogprobs | None] = [None] * len(sequences)
         if raw is not None:
-            reports = raw.report(chosen[parameters.reported], parameters.alternatives)
-            for row, entry in zip(parameters.reported, reports, strict=True):
+            reports = raw.report(chosen[parameters.logprob_rows], parameters.alternatives)
+            for row, entry in zip(parameters.logprob_rows, reports, strict=True):
                 logprobs[row] = entry
         return chosen.tolist(), logprobs
 
@@ -60,17 +60,17 @@ class Sampler:
         ban_words(logits, sequences)
         if parameters.bias is not None:
             parameters.bias.apply(logits)
-        if parameters.early:
-            mask_early_stops(logits, sequences, parameters.early)
+        if parameters.min_tokens_rows:
+            mask_early_stops(logits, sequences, parameters.min_tokens_rows)
         if parameters.penalties is not None:
-            counts = self._histories.of([sequences[row] for row in parameters.penalties.members])
+            counts = self._histories.of([sequences[row] for row in parameters.penalties.row_numbers])
             parameters.penalties.apply(logits, counts)
         self._masks.apply(logits, sequences)
 
 
 def _sample(logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> Tensor:
     """Sample all rows: [R, V], overwritten, to [R] token ids."""
-    chosen = first_best(logits) if parameters.greedy else torch.empty_like(logits[:, 0], dtype=torch.int64)
+    chosen = top_token(logits) if parameters.greedy else torch.empty_like(logits[:, 0], dtype=torch.int64)
     for random_rows in parameters.random_rows:
         numbers = random_rows.numbers(sequences)
         if random_rows.rows is None:

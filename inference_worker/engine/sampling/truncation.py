@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.sampling.candidates import best, in_order_of_ids
-from inference_worker.engine.sampling.inverse_cdf import chunk_masses, pick, weights_of
+from inference_worker.engine.sampling.inverse_cdf import chunk_masses, exponentials, sample_index
 
 FIRST_CANDIDATES = 64
 CANDIDATES_FACTOR = 8
@@ -66,7 +66,7 @@ def sample_truncated(scores: Tensor, numbers: Tensor, truncation: Truncation) ->
         [R] token ids.
     """
     mass = (
-        chunk_masses(weights_of(scores.clone())).sum(dim=-1, keepdim=True)
+        chunk_masses(exponentials(scores.clone())).sum(dim=-1, keepdim=True)
         if truncation.whole
         else torch.zeros_like(truncation.top_p)
     )
@@ -106,6 +106,6 @@ def _sample_from(
     total = torch.where(truncation.bounded, cumulated[:, -1:], mass)
     kept &= (before < truncation.top_p * total) | (truncation.top_p >= 1) | (rank == 0)
     by_id = in_order_of_ids(ids)
-    place = pick(torch.where(kept, weights, 0.0).gather(1, by_id), numbers)
+    place = sample_index(torch.where(kept, weights, 0.0).gather(1, by_id), numbers)
     needed = torch.where(truncation.bounded[:, 0], within_bounds, kept.sum(dim=-1))
     return ids.gather(1, by_id.gather(1, place))[:, 0], needed

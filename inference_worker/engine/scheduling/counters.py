@@ -25,12 +25,12 @@ class Counters:
     steps: int = 0
     step_tokens: int = 0
 
-    def step(self, batch: Batch, steps: int = 1) -> None:
+    def count_step(self, batch: Batch, steps: int = 1) -> None:
         """Count a computed batch of one or more steps."""
         self.steps += steps
         self.step_tokens += steps * sum(entry.count for entry in batch.entries)
 
-    def admit(self, sequence: Sequence) -> None:
+    def count_admission(self, sequence: Sequence) -> None:
         """Count a prompt on its first admission."""
         sequence.admitted = True
         sequence.cached_tokens = min(sequence.computed, sequence.prompt_length)
@@ -38,7 +38,7 @@ class Counters:
         self.prefix_cache_queries += sequence.prompt_length
         self.prefix_cache_hits += sequence.cached_tokens
 
-    def take(self, drafted: int, generated: int) -> None:
+    def count_output(self, drafted: int, generated: int) -> None:
         """Count the tokens that one sequence got from a step, and the drafts among them."""
         self.generation_tokens += generated
         if drafted:

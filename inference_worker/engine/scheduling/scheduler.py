@@ -95,7 +95,7 @@ class Scheduler:
         for sequence in going:
             if sequence.siblings:
                 self._promote_sibling(sequence)
-            self._end(sequence)
+            self._finish(sequence)
             self.waiting.discard(sequence)
         for left in self._choices.get(request, ()):
             left.siblings = [s for s in left.siblings if not s.ended]
@@ -134,9 +134,9 @@ class Scheduler:
         """Plan the next step. It must be committed before another is planned."""
         plan = _Plan(budget=self.limits.max_num_batched_tokens)
         self._prefill_priority = False
-        self._advance(plan)
+        self._plan_running(plan)
         while plan.budget and not plan.preempted and self._admit():
-            self._advance(plan)
+            self._plan_running(plan)
         if not plan.preempted:
             self._prioritise_prefill(plan)
             self._speculate(plan)
@@ -154,10 +154,10 @@ class Scheduler:
         if not self._admit():
             return None
         self._prefill_priority, self._decode_deferred = False, True
-        self._advance(plan)
+        self._plan_running(plan)
         return Batch(plan.entries, plan.copies)
 
-    def _advance(self, plan: _Plan) -> None:
+    def _plan_running(self, plan: _Plan) -> None:
         """Plan the due tokens of the running sequences from `plan.position` on, within the budget."""
         while plan.budget and plan.position < len(self.running):
             sequence = self.running[plan.position]
@@ -199,7 +199,7 @@ class Scheduler:
             sequence, start = plan.entries[index].sequence, plan.entries[index].start
             count = 1 + len(drafts)
             if self.blocks.can_extend(sequence, start + count):
-                # `_advance` made the block that it writes to first its own, so there is nothing to copy.
+                # `_plan_running` made the block that it writes to first its own, so there is nothing to copy.
                 self.blocks.extend(sequence, start + count)
                 plan.entries[index] = ScheduledSequence(sequence, start, count, tuple(drafts))
 
@@ -228,7 +228,7 @@ class Scheduler:
         self.running.append(self.waiting.pop())
         self.blocks.adopt(sequence, prefix)
         if not sequence.admitted:
-            self._counters.admit(sequence)
+            self._counters.count_admission(sequence)
             self.waiting.charge(sequence, prompt=sequence.prompt_length - sequence.cached_tokens)
         self._fork_siblings(sequence)
         return True
@@ -258,7 +258,7 @@ class Scheduler:
 
     def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
         """Append a step's tokens, free the blocks of ended sequences, and return the events."""
-        self._counters.step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
+        self._counters.count_step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
             self._failures.append(
                 RequestFailed(request=request, message="the model could not compute it", in_step=True)
@@ -269,7 +269,7 @@ class Scheduler:
             sequence = entry.sequence
             if not sequence.ended:
                 scores = self._take_prompt_scores(entry, result)
-                kept = self._take(entry, tokens, batch.steps)
+                kept = self._append_tokens(entry, tokens, batch.steps)
                 if sequence.matcher is not None and sequence.matcher.error is not None:
                     self._fail_in_grammar(sequence.request, sequence.matcher.error)
                 elif kept or scores:
@@ -298,7 +298,7 @@ class Scheduler:
         entry.sequence.scored = scored.stop
         return result.scores.get(entry.sequence.request)
 
-    def _take(self, entry: ScheduledSequence, tokens: list[int], steps: int) -> int:
+    def _append_tokens(self, entry: ScheduledSequence, tokens: list[int], steps: int) -> int:
         """Record the computed tokens and append the accepted ones; return how many were appended."""
         sequence = entry.sequence
         kept = append_decoded(sequence, tokens) if steps > 1 else append_accepted(sequence, tokens, entry.drafts)
@@ -308,7 +308,7 @@ class Scheduler:
         self._fork_siblings(sequence)
         if steps > 1 or entry.drafts:
             self.blocks.trim(sequence)
-        self._counters.take(drafted=len(entry.drafts), generated=kept)
+        self._counters.count_output(drafted=len(entry.drafts), generated=kept)
         self.waiting.charge(sequence, output=kept)
         return kept
 
@@ -339,10 +339,10 @@ class Scheduler:
         )
         sequence.first_event_sent = True
         if event.finish_reason:
-            self._end(sequence)
+            self._finish(sequence)
         return event
 
-    def _end(self, sequence: Sequence) -> None:
+    def _finish(self, sequence: Sequence) -> None:
         """Release a sequence's state; the caller removes it from `running` and `waiting`."""
         sequence.ended = True
         self.speculation.forget(sequence)

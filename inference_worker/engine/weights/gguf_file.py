@@ -25,7 +25,7 @@ from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import GGUFHeader, TensorInfo, eos_token_ids, read_header
 
 PERMUTED = frozenset({"llama", "smollm3"})
-"""Architectures whose query and key rows are stored in the order of interleaved rotation."""
+"""Architectures whose query and key rows are stored in the order of interleave rotation."""
 ARCHITECTURES = frozenset({"llama", "qwen2", "qwen3", "smollm3"})
 ROPE_FACTORS = "rope_freqs.weight"
 
@@ -62,7 +62,7 @@ class GGUFFile:
             raise UnsupportedModel(f"GGUF architecture {architecture!r}: we read {', '.join(sorted(ARCHITECTURES))}")
         if self.header.metadata.get("split.count", 1) > 1:
             raise UnsupportedModel("a GGUF split over several files: merge it by llama-gguf-split --merge")
-        self._infos = {_published_name(info.name): info for info in self.header.tensors}
+        self._infos = {_hugging_face_name(info.name): info for info in self.header.tensors}
         for info in self.header.tensors:
             _check_size(info, self.header.file_size)
         self._factors = self._infos.pop(ROPE_FACTORS, None)
@@ -88,7 +88,7 @@ class GGUFFile:
         for name, info in self._infos.items():
             tensor = self._read(info)
             part = name.split(".")[-2]
-            yield name, _halves_order(tensor, heads[part]) if part in heads else tensor
+            yield name, _unpermute(tensor, heads[part]) if part in heads else tensor
 
     def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
         """Yield the matrices stored as Q4_0, Q4_1 or Q8_0, still quantised, with their rows in Hugging Face order."""
@@ -98,7 +98,7 @@ class GGUFFile:
                 values = gguf_blocks.unpack(self._raw(info), info.ggml_type, info.shape[0])
                 part = name.split(".")[-2]
                 if part in heads:
-                    values = type(values)(*(_halves_order(column, heads[part]) for column in vars(values).values()))
+                    values = type(values)(*(_unpermute(column, heads[part]) for column in vars(values).values()))
                 yield name, values
 
     def _permuted_heads(self) -> dict[str, int]:
@@ -136,7 +136,7 @@ def _dequantised(raw: NDArray[np.uint8], kind: gguf.GGMLQuantizationType) -> NDA
     return np.concatenate(parts)
 
 
-def _published_name(name: str) -> str:
+def _hugging_face_name(name: str) -> str:
     if match := _BLOCK.fullmatch(name):
         block, part, kind = match.groups()
         return f"model.layers.{block}.{_IN_BLOCK.get(part, part)}.{kind}"
@@ -160,7 +160,7 @@ def _check_size(info: TensorInfo, file_size: int) -> None:
         raise BadWeights(f"{info.name} {list(info.shape)} reaches beyond the end of the file ({file_size} bytes)")
 
 
-def _halves_order(tensor: Tensor, heads: int) -> Tensor:
+def _unpermute(tensor: Tensor, heads: int) -> Tensor:
     """Reorder a matrix's rows from the converter's (pair, half) within each head back to (half, pair)."""
     if tensor.shape[0] % (2 * heads):
         raise BadWeights(f"{tensor.shape[0]} rows can't be {heads} heads")

@@ -53,14 +53,14 @@ class SafetensorsFolder:
         """See `Checkpoint.shapes`."""
         found: dict[str, Shape] = {}
         for shard in self.shards:
-            with _opened(shard) as file:
+            with _open_shard(shard) as file:
                 found.update((name, tuple(file.get_slice(name).get_shape())) for name in file.keys())  # noqa: SIM118
         return found
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """See `Checkpoint.tensors`."""
         for shard in self.shards:
-            with _opened(shard) as file:
+            with _open_shard(shard) as file:
                 for name in file.keys():  # noqa: SIM118
                     yield name, file.get_tensor(name)
 
@@ -84,7 +84,7 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
         BadWeights: a tensor is missing, unexpected or of another shape; the message names the first one.
     """
     expected = {name: tuple(slot.shape) for name, slot in parameters_by_name(model).items()}
-    found = {name: shape for name, shape in checkpoint.shapes().items() if not _surplus(name, tied_embeddings)}
+    found = {name: shape for name, shape in checkpoint.shapes().items() if not _is_ignored(name, tied_embeddings)}
     if missing := sorted(expected.keys() - found.keys()):
         raise BadWeights(f"the checkpoint lacks {len(missing)} tensors, the first is {missing[0]}")
     if unexpected := sorted(found.keys() - expected.keys()):
@@ -102,7 +102,7 @@ def load(model: nn.Module, checkpoint: Checkpoint) -> None:
             slot.copy_(tensor)
 
 
-def _surplus(name: str, tied_embeddings: bool) -> bool:
+def _is_ignored(name: str, tied_embeddings: bool) -> bool:
     return name.endswith(IGNORED) or (tied_embeddings and name == "lm_head.weight")
 
 
@@ -121,7 +121,7 @@ def _shards(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _opened(shard: Path) -> Iterator[Any]:
+def _open_shard(shard: Path) -> Iterator[Any]:
     try:
         with safe_open(shard, framework="pt") as file:
             yield file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inference_worker.engine.kv_cache import KVCache, KVCacheShape, dense, quantised
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape, dequantise, quantise
 
 CPU = torch.device("cpu")
 
@@ -19,18 +19,18 @@ def test_a_vector_is_as_long_as_its_codes_and_their_scale() -> None:
 @pytest.mark.parametrize("size", [1, 16, 80])
 def test_each_vector_has_a_scale_of_its_own(size: int) -> None:
     vectors = torch.randn(50, 2, size) * torch.logspace(-6, 6, 50)[:, None, None]
-    error = (dense(quantised(vectors)) - vectors).abs()
+    error = (dequantise(quantise(vectors)) - vectors).abs()
     assert (error <= vectors.abs().amax(-1, keepdim=True) * (0.5 / 127 + 1e-6)).all()
 
 
 def test_what_was_read_is_written_the_same() -> None:
     """Rounding twice changes nothing: whoever widens an int8 cache and rounds again loses no more."""
-    once = quantised(torch.randn(200, 3, 64))
-    assert torch.equal(quantised(dense(once))[..., :64], once[..., :64])
+    once = quantise(torch.randn(200, 3, 64))
+    assert torch.equal(quantise(dequantise(once))[..., :64], once[..., :64])
 
 
 def test_zeros_are_zeros() -> None:
-    assert not dense(quantised(torch.zeros(2, 16))).any()
+    assert not dequantise(quantise(torch.zeros(2, 16))).any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8])

@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.registry import BACKENDS, create_attention, select_backend
 from inference_worker.engine.attention_backend import AttentionMetadata
-from inference_worker.engine.kv_cache import KVCache, KVCacheShape, quantised
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape, quantise
 from inference_worker.errors import UnsupportedModel
 
 CPU = torch.device("cpu")
@@ -27,7 +27,7 @@ def make_cache(
     generator = torch.Generator().manual_seed(seed)
     for side in (*cache.keys, *cache.values):
         noise = torch.randn(*side.shape[:-1], head_size, generator=generator)
-        side.copy_(quantised(noise) if dtype is torch.int8 else noise)
+        side.copy_(quantise(noise) if dtype is torch.int8 else noise)
     return cache
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from inference_worker.engine.execution.cache_size import CPU_MOST, count_blocks, free_share
+from inference_worker.engine.execution.cache_size import CPU_MAX_BYTES, available_memory, count_blocks
 from inference_worker.engine.kv_cache import KVCacheShape
 from inference_worker.errors import ModelError
 from inference_worker.settings import EngineSettings
@@ -36,4 +36,4 @@ def test_no_room_for_a_single_block() -> None:
 
 
 def test_the_share_of_a_cpu_is_bounded() -> None:
-    assert 0 < free_share(CPU) <= CPU_MOST
+    assert 0 < available_memory(CPU) <= CPU_MAX_BYTES

@@ -43,7 +43,7 @@ def test_quantised_values_are_the_dequantised_weights(kind, tmp_path):
     values = dict(file.quantised_values())
     assert len(values) == 4 * 7 + 2  # the layers' matrices, embedding and head
     for name, found in values.items():
-        assert torch.equal(found.dense(), dense[name]), name
+        assert torch.equal(found.dequantise(), dense[name]), name
 
 
 @pytest.mark.parametrize(

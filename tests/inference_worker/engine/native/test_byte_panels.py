@@ -45,7 +45,7 @@ def models(instructions: str, tmp_path: Path) -> tuple[Decoder, NativeDecoder]:
     model = tiny(tmp_path)
     values: dict[str, Values] = {name: rounded(weight) for name, weight in matrices(model)}
     for name, weight in matrices(model):
-        weight.copy_(values[name].dense())
+        weight.copy_(values[name].dequantise())
     return model, NativeDecoder(model, values, Kernels(2, instructions), row_bits=8)
 
 

@@ -12,9 +12,9 @@ from inference_worker.engine.native.packing import (
     Int8Values,
     PackedWeight,
     Values,
-    interleaved,
+    concatenate,
+    interleave,
     pack,
-    stacked,
 )
 
 TOLERANCE = {
@@ -56,8 +56,8 @@ def product(
     return kernels.linear(packed(kind, values, kernels.panel, bias), x)
 
 
-def dense(values: Values) -> torch.Tensor:
-    return values.float() if isinstance(values, torch.Tensor) else values.dense()
+def dequantise(values: Values) -> torch.Tensor:
+    return values.float() if isinstance(values, torch.Tensor) else values.dequantise()
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
@@ -67,9 +67,9 @@ def test_products_are_those_of_the_dense_weight(kernels: Kernels, kind: str, out
     values, bias = values_of(kind, outputs, inputs), torch.randn(outputs, generator=generator)
     for rows in (1, 2, 5, 40):
         x = torch.randn(rows, inputs, generator=generator) * torch.logspace(-3, 3, rows)[:, None]
-        expected = x @ dense(values).T + bias
+        expected = x @ dequantise(values).T + bias
         error = (product(kernels, kind, values, x, bias) - expected).norm(dim=1)
-        magnitude = (x.abs() @ dense(values).abs().T + bias.abs()).norm(dim=1)
+        magnitude = (x.abs() @ dequantise(values).abs().T + bias.abs()).norm(dim=1)
         assert (error / magnitude).max() < TOLERANCE[kind]
 
 
@@ -109,24 +109,24 @@ def test_rows_can_be_taken_out_of_the_panels_again(kernels: Kernels, kind: str) 
     values = values_of(kind, 37, 96)
     wanted = torch.tensor([0, 36, 8, 15, 16, 8])
     torch.testing.assert_close(
-        kernels.gather(packed(kind, values, kernels.panel), wanted), dense(values)[wanted], rtol=0, atol=0
+        kernels.gather(packed(kind, values, kernels.panel), wanted), dequantise(values)[wanted], rtol=0, atol=0
     )
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_stacked_matrices_lie_one_below_the_other(kind: str) -> None:
     parts = [values_of(kind, outputs, 32, seed=outputs) for outputs in (5, 16)]
-    assert torch.equal(dense(stacked(parts)), torch.cat([dense(part) for part in parts]))
+    assert torch.equal(dequantise(concatenate(parts)), torch.cat([dequantise(part) for part in parts]))
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_interleaved_halves_take_turns(kind: str) -> None:
     values = values_of(kind, 32, 32)
-    first, second = dense(values).view(2, 16, 32)
-    assert torch.equal(dense(interleaved(values, 8)), torch.cat([first[:8], second[:8], first[8:], second[8:]]))
+    first, second = dequantise(values).view(2, 16, 32)
+    assert torch.equal(dequantise(interleave(values, 8)), torch.cat([first[:8], second[:8], first[8:], second[8:]]))
 
 
 def test_int8_codes_are_near_the_weight() -> None:
     weight = torch.randn(8, 64)
     step = weight.view(8, 2, 32).abs().amax(-1) / 127
-    assert ((Int8Values.of(weight).dense() - weight).abs().view(8, 2, 32) <= step[..., None] * 0.51).all()
+    assert ((Int8Values.of(weight).dequantise() - weight).abs().view(8, 2, 32) <= step[..., None] * 0.51).all()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention.reference import ReferenceAttention
-from inference_worker.engine.kv_cache import dense, quantised
+from inference_worker.engine.kv_cache import dequantise, quantise
 from inference_worker.engine.native.library import Kernels
 from tests.inference_worker.engine.attention.test_attention import make_cache, make_metadata
 
@@ -22,7 +22,7 @@ ERRORS = {"avx2": (5e-4, 5e-3), "avx512": (2e-2, 1e-1)}
 
 
 def as_kept(vectors: Tensor, dtype: torch.dtype) -> Tensor:
-    return dense(quantised(vectors)) if dtype is torch.int8 else vectors.to(dtype).float()
+    return dequantise(quantise(vectors)) if dtype is torch.int8 else vectors.to(dtype).float()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention.reference import ReferenceAttention
-from inference_worker.engine.kv_cache import quantised
+from inference_worker.engine.kv_cache import quantise
 from inference_worker.engine.native.library import Kernels
 from tests.inference_worker.engine.attention.test_attention import make_cache, make_metadata
 
@@ -56,8 +56,8 @@ def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
     caches = [make_cache(16, 1, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
     signs = torch.tensor([1.0, 1.0, -1.0]).repeat(BLOCKS * 16)[: BLOCKS * 16].view(BLOCKS, 16, 1, 1)
     for cache in caches:
-        cache.keys[0].copy_(quantised(signs.expand(-1, -1, -1, size) * 2.0))
-        cache.values[0].copy_(quantised(signs.expand(-1, -1, -1, size) * 3.0))
+        cache.keys[0].copy_(quantise(signs.expand(-1, -1, -1, size) * 2.0))
+        cache.values[0].copy_(quantise(signs.expand(-1, -1, -1, size) * 3.0))
     row = torch.full((1, 1, size), 2.0)
     rows = sign * row, row, row
     expected = ReferenceAttention(caches[0]).forward(0, *rows, metadata, scale=0.1 / size, sliding_window=None)

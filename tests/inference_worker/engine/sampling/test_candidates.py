@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inference_worker.engine.sampling.candidates import GROUP, best, first_best, in_order_of_ids
+from inference_worker.engine.sampling.candidates import GROUP, best, in_order_of_ids, top_token
 
 
 def coarse(rows: int, vocabulary: int) -> torch.Tensor:
@@ -29,7 +29,7 @@ def test_best_is_a_stable_sort_cut_short(vocabulary: int, count: int) -> None:
 @pytest.mark.parametrize("vocabulary", [12, 40 * GROUP])
 def test_first_best_is_the_first_of_equals(vocabulary: int) -> None:
     scores = coarse(5, vocabulary).clamp(max=1.0)
-    assert torch.equal(first_best(scores), (scores == scores.amax(dim=-1, keepdim=True)).int().argmax(dim=-1))
+    assert torch.equal(top_token(scores), (scores == scores.amax(dim=-1, keepdim=True)).int().argmax(dim=-1))
 
 
 def test_order_of_ids() -> None:

@@ -5,21 +5,21 @@ import math
 import pytest
 import torch
 
-from inference_worker.engine.sampling.inverse_cdf import LOWEST, inverse_cdf, weights_of
+from inference_worker.engine.sampling.inverse_cdf import LOWEST, exponentials, inverse_cdf
 
 
 def test_weights_are_exponentials() -> None:
     scores = torch.linspace(-60, 0, 1000)[None]
-    assert torch.allclose(weights_of(scores.clone()), scores.exp(), rtol=1e-6, atol=0)
+    assert torch.allclose(exponentials(scores.clone()), scores.exp(), rtol=1e-6, atol=0)
 
 
 def test_what_is_too_unlikely_weighs_nothing() -> None:
     scores = torch.tensor([[0.0, LOWEST, math.nextafter(LOWEST, -100), -100.0, -1e30, float("-inf")]])
-    assert weights_of(scores).tolist() == [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
+    assert exponentials(scores).tolist() == [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
 
 
 def test_a_row_of_nan_stays_one() -> None:
-    assert weights_of(torch.full((1, 4), float("nan"))).isnan().all()
+    assert exponentials(torch.full((1, 4), float("nan"))).isnan().all()
 
 
 @pytest.mark.parametrize("number", [0.0, 0.25, 1 - 2**-53])

@@ -69,5 +69,5 @@ def test_nothing_held_wastes_nothing() -> None:
 def test_steps_count_the_tokens_they_compute() -> None:
     counters, one = Counters(), sequence(8)
     for count in (5, 1):
-        counters.step(Batch([ScheduledSequence(one, 0, count), ScheduledSequence(one, 0, 1)]))
+        counters.count_step(Batch([ScheduledSequence(one, 0, count), ScheduledSequence(one, 0, 1)]))
     assert (counters.steps, counters.step_tokens) == (2, 8)

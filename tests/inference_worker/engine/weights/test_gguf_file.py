@@ -40,7 +40,7 @@ def stored_name(name: str) -> str:
     return f"blk.{block}.{NAMES[part]}.{kind}"
 
 
-def interleaved(weights: np.ndarray, heads: int) -> np.ndarray:
+def interleave(weights: np.ndarray, heads: int) -> np.ndarray:
     """`permute` of llama.cpp's `convert_hf_to_gguf.py`."""
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
@@ -68,7 +68,7 @@ def write_gguf(path: Path, model, *, factors: np.ndarray | None = None, kind=ggu
         values = parameter.numpy()
         part = name.split(".")[-2]
         if part in heads and config.model_type in gguf_file.PERMUTED:
-            values = interleaved(values, heads[part])
+            values = interleave(values, heads[part])
         if values.ndim == 1:
             writer.add_tensor(stored_name(name), values)
         else:

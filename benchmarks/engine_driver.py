@@ -21,7 +21,7 @@ OnEnd = Callable[[str], None]
 
 
 @dataclass
-class CacheUse:
+class CacheUsage:
     """KV cache slots that were allocated, and those that held a token, summed over steps."""
 
     allocated: int = 0
@@ -48,7 +48,7 @@ class Driver:
     engine: Engine
     timelines: dict[str, Timeline] = field(default_factory=dict)
     answers: dict[str, list[int]] = field(default_factory=dict)
-    cache: CacheUse = field(default_factory=CacheUse)
+    cache: CacheUsage = field(default_factory=CacheUsage)
     _names: Iterable[int] = field(default_factory=itertools.count)
 
     def send(self, prompt_ids: list[int], output_tokens: int, *, at: float | None = None) -> str:
@@ -91,7 +91,7 @@ class Driver:
         return event.finish_reason is not None
 
 
-def together(engine: Engine, requests: Sequence[Request]) -> Driver:
+def run_batch(engine: Engine, requests: Sequence[Request]) -> Driver:
     """Run all requests at once, until all have ended."""
     driver = Driver(engine)
     begin = time.perf_counter()
@@ -116,7 +116,7 @@ def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Dr
     return driver
 
 
-def converse(engine: Engine, conversations: Sequence[Conversation], clients: int) -> Driver:
+def run_conversations(engine: Engine, conversations: Sequence[Conversation], clients: int) -> Driver:
     """Run conversations with `clients` of them open at a time; each turn's prompt repeats all earlier turns."""
     driver = Driver(engine)
     waiting = iter(conversations)
