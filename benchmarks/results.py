@@ -72,7 +72,7 @@ class UnreadableResult(Exception):
     """Raised when a file is not a result of this schema."""
 
 
-def measured(
+def make_result(
     name: str, settings: Mapping[str, Value], rows: Sequence[Row], versions: Mapping[str, str] | None = None
 ) -> Result:
     """Build a result of this moment, machine and command; `versions` are those of the peers."""
@@ -151,8 +151,8 @@ def _gpus() -> list[str]:
     if shutil.which("nvidia-smi") is None:
         return []
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
-    said = subprocess.run(query, capture_output=True, text=True, check=False)
-    return said.stdout.strip().splitlines() if said.returncode == 0 else []
+    listed = subprocess.run(query, capture_output=True, text=True, check=False)
+    return listed.stdout.strip().splitlines() if listed.returncode == 0 else []
 
 
 def _commit() -> str:

@@ -1,4 +1,4 @@
-"""What the client notes of a stream, and that it never hides a failure."""
+"""Tests of the load generator: it records a stream's times and every failure."""
 
 from __future__ import annotations
 

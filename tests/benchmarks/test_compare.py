@@ -1,4 +1,4 @@
-"""Ours and peers in turns, with peers that only pretend."""
+"""Tests of the comparison with fake peers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORKSPACE = PeerWorkspace(Path("peers"), Path("model.gguf"), 1)
 BATCH, PREFILL = Size(4, 128, 128), Size(1, 1024, 1)
 
 
-class Pretender(Peer):
+class FakePeer(Peer):
     setting = "pretending"
 
     def __init__(self, name: str, seconds: Sequence[float], order: list[str]) -> None:
@@ -40,12 +40,12 @@ def test_rates() -> None:
     assert rate(PREFILL, 2.0) == 512
 
 
-def test_they_take_turns_and_ours_is_compared_with_the_best() -> None:
+def test_engines_alternate_and_ours_is_compared_with_the_best() -> None:
     order: list[str] = []
     peers = [
-        Pretender("ours", [1, 2, 9], order),
-        Pretender("slow", [4, 4, 4], order),
-        Pretender("fast", [2, 3, 4], order),
+        FakePeer("ours", [1, 2, 9], order),
+        FakePeer("slow", [4, 4, 4], order),
+        FakePeer("fast", [2, 3, 4], order),
     ]
     seconds, failures = alternate(peers, [BATCH], 3, lambda _: None)
     assert order == ["ours", "slow", "fast"] * 3
@@ -57,9 +57,9 @@ def test_they_take_turns_and_ours_is_compared_with_the_best() -> None:
     assert slow["of_best_peer"] == pytest.approx(0.75)
 
 
-def test_a_peer_that_cannot_run_is_named_with_its_reason_and_holds_nobody_up() -> None:
+def test_a_failing_peer_is_reported_and_does_not_stop_the_rest() -> None:
     order: list[str] = []
-    peers = [Pretender("ours", [1, 1], order), Pretender("broken", [], order)]
+    peers = [FakePeer("ours", [1, 1], order), FakePeer("broken", [], order)]
     seconds, failures = alternate(peers, [BATCH], 2, lambda _: None)
     assert order == ["ours", "broken", "ours"]
     ours, broken = rows(peers, [BATCH], seconds, failures)
@@ -67,6 +67,6 @@ def test_a_peer_that_cannot_run_is_named_with_its_reason_and_holds_nobody_up() -
     assert (broken["tokens_per_second"], broken["failure"]) == (None, "no AVX512")
 
 
-def test_a_failed_program_is_known_by_its_last_word() -> None:
+def test_a_failed_program_is_reported_by_its_last_line() -> None:
     with pytest.raises(PeerFailed, match="no such processor"):
         run_program(["sh", "-c", "echo first >&2; echo no such processor >&2; exit 1"])

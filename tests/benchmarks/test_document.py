@@ -1,4 +1,4 @@
-"""The document says what the files say, and the charts are drawn from them."""
+"""Tests of docs/performance.md and its charts: both are generated from the result files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_section_names_its_file_machine_command_and_chart() -> None:
         assert expected in text
 
 
-def test_a_result_nobody_described_is_shown_too() -> None:
+def test_a_result_without_a_description_is_shown() -> None:
     text = render([make_result("new-thing", {}, [{"requests_per_second": 1234.5}])])
     assert "## New thing" in text
     assert "| requests/s |" in text

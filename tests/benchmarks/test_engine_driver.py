@@ -1,4 +1,4 @@
-"""The driver on a tiny model: what it counts is what was asked for."""
+"""Tests of the engine driver on a tiny model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fakes.tiny_model import TinyModel, tiny_engine
 VOCAB = 61
 
 
-def test_all_together_end_with_as_many_tokens_as_asked_for() -> None:
+def test_a_batch_generates_the_requested_tokens() -> None:
     driver = engine_driver.run_batch(tiny_engine(), workloads.fixed(3, VOCAB, 9, 5))
     assert [t.output_tokens for t in driver.timelines.values()] == [5, 5, 5]
     assert all(t.succeeded and len(t.chunks) == 5 for t in driver.timelines.values())

@@ -1,4 +1,4 @@
-"""Tables run to their end, on a tiny model, and have figures in their rows."""
+"""Tests of the engine's tables on a tiny model: each has rows with figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floor counts the bytes that the model really has."""
+"""Tests of the memory bound: it counts the model's actual bytes."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_failures_are_counted_and_measured_nowhere() -> None:
     assert row["itl_p99_ms"] is None
 
 
-def test_goodput_wants_every_objective() -> None:
+def test_goodput_requires_every_objective() -> None:
     quick, late, slow = timeline(0, [0.1, 0.5], 5), timeline(0, [1.0, 1.4], 5), timeline(0, [0.1, 2.0], 5)
     assert goodput([quick, late, slow, Timeline(0.0)], Objectives(ttft=0.5, tpot=0.2)) == pytest.approx(0.5)
 

@@ -1,4 +1,4 @@
-"""The platform's benchmark: its client counts what a server sends, and its table is made of medians."""
+"""Tests of the platform benchmark: its client counts a server's events, and its table has medians."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_the_client_counts_events_and_tokens_of_the_stub() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
-def test_the_client_reads_a_stream_in_whatever_pieces_it_comes(size: int) -> None:
+def test_the_client_reads_a_stream_in_pieces_of_any_size(size: int) -> None:
     whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"".join(answer())
     free: list[Connection] = []
     connection, exchange = Connection(free.append), Exchange(due=0.0)
@@ -57,7 +57,7 @@ async def test_a_refusal_is_a_failure_with_an_end() -> None:
     assert all(exchange.end for exchange in client.exchanges)
 
 
-def test_medians_and_what_is_added_to_the_stub() -> None:
+def test_medians_and_the_time_added_to_the_stub() -> None:
     def repeat(ours: float, stub: float) -> list[dict[str, str | int | float | bool | None]]:
         return [
             {"system": "headrace", "load": "20/s", "ttft_p50_ms": ours},

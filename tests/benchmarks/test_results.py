@@ -15,7 +15,7 @@ def test_a_result_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert read(path) == result
 
 
-def test_it_names_the_machine_the_versions_and_no_path_of_this_machine(tmp_path: Path) -> None:
+def test_a_result_has_machine_and_versions_but_no_local_path(tmp_path: Path) -> None:
     result = make_result("speed", {}, [])
     assert result.machine.cores >= 1
     assert result.machine.memory > 0
@@ -23,7 +23,7 @@ def test_it_names_the_machine_the_versions_and_no_path_of_this_machine(tmp_path:
     assert str(ROOT) not in write(result, tmp_path).read_text()
 
 
-def test_the_command_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "orig_argv", ["/opt/python", "-m", "benchmarks.engine", f"{ROOT}/models/a file.gguf"])
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert this_command().endswith("OMP_NUM_THREADS=1 python -m benchmarks.engine 'models/a file.gguf'")
@@ -36,14 +36,14 @@ def test_figures_have_five_digits() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"name": 1}'])
-def test_what_is_no_result_is_refused(tmp_path: Path, content: str) -> None:
+def test_other_files_are_rejected(tmp_path: Path, content: str) -> None:
     path = tmp_path / "speed.json"
     path.write_text(content)
     with pytest.raises(UnreadableResult, match=r"speed\.json"):
         read(path)
 
 
-def test_another_schema_is_refused(tmp_path: Path) -> None:
+def test_another_schema_is_rejected(tmp_path: Path) -> None:
     path = write(make_result("speed", {}, []), tmp_path)
     path.write_text(path.read_text().replace('"schema": 1', '"schema": 99'))
     with pytest.raises(UnreadableResult, match="schema 99"):

@@ -1,4 +1,4 @@
-"""After every test: an engine without work holds no block."""
+"""Checks after every test that an idle engine holds no block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inference_worker.engine.scheduling.scheduler import Scheduler
 
 @pytest.fixture(autouse=True)
 def no_block_leaks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Watch every scheduler that a test makes."""
+    """Collect every scheduler that a test creates."""
     made: list[Scheduler] = []
     begin = Scheduler.__init__
 

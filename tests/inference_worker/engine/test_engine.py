@@ -1,4 +1,4 @@
-"""The engine is right if nothing that it does for speed or room changes a token."""
+"""Tests of the engine: nothing that it does for speed or memory changes a token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROMPTS = prompts(24, seed=4)
 
 
 def requests(**sampling: object) -> list[GenerationRequest]:
-    """Half greedy, half drawn."""
+    """Half greedy, half random."""
     return [
         request(f"r{i}", prompt, seed=i, temperature=(i % 2) * 0.9, max_tokens=4 + i % 9, **sampling)
         for i, prompt in enumerate(PROMPTS)
@@ -23,14 +23,14 @@ def requests(**sampling: object) -> list[GenerationRequest]:
 
 @pytest.fixture(scope="module")
 def alone() -> dict[tuple[str, int], list[int]]:
-    """Each request on an engine of its own, on the reference attention, whole prompt in one step."""
+    """Run each request alone on a new engine with the reference attention, its prompt in one step."""
     expected: Outcome = {}
     for one in requests():
         expected |= generate(tiny_engine(attention="reference", enable_prefix_caching=False), [one])
     return ids(expected)
 
 
-def test_a_sequence_is_what_the_model_says_token_by_token() -> None:
+def test_greedy_output_equals_the_model_token_by_token() -> None:
     """Greedy, against a forward pass over the whole sequence for every token."""
     model, prompt = TinyModel(), PROMPTS[0]
     produced = generate(tiny_engine(model), [request("a", prompt)])["a", 0].ids
@@ -92,7 +92,7 @@ def test_salts_do_not_share() -> None:
 @pytest.mark.parametrize("length", [1, 2, 4, 5, 8, 9, 30])
 @pytest.mark.parametrize("settings", [{}, {"max_num_seqs": 2}, {"max_num_batched_tokens": 3}, {"num_kv_blocks": 13}])
 def test_choices_equal_separate_requests(length: int, settings: dict[str, object]) -> None:
-    """The draw of choice c depends on (seed, c, position): a request that starts at choice c says the same."""
+    """The sample of choice c depends on (seed, c, position): a request that starts at choice c yields the same."""
     prompt = prompts(1, seed=length, longest=1)[0] + list(range(3, 2 + length))
     settings = {"max_model_len": 48, **settings}
     wanted = {"temperature": 1.1, "seed": 5, "n": 4}
@@ -142,7 +142,7 @@ def test_speculation_takes_fewer_steps_to_the_same_tokens(temperature: float) ->
 
 @pytest.mark.parametrize("cut", [1, 5, 11])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_resumed_request_goes_on_as_if_nothing_happened(cut: int, temperature: float) -> None:
+def test_a_resumed_request_generates_the_same_tokens(cut: int, temperature: float) -> None:
     wanted = {"temperature": temperature, "n": 2, "frequency_penalty": 0.5, "seed": -7}
     whole = generate(tiny_engine(), [request("r", PROMPTS[1], **wanted)])
     delivered = [whole["r", 0].ids[:cut], whole["r", 1].ids[: cut - 1]]
@@ -151,7 +151,7 @@ def test_a_resumed_request_goes_on_as_if_nothing_happened(cut: int, temperature:
         assert delivered[choice] + rest["r", choice].ids == whole["r", choice].ids
 
 
-def test_a_request_that_was_delivered_whole_ends_at_once() -> None:
+def test_a_completely_delivered_request_ends_at_once() -> None:
     engine = tiny_engine()
     engine.add(request("r", [5, 6], n=3, max_tokens=3, stop_token_ids=[11], delivered=[[7, 8, 7], [7, 11]]))
     outcome = finish(engine)
@@ -160,7 +160,7 @@ def test_a_request_that_was_delivered_whole_ends_at_once() -> None:
     assert len(outcome["r", 2].ids) == 3
 
 
-def test_a_newcomer_is_served_before_long_ones_end() -> None:
+def test_a_new_request_is_served_before_long_ones_end() -> None:
     engine = tiny_engine(max_num_batched_tokens=32)
     for i in range(16):
         engine.add(request(f"long{i}", PROMPTS[i], max_tokens=100))
@@ -193,7 +193,7 @@ class TestStopping:
         assert (stopped.ids, stopped.reason, stopped.stop_token) == ([EOS], "stop", EOS)
         assert self.free_run(**wanted) == [EOS] * 30
 
-    def test_min_tokens_hold_the_end_back(self) -> None:
+    def test_min_tokens_delays_the_end(self) -> None:
         sampling = {"ignore_eos": False, "logit_bias": {EOS: 100.0, 7: 50.0}, "min_tokens": 5}
         choice = generate(tiny_engine(), [request("r", [5], stop_token_ids=[7], **sampling)])["r", 0]
         assert len(choice.ids) == 6
@@ -220,7 +220,7 @@ class TestStopping:
         request("r", [5], n=0),
     ],
 )
-def test_what_can_never_run_fails_alone(bad: GenerationRequest) -> None:
+def test_invalid_requests_fail_alone(bad: GenerationRequest) -> None:
     engine = tiny_engine(num_kv_blocks=10)
     engine.add(bad)
     assert [failure.request for failure in engine.failures()] == ["r"]
@@ -231,7 +231,7 @@ def test_what_can_never_run_fails_alone(bad: GenerationRequest) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_guilty_request_fails_alone(n: int) -> None:
+def test_a_request_that_breaks_the_model_fails_alone(n: int) -> None:
     innocent = requests()[:9]
     expected = ids(generate(tiny_engine(), innocent))
     model = TinyModel()
@@ -245,7 +245,7 @@ def test_a_guilty_request_fails_alone(n: int) -> None:
     assert [failure.request for failure in engine.failures()] == ["guilty"]
 
 
-def test_where_memory_is_short_steps_shrink_and_every_answer_is_the_same() -> None:
+def test_out_of_memory_shrinks_steps_and_changes_no_answer() -> None:
     some = requests()[:4]
     expected = ids(generate(tiny_engine(), some))
     model = TinyModel()
@@ -255,7 +255,7 @@ def test_where_memory_is_short_steps_shrink_and_every_answer_is_the_same() -> No
     assert engine.failures() == []
 
 
-def test_a_broken_device_is_nobody_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_errors_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = tiny_engine()
     engine.add(request("r", [5]))
     engine.add(request("s", [6]))
@@ -268,7 +268,7 @@ def test_a_broken_device_is_nobody_s_fault(monkeypatch: pytest.MonkeyPatch) -> N
         engine.step()
 
 
-def test_abort_frees_at_once_and_says_nothing() -> None:
+def test_abort_frees_blocks_and_emits_no_event() -> None:
     engine = tiny_engine(max_num_seqs=2)
     for i in range(4):
         engine.add(request(f"r{i}", PROMPTS[i], n=2, temperature=1.0))
@@ -293,6 +293,6 @@ def test_logprobs_are_of_the_raw_distribution() -> None:
     assert biased.logprobs[0].chosen.logprob < plain.logprobs[0].chosen.logprob
 
 
-def test_a_context_beyond_the_model_s_is_refused() -> None:
+def test_a_context_beyond_the_model_s_is_rejected() -> None:
     with pytest.raises(ModelError, match="256"):
         tiny_engine(max_model_len=257)

@@ -32,7 +32,7 @@ def read_report(pipe: Connection) -> StepReport:
 
 
 def tokens(pipe: Connection, count: int) -> tuple[list[int], int]:
-    """The next so many, and how many reports brought them."""
+    """Return the next `count` tokens, and the number of reports that they came in."""
     got: list[int] = []
     reports = 0
     while len(got) < count:
@@ -44,7 +44,7 @@ def tokens(pipe: Connection, count: int) -> tuple[list[int], int]:
 
 
 class LockstepEngine(EchoEngine):
-    """Steps when it is let; `computed`: the requests of each step, as they were when it began."""
+    """Steps when the test allows it; `computed`: the requests of each step when it began."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The cache in bytes: what is written is read again, rounded to 127ths of each vector's largest number."""
+"""Tests of the int8 KV cache: values are rounded to 127ths of each vector's largest magnitude."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_each_vector_has_a_scale_of_its_own(size: int) -> None:
     assert (error <= vectors.abs().amax(-1, keepdim=True) * (0.5 / 127 + 1e-6)).all()
 
 
-def test_what_was_read_is_written_the_same() -> None:
-    """Rounding twice changes nothing: whoever widens an int8 cache and rounds again loses no more."""
+def test_requantising_changes_nothing() -> None:
+    """Dequantising and quantising an int8 cache again loses nothing more."""
     once = quantise(torch.randn(200, 3, 64))
     assert torch.equal(quantise(dequantise(once))[..., :64], once[..., :64])
 

@@ -1,4 +1,4 @@
-"""Log probabilities of prompts are the model's, however the prompt is cut, found again or preempted; bans hold."""
+"""Tests of prompt log probabilities under chunking, prefix caching and preemption, and of banned tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALTERNATIVES = 3
 
 
 def wanted(**more: object) -> list[GenerationRequest]:
-    """Every second one wants them, every fifth generates nothing."""
+    """Every second request wants them, every fifth generates nothing."""
     return [
         request(
             f"r{i}",
@@ -30,7 +30,7 @@ def wanted(**more: object) -> list[GenerationRequest]:
 
 
 def by_the_model(prompt: list[int]) -> list[list[float]]:
-    """Log probabilities of the whole vocabulary after each token of the prompt, drawn one by one."""
+    """Return the log probabilities of the vocabulary after each prompt token, computed one by one."""
     rows = []
     for length in range(1, len(prompt)):
         one = request("a", prompt[:length], max_tokens=1, logprobs=20)
@@ -46,7 +46,7 @@ def alone() -> dict[tuple[str, int], Choice]:
     return outcome
 
 
-def test_they_are_what_the_model_says(alone: dict[tuple[str, int], Choice]) -> None:
+def test_prompt_logprobs_equal_the_model_s(alone: dict[tuple[str, int], Choice]) -> None:
     for i in (0, 2, 4):
         told = alone[f"r{i}", 0]
         assert [one.chosen.id for one in told.prompt_logprobs] == PROMPTS[i][1:]
@@ -59,7 +59,7 @@ def test_they_are_what_the_model_says(alone: dict[tuple[str, int], Choice]) -> N
                 assert one.chosen.logprob < row[-1]
 
 
-def test_only_who_asked_is_told_and_once(alone: dict[tuple[str, int], Choice]) -> None:
+def test_prompt_logprobs_are_reported_once_and_only_on_request(alone: dict[tuple[str, int], Choice]) -> None:
     for i, prompt in enumerate(PROMPTS):
         for choice in range(1 + i % 3):
             told = alone[f"r{i}", choice]
@@ -106,14 +106,14 @@ def test_no_choice_ends_before_the_prompt_is_scored() -> None:
             assert event.finish_reason is None or scored == len(PROMPTS[0]) - 1
 
 
-def test_only_allowed_tokens_are_drawn() -> None:
+def test_only_allowed_tokens_are_sampled() -> None:
     for sampling in ({"temperature": 1.0}, {"temperature": 1.0, "top_k": 50}, {"temperature": 1.0, "top_p": 0.9}, {}):
         one = request("a", PROMPTS[3], n=4, max_tokens=20, allowed_token_ids=[7, 11], **sampling)
         for choice in generate(tiny_engine(), [one]).values():
             assert set(choice.ids) <= {7, 11}
 
 
-def test_nothing_breaks_if_nothing_is_allowed() -> None:
+def test_an_empty_allowed_list_still_yields_tokens() -> None:
     one = request("a", PROMPTS[3], allowed_token_ids=[EOS], min_tokens=4, max_tokens=6, ignore_eos=False)
     assert len(generate(tiny_engine(), [one])["a", 0].ids) <= 6
 
@@ -134,7 +134,7 @@ def test_bad_words_are_not_generated(speculation: str) -> None:
     assert pair not in [ids[i : i + 2] for i in range(len(ids))]
 
 
-def test_tokens_outside_the_vocabulary_are_refused() -> None:
+def test_tokens_outside_the_vocabulary_are_rejected() -> None:
     engine = tiny_engine()
     engine.add(request("a", [3], allowed_token_ids=[61]))
     engine.add(GenerationRequest(id="b", prompt_ids=[3], sampling=SamplingParams(seed=1), bad_words=[[3, -1]]))

@@ -1,4 +1,4 @@
-"""The worker as it is started: one clear line when it can't, and the whole way with the real model."""
+"""Tests of the started worker: a clear message when it can't start, and a request to the real model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every backend computes what the reference computes, and the reference computes attention."""
+"""Tests of attention backends: each equals the reference, and the reference equals PyTorch's attention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 def make_cache(
     block_size: int, kv_heads: int, head_size: int, blocks: int, seed: int, dtype: torch.dtype = torch.float32
 ) -> KVCache:
-    """Filled with noise: what a step does not own must not matter."""
+    """Return a cache filled with noise, because slots outside of a step must not matter."""
     cache = KVCache(KVCacheShape(1, kv_heads, head_size, block_size, dtype), blocks, CPU)
     generator = torch.Generator().manual_seed(seed)
     for side in (*cache.keys, *cache.values):
@@ -132,14 +132,14 @@ def test_windows_may_differ_between_layers() -> None:
         assert torch.equal(narrow, again)
 
 
-def test_auto_is_a_backend_and_strangers_are_refused() -> None:
+def test_auto_is_a_backend_and_unknown_names_are_rejected() -> None:
     assert create_attention("auto", make_cache(4, 1, 16, 1, 0), CPU).name == "native"
     assert create_attention("auto", make_cache(4, 1, 8, 1, 0), CPU).name == "sdpa"  # heads of an odd size
     with pytest.raises(UnsupportedModel, match="there are: auto, "):
         select_backend("flash", CPU)
 
 
-def test_the_compiled_kernels_never_touch_a_cache_that_is_not_the_cpus() -> None:
+def test_the_compiled_kernels_reject_a_cache_outside_the_cpu() -> None:
     cache = KVCache(KVCacheShape(1, 1, 16, 4, torch.float32), 1, torch.device("meta"))
     with pytest.raises(UnsupportedModel, match="the cache is on meta"):
         create_attention("native", cache, CPU)

@@ -103,20 +103,20 @@ def test_short_formats(spans: list[tuple[int, int]], dtype: torch.dtype, allowed
     torch.testing.assert_close(output.float(), expected.float(), rtol=allowed, atol=allowed)
 
 
-def test_single_queries_are_cut_into_parts_and_many_are_not() -> None:
+def test_only_few_single_queries_split_the_context() -> None:
     backend = TritonAttention(filled_cache(kv_heads=2, head_size=64))
     assert backend.splits(len(SINGLE)) > 1  # what the tests above ran
     assert backend.splits(512) == 1
     assert backend.splits(1) & (backend.splits(1) - 1) == 0
 
 
-def test_many_single_queries_in_one_part() -> None:
+def test_many_single_queries_without_splits() -> None:
     output, expected = both([(n, 1) for n in range(17)], heads=(2, 1), head_size=16)
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_an_empty_row_stores_nothing_and_gets_zero() -> None:
-    """Captured steps have fixed sizes: rows that nobody uses have length 0 and slot -1."""
+def test_an_idle_row_stores_nothing_and_gets_zero() -> None:
+    """Captured steps have fixed sizes: idle rows have length 0 and slot -1."""
     cache = filled_cache(kv_heads=1, head_size=16)
     before = [side.clone() for side in cache.keys + cache.values]
     metadata = AttentionMetadata(
@@ -134,7 +134,7 @@ def test_an_empty_row_stores_nothing_and_gets_zero() -> None:
         assert torch.equal(side.nan_to_num(), was.nan_to_num())
 
 
-def test_a_cache_in_bytes_is_refused() -> None:
+def test_an_int8_cache_is_rejected() -> None:
     with pytest.raises(UnsupportedModel, match="no int8 KV cache"):
         TritonAttention(KVCache(KVCacheShape(1, 1, 16, 16, torch.int8), 1, CPU))
 

@@ -1,4 +1,4 @@
-"""How many blocks a memory gives."""
+"""Tests of the number of cache blocks for a given memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is captured must never wait for the host: a graph would replay the answer of the first time."""
+"""Tests of captured steps: they must never synchronise with the host, as a graph would replay the first result."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ ASKING = {
 }
 
 
-class NothingAsked(TorchDispatchMode):
-    """Refuses what needs the host, or moves between devices."""
+class NoSynchronisation(TorchDispatchMode):
+    """Raises on operations that synchronise with the host or move data between devices."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.name()
@@ -63,23 +63,23 @@ def graphs() -> DecodeGraphs:
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_asks_the_host_for_nothing(graphs: DecodeGraphs, stage: Stage) -> None:
-    with torch.inference_mode(), NothingAsked():
+def test_steps_never_synchronise_with_the_host(graphs: DecodeGraphs, stage: Stage) -> None:
+    with torch.inference_mode(), NoSynchronisation():
         graphs.step(GraphKey(8, stage))
 
 
-def test_the_check_sees_what_it_should() -> None:
+def test_the_check_detects_synchronisation() -> None:
     for asking in (lambda x: x.max().item(), lambda x: x[x > 0], lambda x: x + torch.tensor([1.0]), torch.nonzero):
-        with torch.inference_mode(), NothingAsked(), pytest.raises(AssertionError):
+        with torch.inference_mode(), NoSynchronisation(), pytest.raises(AssertionError):
             asking(torch.ones(3))
 
 
-def test_a_batch_takes_the_smallest_step_with_room(graphs: DecodeGraphs) -> None:
+def test_a_batch_uses_the_smallest_sufficient_graph(graphs: DecodeGraphs) -> None:
     wanted = {1: 1, 2: 2, 3: 4, 8: 8, 33: 48, 48: 48, 65: 70, 70: 70}
     assert {count: graphs.key(count, Stage.RANDOM).rows for count in wanted} == wanted
 
 
-def test_every_size_and_stage_is_captured_at_rest(graphs: DecodeGraphs) -> None:
+def test_every_size_and_stage_is_captured_with_idle_rows(graphs: DecodeGraphs) -> None:
     ran = []
     graphs.capture(lambda work: work() or ran.append(work) or work)
     assert len(ran) == len(graphs.sizes) * len(Stage)

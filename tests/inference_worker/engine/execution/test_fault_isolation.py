@@ -1,4 +1,4 @@
-"""Who is blamed for a batch that can't be computed."""
+"""Tests of fault isolation: which requests fail if a batch can't be computed."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ def test_a_good_batch_is_computed_once() -> None:
     assert len(runner.computed) == 1
 
 
-def test_the_guilty_are_found_and_the_order_kept() -> None:
+def test_failing_requests_are_isolated_and_order_is_kept() -> None:
     result, runner = run(7, {2, 6})
     assert result.token_ids == [[0], [1], [], [3], [4], [5], []]
     assert result.failed == {"2", "6"}
     assert runner.copied == [[BlockCopy(0, 1)]], "copies are not repeated"
 
 
-def test_alone_and_guilty() -> None:
+def test_a_single_failing_request() -> None:
     result, _ = run(1, {0})
     assert (result.token_ids, result.failed) == ([[]], {"0"})
 
 
-def test_nothing_to_do() -> None:
+def test_an_empty_batch() -> None:
     result, _ = run(0, set())
     assert result == StepResult()
 
 
 class SmallRunner(FragileRunner):
-    """Has memory for so many tokens of a step."""
+    """A runner with memory for a limited number of tokens per step."""
 
     def __init__(self, tokens: int, error: Exception) -> None:
         super().__init__(set())
@@ -91,7 +91,7 @@ class SmallRunner(FragileRunner):
         RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried"),
     ],
 )
-def test_where_memory_is_short_a_step_shrinks_and_nobody_fails(error: Exception) -> None:
+def test_out_of_memory_shrinks_the_step_and_no_request_fails(error: Exception) -> None:
     runner = SmallRunner(4, error)
     prompts = [Sequence(str(i), 0, array("q", range(10)), 10, SamplingParams(seed=0), 1) for i in range(3)]
     batch = Batch(
@@ -107,7 +107,7 @@ def test_where_memory_is_short_a_step_shrinks_and_nobody_fails(error: Exception)
     assert runner.ranges == [(0, 2), (2, 5), (5, 7), (7, 10), (2, 4), (4, 7), (8, 10)]
 
 
-def test_a_token_for_which_there_is_no_memory_fails_its_request_only() -> None:
+def test_a_token_that_never_fits_fails_only_its_request() -> None:
     runner = SmallRunner(0, torch.OutOfMemoryError("CUDA out of memory"))
     result = IsolatingRunner(runner).execute(  # type: ignore[arg-type]
         Batch([ScheduledSequence(Sequence("0", 0, array("q", range(4)), 4, SamplingParams(seed=0), 1), 0, 4)])

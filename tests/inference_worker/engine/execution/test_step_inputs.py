@@ -1,4 +1,4 @@
-"""A batch as tensors."""
+"""Tests of the input tensors of a step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_sequences_are_packed_one_after_the_other() -> None:
     assert metadata.read_from.tolist() == [2, 2, 9]
 
 
-def test_what_is_read_are_states_that_are_drawn_or_scored_from() -> None:
+def test_states_are_read_for_sampling_and_scoring_only() -> None:
     entries = [
         ScheduledSequence(sequence([10, 11, 12], [1]), 2, 3, drafts=(8, 9)),
         ScheduledSequence(sequence(list(range(8)), [2, 3], prompt_logprobs=0), 0, 5),  # every one tells the next

@@ -40,7 +40,7 @@ def test_logits_equal_those_of_the_modules(case, instructions, tmp_path):
 
 @pytest.mark.parametrize("changes", [{}, {"num_attention_heads": 8, "num_key_value_heads": 2}])
 def test_many_sequences_read_all_heads_together(changes, instructions, tmp_path):
-    """With sequences enough to share out, a task has all heads, and fetches its next tile or the next task's."""
+    """With enough sequences a task has all heads, and prefetches its next tile or the next task's."""
     model, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING | changes)
     sequences = [*random_sequences(97), *(torch.arange(length).remainder(97).tolist() for length in range(60, 205, 24))]
     expected = packed_logits(model, sequences, [64])
@@ -67,7 +67,7 @@ def test_a_narrow_cache_costs_little(dtype, most, instructions, tmp_path):
         assert (rows - reference).norm() / reference.norm() < most
 
 
-def test_threads_that_come_late_change_nothing(tmp_path):
+def test_late_threads_change_nothing(tmp_path):
     """Many more threads than cores: most find that a share of the work, or the whole step, is over."""
     sequences = random_sequences(97)
     logits = [
@@ -79,17 +79,17 @@ def test_threads_that_come_late_change_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 16])
-def test_steps_give_way_between_layers_and_come_to_the_same(threads, instructions, tmp_path):
+def test_interrupted_steps_compute_the_same(threads, instructions, tmp_path):
     _, native = dense_and_native(tmp_path, "llama", instructions, threads=threads, **FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(native, sequences, [5])
-    ear, mouth = os.pipe()
+    command_fd, mouth = os.pipe()
     played = []
 
     def handler():
         played.append(packed_logits(native, sequences, [5]))
 
-    native.prefill_interrupt.wakeup_fd, native.prefill_interrupt.handler = ear, handler
+    native.prefill_interrupt.wakeup_fd, native.prefill_interrupt.handler = command_fd, handler
     packed_logits(native, sequences, [5])
     assert not played  # nothing to hear
     os.write(mouth, b"!")
@@ -97,12 +97,12 @@ def test_steps_give_way_between_layers_and_come_to_the_same(threads, instruction
     assert len(played) == -(-max(map(len, sequences)) // 5) + 1  # once a step, and never within
     for logits in (interrupted, *played):
         assert all(torch.equal(rows, reference) for rows, reference in zip(logits, expected, strict=True))
-    os.close(ear)
+    os.close(command_fd)
     os.close(mouth)
 
 
 @pytest.mark.parametrize("read", [[1, 1, 1, 1], [0, 1, 30, 0], [0, 0, 0, 0], [13, 1, 40, 22]])
-def test_what_nobody_reads_is_left_out_of_the_last_layer_only(read, instructions, tmp_path):
+def test_unread_states_are_skipped_in_the_last_layer_only(read, instructions, tmp_path):
     _, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING)
     sequences = random_sequences(97)
     whole, cache = first_step(native, sequences)
@@ -131,14 +131,14 @@ def test_a_batch_larger_than_the_last_one_fits(tmp_path):
         ({"hidden_act": "gelu"}, "activation 'gelu'"),
     ],
 )
-def test_what_the_kernels_cannot_compute_is_named(changes, reason, tmp_path):
+def test_unsupported_sizes_are_named(changes, reason, tmp_path):
     with pytest.raises(NativeUnavailable, match=reason):
         dense_and_native(tmp_path, "llama", **FITTING | changes)
 
 
 @torch.inference_mode()
-def test_a_few_tokens_of_a_sequence_are_the_same_to_the_bit_as_one_by_one(instructions, tmp_path):
-    """Speculation computes several at a time, and must not change what is drawn."""
+def test_few_tokens_are_bit_identical_to_one_by_one(instructions, tmp_path):
+    """Speculation computes several tokens at a time, and must not change any sample."""
     _, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
     ids = [torch.arange(80).remainder(97).tolist()]
     one, four = (packed_logits(native, ids, [count])[0] for count in (1, 4))

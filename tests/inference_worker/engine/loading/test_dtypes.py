@@ -1,4 +1,4 @@
-"""What `auto` means for the KV cache, and names that are none."""
+"""Tests of dtypes: the meaning of `auto` for the KV cache, and unknown names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from inference_worker.errors import ModelError
         ("int8", "none", 16, torch.int8),
     ],
 )
-def test_a_cache_has_as_many_bits_as_what_it_stands_beside(
+def test_the_auto_cache_dtype_follows_weights_and_activations(
     name: str, quantization: str, activation_bits: int, expected: torch.dtype
 ) -> None:
     assert kv_cache_dtype_for(name, torch.bfloat16, quantization, activation_bits) is expected
 
 
-def test_an_unknown_name_is_refused() -> None:
+def test_an_unknown_name_is_rejected() -> None:
     with pytest.raises(ModelError, match="unknown dtype 'int3'"):
         kv_cache_dtype_for("int3", torch.float32, "none", 16)

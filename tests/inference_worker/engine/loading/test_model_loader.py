@@ -1,4 +1,4 @@
-"""Loading: what is damaged, incomplete or hostile is named in one line, before memory is spent on it."""
+"""Tests of loading: damaged, incomplete and hostile files are reported in one line, before memory is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GGUF's own codes are kept as they are, and what the kernels can't have says so."""
+"""Tests of the native conversion: a GGUF's codes are kept, and unsupported models are reported."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_int4_is_only_for_files_that_have_it(kind, tmp_path):
         ({}, {"attention": "sdpa"}, "'sdpa' was asked for"),
     ],
 )
-def test_pytorch_computes_what_the_kernels_cannot(changes, settings, reason, tmp_path):
+def test_unsupported_models_stay_with_pytorch(changes, settings, reason, tmp_path):
     path = tiny_gguf(tmp_path, "Q4_1", **changes)
     model, scheme = compiled(path, quantization="auto", **settings)
     assert (scheme, type(model)) == ("none", Decoder)

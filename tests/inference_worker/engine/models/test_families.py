@@ -62,7 +62,7 @@ def test_logits_equal_those_of_transformers(case, tmp_path):
             torch.testing.assert_close(ours_rows, their_rows, atol=1e-4, rtol=1e-4)
 
 
-def test_shape_says_what_the_engine_needs(tmp_path):
+def test_shape_has_the_sizes_of_the_model(tmp_path):
     save_tiny(tmp_path, "qwen3", head_dim=16, eos_token_id=[2, 5])
     shape = load_model(resolve(str(tmp_path)), torch.float32, torch.device("cpu")).shape
     assert (shape.model_type, shape.layers, shape.query_heads, shape.kv_heads) == ("qwen3", 4, 4, 2)

@@ -1,4 +1,4 @@
-"""Families without a definition of our own run through `transformers` and equal its own forward, or are refused."""
+"""Tests of the `transformers` backend: a model equals its original forward pass, or is rejected."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_logits_equal_those_of_transformers(model_type, tmp_path):
         ("lfm2", {"full_attn_idxs": [1, 3]}),  # convolutions between attention layers
     ],
 )
-def test_what_the_port_can_not_do_is_refused(model_type, changes, tmp_path):
+def test_unsupported_attention_is_rejected(model_type, changes, tmp_path):
     save_tiny(tmp_path, model_type, **changes)
     with pytest.raises(UnsupportedModel):
         load_model(resolve(str(tmp_path)), torch.float32, CPU)
 
 
-def test_encoder_decoder_is_refused(tmp_path):
+def test_encoder_decoder_is_rejected(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
     save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
     with pytest.raises(UnsupportedModel, match="encoder-decoder"):

@@ -1,4 +1,4 @@
-"""The kernels are compiled once, and a machine that can't do it is told why."""
+"""Tests of the build: kernels are compiled once, and failures are reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_worker.errors import NativeUnavailable
 
 
 def compiler(folder, script: str):
-    """A stand-in for g++."""
+    """A fake g++."""
     path = folder / "c++"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -36,7 +36,7 @@ def test_compiles_once(tmp_path, cache, monkeypatch):
     assert [path.name for path in cache.iterdir()] == [first.name]
 
 
-def test_another_compiler_makes_another_file(tmp_path, cache, monkeypatch):
+def test_another_compiler_has_another_file(tmp_path, cache, monkeypatch):
     copy = 'while [ "$1" != -o ]; do shift; done; : > "$2"'
     names = set()
     for version in ("1", "2"):
@@ -45,7 +45,7 @@ def test_another_compiler_makes_another_file(tmp_path, cache, monkeypatch):
     assert len(names) == 2
 
 
-def test_a_failing_compiler_is_quoted(tmp_path, cache, monkeypatch):
+def test_a_compiler_error_is_in_the_message(tmp_path, cache, monkeypatch):
     script = '[ "$1" = --version ] && exit; echo "error: no such thing" >&2; exit 1'
     monkeypatch.setenv("CXX", compiler(tmp_path, script))
     with pytest.raises(NativeUnavailable, match="error: no such thing"):
@@ -60,7 +60,7 @@ def test_no_compiler(cache, monkeypatch):
         build.built_library("avx2")
 
 
-def test_instruction_sets_have_files_of_their_own(tmp_path, cache, monkeypatch):
+def test_each_instruction_set_has_its_own_file(tmp_path, cache, monkeypatch):
     copy = 'all=$*; while [ "$1" != -o ]; do shift; done; echo "$all" > "$2"'
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; {copy}'))
     commands = {name: build.built_library(name).read_text() for name in build.INSTRUCTION_SETS}
@@ -75,12 +75,12 @@ AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl"
 @pytest.mark.parametrize(
     ("has", "best"), [(AVX512, "avx512"), (AVX512 | {"avx512_vnni": False}, "avx2"), (AVX2, "avx2")]
 )
-def test_a_processor_gets_the_fastest_that_it_has(monkeypatch, has, best):
+def test_the_fastest_available_instruction_set_is_used(monkeypatch, has, best):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
     assert build.best_instructions() == best
 
 
-def test_another_processor(monkeypatch):
+def test_an_unsupported_processor(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": False, "fma3": True})
     with pytest.raises(NativeUnavailable, match="lacks avx2, f16c"):
         build.best_instructions()

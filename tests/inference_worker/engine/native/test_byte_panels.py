@@ -1,4 +1,4 @@
-"""Prompts beside int4 weights with rows of 8 bits: near the dense model, without a trace on the rows beside."""
+"""Tests of byte panels: prompts with int4 weights and 8-bit rows are near the dense model and affect no other row."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_prompt_is_near_that_of_the_dense_model(models: tuple[Decoder, NativeD
     assert least < 0.06
 
 
-def test_rows_beside_a_prompt_are_what_they_are_alone(models: tuple[Decoder, NativeDecoder], instructions: str) -> None:
+def test_rows_beside_a_prompt_are_not_affected(models: tuple[Decoder, NativeDecoder], instructions: str) -> None:
     _, native = models
     both = prompts(40, 1)
     prompt, beside = packed_logits(native, both, [64])  # in one step

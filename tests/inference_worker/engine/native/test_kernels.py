@@ -1,4 +1,4 @@
-"""Products with packed weights: right, the same for a row whatever is beside it, and on any number of threads."""
+"""Tests of products with packed weights: correct, and bit-identical in any batch and on any number of threads."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_products_are_those_of_the_dense_weight(kernels: Kernels, kind: str, out
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
-def test_a_row_is_the_same_to_the_bit_whatever_rows_are_beside_it(kernels: Kernels, kind: str) -> None:
+def test_a_row_is_bit_identical_in_any_batch(kernels: Kernels, kind: str) -> None:
     weight, x = packed(kind, values_of(kind, 48, 64), kernels.panel), torch.randn(300, 64)
     together = kernels.linear(weight, x)
     for rows in (slice(0, 1), slice(4, 7), slice(100, 190)):
@@ -105,7 +105,7 @@ def test_rows_of_zeros_give_zeros(kernels: Kernels, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
-def test_rows_can_be_taken_out_of_the_panels_again(kernels: Kernels, kind: str) -> None:
+def test_gather_reads_rows_back_from_panels(kernels: Kernels, kind: str) -> None:
     values = values_of(kind, 37, 96)
     wanted = torch.tensor([0, 36, 8, 15, 16, 8])
     torch.testing.assert_close(
@@ -114,13 +114,13 @@ def test_rows_can_be_taken_out_of_the_panels_again(kernels: Kernels, kind: str) 
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
-def test_stacked_matrices_lie_one_below_the_other(kind: str) -> None:
+def test_concatenate_joins_rows(kind: str) -> None:
     parts = [values_of(kind, outputs, 32, seed=outputs) for outputs in (5, 16)]
     assert torch.equal(dequantise(concatenate(parts)), torch.cat([dequantise(part) for part in parts]))
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
-def test_interleaved_halves_take_turns(kind: str) -> None:
+def test_interleave_alternates_the_halves(kind: str) -> None:
     values = values_of(kind, 32, 32)
     first, second = dequantise(values).view(2, 16, 32)
     assert torch.equal(dequantise(interleave(values, 8)), torch.cat([first[:8], second[:8], first[8:], second[8:]]))

@@ -17,7 +17,7 @@ CAPABILITY = 90
 
 
 def test_compiles(tmp_path: Path) -> None:
-    """In a process of its own: this one's kernels belong to the interpreter."""
+    """Compile in a new process, because this one's kernels run in the interpreter."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     script = "tests.inference_worker.compile_kernels"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Rough attention over a cache of 16 or 8 bits: of many rows in whole numbers or bytes, right and without overflow."""
+"""Tests of prefill attention in integers over caches of 16 or 8 bits: accurate and without overflow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_error_is_that_of_the_bits(
 
 
 def test_one_large_weight_does_not_round_the_others_away(kernels: Kernels) -> None:
-    """A first token that everybody looks at has small values, as in trained models; the others' must still count."""
+    """A first token with most of the weight has small values, as in trained models; other tokens must still count."""
     metadata = make_metadata([(0, 64)], 16, 4, seed=1)
     generator = torch.Generator().manual_seed(2)
     query, key, value = (torch.randn(64, 1, 64, generator=generator) for _ in range(3))

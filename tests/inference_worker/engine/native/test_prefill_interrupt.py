@@ -1,4 +1,4 @@
-"""A short prompt that comes while others go on is computed between two layers of their step; nobody's tokens change."""
+"""Tests of prefill interrupts: a short prompt is computed between two layers of a step, and no token changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tokens = dict[tuple[str, int], list[int]]
 PROMPTS = prompts(3, seed=3, longest=30, vocab_size=97)
 STREAMS = [request(f"stream{i}", prompt, max_tokens=20) for i, prompt in enumerate(PROMPTS)]
 SHORT = request("short", prompts(1, seed=8, longest=1, vocab_size=97)[0] * 80, max_tokens=5)
-"""As long as a prompt must be to go ahead."""
+"""Least prompt length that interrupts a step."""
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +44,25 @@ def alone(folder: Path) -> Tokens:
 
 
 class Caller:
-    """Sends requests down a pipe while the engine computes; `told`: what it heard before the step was over."""
+    """Sends requests while the engine computes; `emitted`: events that came before the step was over."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.requests: list[GenerationRequest] = []
-        self.told: list[TokenEvent] = []
-        self._ear, self._mouth = os.pipe()
-        engine.enable_prefill_interrupts(self._ear, self._hear, self.told.extend)
+        self.emitted: list[TokenEvent] = []
+        self._command_fd, self._mouth = os.pipe()
+        engine.enable_prefill_interrupts(self._command_fd, self._receive, self.emitted.extend)
 
     def call(self, *requests: GenerationRequest) -> None:
         self.requests += requests
         os.write(self._mouth, b"!")
 
     def close(self) -> None:
-        os.close(self._ear)
+        os.close(self._command_fd)
         os.close(self._mouth)
 
-    def _hear(self) -> None:
-        os.read(self._ear, 1)
+    def _receive(self) -> None:
+        os.read(self._command_fd, 1)
         while self.requests:
             self.engine.add(self.requests.pop(0))
 
@@ -74,7 +74,7 @@ def caller(folder: Path) -> Iterator[Caller]:
     caller.close()
 
 
-def test_its_first_token_is_told_before_the_step_is_over(caller: Caller, alone: Tokens) -> None:
+def test_its_first_token_is_emitted_before_the_step_is_over(caller: Caller, alone: Tokens) -> None:
     engine = caller.engine
     outcome: Outcome = {}
     for stream in STREAMS:
@@ -83,14 +83,14 @@ def test_its_first_token_is_told_before_the_step_is_over(caller: Caller, alone: 
         take(outcome, engine.step())
     caller.call(SHORT)
     events = engine.step()
-    assert [(event.request, event.token_ids) for event in caller.told] == [("short", alone["short", 0][:1])]
+    assert [(event.request, event.token_ids) for event in caller.emitted] == [("short", alone["short", 0][:1])]
     assert sorted(event.request for event in events) == [stream.id for stream in STREAMS]
-    take(outcome, caller.told)
+    take(outcome, caller.emitted)
     take(outcome, events)
     assert ids(finish(engine, outcome)) == alone
 
 
-def test_a_request_that_can_not_go_ahead_is_heard_all_the_same(caller: Caller, alone: Tokens) -> None:
+def test_a_request_that_can_not_interrupt_is_still_accepted(caller: Caller, alone: Tokens) -> None:
     engine = caller.engine
     engine.add(STREAMS[0])
     outcome: Outcome = {}
@@ -98,7 +98,7 @@ def test_a_request_that_can_not_go_ahead_is_heard_all_the_same(caller: Caller, a
     take(outcome, engine.step())
     caller.call(STREAMS[1])
     take(outcome, engine.step())
-    assert not caller.told
+    assert not caller.emitted
     assert engine.knows(STREAMS[1].id)
     expected = {key: tokens for key, tokens in alone.items() if key[0] in {STREAMS[0].id, STREAMS[1].id}}
     assert ids(finish(engine, outcome)) == expected

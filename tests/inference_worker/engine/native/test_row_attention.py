@@ -1,4 +1,4 @@
-"""Attention of single rows over a cache in bytes: as good as queries and weights of 16 bits, and without overflow."""
+"""Tests of decode attention over an int8 cache: as accurate as 16-bit queries and weights, without overflow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kernels(instructions: str) -> Kernels:
 def found_and_expected(
     kernels: Kernels, rows: tuple[Tensor, Tensor, Tensor], lengths: list[int], *, window: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """A token of each of some sequences, after so many others."""
+    """A decode step of several sequences with the given context lengths."""
     metadata = make_metadata([(length, 1) for length in lengths], 16, BLOCKS, seed=1)
     _, kv_heads, size = rows[1].shape
     caches = [make_cache(16, kv_heads, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
@@ -41,7 +41,7 @@ def test_the_error_is_that_of_sixteen_bits(kernels: Kernels, size: int, group: i
 
 
 @pytest.mark.parametrize("window", [1, 5, 64, 100])
-def test_a_window_hides_what_is_before_it(kernels: Kernels, window: int) -> None:
+def test_a_window_masks_earlier_positions(kernels: Kernels, window: int) -> None:
     generator = torch.Generator().manual_seed(window)
     query, key, value = (torch.randn(3, heads, 64, generator=generator) for heads in (6, 2, 2))
     found, expected = found_and_expected(kernels, (query, key, value), [3, 130, 180], window=window)
@@ -51,7 +51,7 @@ def test_a_window_hides_what_is_before_it(kernels: Kernels, window: int) -> None
 @pytest.mark.parametrize("size", [64, 512])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
-    """Every number at its largest, scores of both signs, full tiles: what went over would turn its sign."""
+    """All numbers at their largest, with scores of both signs: an overflow would change a sign."""
     metadata = make_metadata([(199, 1)], 16, BLOCKS, seed=1)
     caches = [make_cache(16, 1, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
     signs = torch.tensor([1.0, 1.0, -1.0]).repeat(BLOCKS * 16)[: BLOCKS * 16].view(BLOCKS, 16, 1, 1)

@@ -1,4 +1,4 @@
-"""The best of a row against a stable sort, ties and all."""
+"""Tests of top-k selection against a stable sort, with ties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def coarse(rows: int, vocabulary: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("vocabulary", [12, 500, 40 * GROUP, 1024 * GROUP])
 @pytest.mark.parametrize("count", [1, 10, 64, 300])
-def test_best_is_a_stable_sort_cut_short(vocabulary: int, count: int) -> None:
+def test_best_is_the_head_of_a_stable_sort(vocabulary: int, count: int) -> None:
     scores = coarse(5, vocabulary)
     expected, order = scores.sort(dim=-1, descending=True, stable=True)
     values, ids = best(scores, count)
@@ -27,7 +27,7 @@ def test_best_is_a_stable_sort_cut_short(vocabulary: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("vocabulary", [12, 40 * GROUP])
-def test_first_best_is_the_first_of_equals(vocabulary: int) -> None:
+def test_top_token_is_the_first_of_equals(vocabulary: int) -> None:
     scores = coarse(5, vocabulary).clamp(max=1.0)
     assert torch.equal(top_token(scores), (scores == scores.amax(dim=-1, keepdim=True)).int().argmax(dim=-1))
 

@@ -59,7 +59,7 @@ def test_equals_the_sampler(kinds: list[dict[str, object]]) -> None:
     ],
     ids=str,
 )
-def test_what_needs_the_host_is_not_captured(sampling: dict[str, object]) -> None:
+def test_features_that_need_the_host_have_no_stage(sampling: dict[str, object]) -> None:
     assert stage_of([sequence(1), sequence(2, **sampling)]) is None
 
 
@@ -69,7 +69,7 @@ def test_stages() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="there are builds of Triton for Linux only")
-def test_the_kernel_draws_the_same_numbers() -> None:
+def test_the_kernel_yields_the_same_numbers() -> None:
     from inference_worker.engine.sampling import uniform_kernel
 
     generator = torch.Generator().manual_seed(2)

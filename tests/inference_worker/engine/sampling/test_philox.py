@@ -1,4 +1,4 @@
-"""Known answers and uniformity."""
+"""Tests of Philox: known answers and uniformity."""
 
 from __future__ import annotations
 

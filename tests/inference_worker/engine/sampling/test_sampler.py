@@ -1,4 +1,4 @@
-"""Distributions, independence from the batch, and every parameter."""
+"""Tests of the sampler: distributions, independence from the batch, and every parameter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sample(logits: Tensor, rows: list[Sequence]) -> list[int]:
 
 
 def draw_many(logits: Tensor, count: int = 6000, **sampling: Any) -> Counter[int]:
-    """One draw for each of many seeds."""
+    """Sample once for each of many seeds."""
     return Counter(sample(logits, [row(seed=seed, **sampling) for seed in range(count)]))
 
 
@@ -113,7 +113,7 @@ def test_rows_of_nothing_but_minus_infinity_give_some_token() -> None:
 
 
 class TestAdjustments:
-    """Greedy over scores that the adjustment just flips."""
+    """Greedy sampling from scores whose order the adjustment changes."""
 
     def sample_index(self, scores: dict[int, float], **kwargs: Any) -> int:
         logits = torch.full((VOCAB,), -5.0)
@@ -143,14 +143,14 @@ class TestAdjustments:
         assert self.pick({3: -1.0, 4: -1.9}, repetition_penalty=2.0, **where) == 4
         assert self.pick({3: -1.0, 4: -2.1}, repetition_penalty=2.0, **where) == 3
 
-    def test_stops_wait_for_min_tokens(self) -> None:
+    def test_stop_tokens_are_masked_below_min_tokens(self) -> None:
         sampling = {"stop_token_ids": [3], "min_tokens": 2}
         for generated, winner in (((), 4), ((5,), 4), ((5, 5), 3)):
             assert self.pick({3: 1.0, 4: 0.5}, generated=generated, **sampling) == winner
 
 
 class TestLogprobs:
-    def test_they_are_of_the_raw_scores_and_only_where_asked_for(self) -> None:
+    def test_logprobs_are_of_raw_scores_and_only_on_request(self) -> None:
         rows = [row(), row(logprobs=0), row(logprobs=3, temperature=0.0, logit_bias={0: 50.0})]
         tokens, logprobs = Sampler().sample(LOGITS.expand(3, -1).clone(), rows)
         raw = LOGITS.log_softmax(dim=0)
@@ -197,7 +197,7 @@ rows = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(rows, min_size=1, max_size=9), st.integers(0, 1000))
-def test_a_row_is_drawn_alike_alone_and_in_any_batch(batch: list[Sequence], seed: int) -> None:
+def test_a_row_is_sampled_alike_in_any_batch(batch: list[Sequence], seed: int) -> None:
     logits = torch.randn(len(batch), VOCAB, generator=torch.Generator().manual_seed(seed))
     together = Sampler().sample(logits.clone(), batch)
     for index, one in enumerate(batch):
@@ -205,7 +205,7 @@ def test_a_row_is_drawn_alike_alone_and_in_any_batch(batch: list[Sequence], seed
         assert (tokens[0], logprobs[0]) == (together[0][index], together[1][index])
 
 
-def test_large_vocabularies_draw_alike_in_any_batch() -> None:
+def test_large_vocabularies_are_sampled_alike_in_any_batch() -> None:
     """Beyond the sizes at which kernels split a row among threads."""
     logits = torch.randn(8, 50_000, generator=torch.Generator().manual_seed(0))
     batch = [row(seed=seed, top_p=0.95 if seed % 2 else 1.0) for seed in range(8)]
@@ -213,7 +213,7 @@ def test_large_vocabularies_draw_alike_in_any_batch() -> None:
     assert together == [Sampler().sample(logits[i : i + 1].clone(), [batch[i]])[0][0] for i in range(8)]
 
 
-def test_choices_and_positions_draw_differently() -> None:
+def test_choices_and_positions_have_different_random_numbers() -> None:
     many = [row(choice=choice, generated=(0,) * position) for choice in range(8) for position in range(8)]
     assert len(set(sample(torch.zeros(5000), many))) > 55
 
@@ -248,7 +248,7 @@ def sorted_draw(scores: Tensor, number: float, p: SamplingParams) -> int:
 @pytest.mark.parametrize(
     "sampling", [{}, {"top_p": 0.5}, {"top_p": 0.99}, {"top_k": 64}, {"top_k": 700, "top_p": 0.9}, {"min_p": 0.01}]
 )
-def test_draws_are_those_of_the_definition_however_far_the_cut_lies(flatness: float, sampling: dict[str, Any]) -> None:
+def test_samples_equal_the_definition_at_any_truncation(flatness: float, sampling: dict[str, Any]) -> None:
     logits = torch.randn(12, 16384, generator=torch.Generator().manual_seed(1)) * 4 / flatness
     rows = [row(seed=seed, **sampling) for seed in range(12)]
     seeds, zeros = np.arange(12, dtype=np.uint64), np.zeros(12, np.uint64)

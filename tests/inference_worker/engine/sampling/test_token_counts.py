@@ -1,4 +1,4 @@
-"""Counts that are kept equal counts that are made anew."""
+"""Tests of token counts: updated counts equal recomputed ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_counts_grow_with_the_sequence() -> None:
         assert counted(counts) == {7: 0, 8: 0, **Counter(one.generated_ids())}
 
 
-def test_those_that_left_are_counted_anew() -> None:
+def test_sequences_that_left_are_recounted() -> None:
     one, other, histories = sequence(1, 2, 3), sequence(1, 2, 4), TokenCountCache()
     before = histories.of([one, other])[1]
     assert histories.of([other]) == [before]

@@ -1,4 +1,4 @@
-"""Reference counts, copy-on-write and the order of eviction."""
+"""Tests of reference counts, copy-on-write and the order of eviction."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_write_to_a_shared_block_copies_it_once_for_each_but_the_last() -> Non
     assert blocks.used == 4
 
 
-def test_room_counts_the_copy() -> None:
+def test_capacity_counts_the_copy() -> None:
     blocks = BlockManager(2, 4, PrefixCache())
     parent, child = sequence([1] * 7), sequence([1] * 7)
     compute(blocks, parent, 6)
@@ -48,7 +48,7 @@ def test_room_counts_the_copy() -> None:
     assert blocks.can_extend(child, 7)
 
 
-def test_released_blocks_are_found_until_they_are_taken() -> None:
+def test_released_blocks_are_found_until_they_are_reallocated() -> None:
     blocks = BlockManager(3, 2, PrefixCache())
     first = sequence([1, 2, 3, 4, 5])
     compute(blocks, first, 5)

@@ -1,4 +1,4 @@
-"""KV waste by its definition: slots of blocks in use that hold no token."""
+"""Tests of the KV waste: slots of used blocks that hold no token."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_sequences_of_128_to_1024_tokens_waste_less_than_a_twenty_fifth_at_every
     assert 0.005 < worst < 0.04
 
 
-def test_nothing_held_wastes_nothing() -> None:
+def test_an_empty_cache_has_no_waste() -> None:
     assert kv_waste(EngineLoad()) == 0
 
 

@@ -1,4 +1,4 @@
-"""Chained hashes of full blocks."""
+"""Tests of the chained hashes of full blocks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_match_stops_at_the_first_gap() -> None:
     assert cache.match([a, b, c]) == [10]
 
 
-def test_switched_off_it_finds_nothing() -> None:
+def test_the_disabled_cache_finds_nothing() -> None:
     cache, (a, *_) = NoPrefixCache(), hashes([1, 2])
     cache.publish(1, a)
     assert cache.match([a]) == []

@@ -1,4 +1,4 @@
-"""What is predicted, and how sure the guesser is of it."""
+"""Tests of prompt lookup: predictions and their probabilities."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def predictions(ids: list[int], count: int) -> list[int]:
     return [token for token, _ in islice(lookup.predictions(tokens), count)]
 
 
-def test_what_followed_the_same_two_tokens_the_last_time_is_guessed() -> None:
+def test_predicts_what_followed_the_same_two_tokens_last_time() -> None:
     assert predictions([1, 2, 4, 0, 1, 2, 5, 9, 1, 2], 3) == [5, 9, 1]
 
 
-def test_it_goes_on_beside_an_exchanged_token() -> None:
+def test_a_match_survives_a_single_different_token() -> None:
     lookup, tokens = PromptLookup(), array("q", [1, 2, 3, 4, 5, 6, 7, 1, 2, 3])
     lookup.read(tokens)
     tokens.append(9)
@@ -31,18 +31,18 @@ def test_it_goes_on_beside_an_exchanged_token() -> None:
     assert [token for token, _ in islice(lookup.predictions(tokens), 3)] == [5, 6, 7]
 
 
-def test_a_match_that_reaches_the_end_goes_on_for_ever() -> None:
+def test_predictions_past_the_end_continue_with_themselves() -> None:
     assert predictions([9, 1, 2, 3, 1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
     assert predictions([5, 5, 5], 4) == [5] * 4
 
 
 @pytest.mark.parametrize("ids", [[], [1], [1, 1], [1, 2, 3, 4], [3, 1, 2, 1]])
-def test_without_a_match_there_is_no_guess(ids: list[int]) -> None:
+def test_no_prediction_without_a_match(ids: list[int]) -> None:
     assert predictions(ids, 3) == []
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(1, 7), max_size=20))
-def test_it_guesses_whenever_the_last_two_tokens_came_before(ids: list[int], pieces: list[int]) -> None:
+def test_predicts_whenever_the_last_two_tokens_occurred_before(ids: list[int], pieces: list[int]) -> None:
     lookup, known = PromptLookup(), array("q")
     for piece in [*pieces, len(ids)]:
         known += array("q", ids[len(known) : len(known) + piece])
@@ -53,7 +53,7 @@ def test_it_guesses_whenever_the_last_two_tokens_came_before(ids: list[int], pie
             assert predictions(known.tolist(), 1) == [known[before[-1]]]
 
 
-def test_it_learns_whether_its_guesses_come_true() -> None:
+def test_probabilities_follow_the_outcomes() -> None:
     right, wrong = PromptLookup(), PromptLookup()
     text = array("q", [1, 2, 3, 4] * 20)
     for end in range(1, len(text)):
@@ -78,7 +78,7 @@ def test_it_learns_whether_its_guesses_come_true() -> None:
     assert chances[1] < 0.01 < chances[2] < 0.5
 
 
-def test_the_further_ahead_the_less_sure() -> None:
+def test_probability_falls_with_distance() -> None:
     lookup, tokens = PromptLookup(), array("q", [1, 2, 3, 4, 5, 6, 7, 1, 2])
     lookup.read(tokens)
     chances = [probability for _, probability in islice(lookup.predictions(tokens), 12)]

@@ -1,4 +1,4 @@
-"""Planning alone, with a runner that draws tokens without a model."""
+"""Tests of the scheduler with a runner that samples tokens without a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def request(name: str, prompt: int, most: int = 4, n: int = 1, first: int = 5) -
 
 
 def compute(batch: Batch) -> StepResult:
-    """Every draw is token 7; of several steps one less than may be is computed."""
+    """Sample token 7 everywhere; of several allowed steps, compute one less."""
     drawn = [[7] * (entry.sample_count if batch.steps == 1 else batch.steps - 1) for entry in batch.entries]
     return StepResult(drawn, [None] * len(drawn))
 
@@ -53,7 +53,7 @@ def step(scheduler: Scheduler) -> list[TokenEvent]:
 
 
 def check(scheduler: Scheduler, batch: Batch) -> None:
-    """What holds of every plan."""
+    """Check the invariants of every plan."""
     limits, blocks = scheduler.limits, scheduler.blocks
     assert sum(entry.count for entry in batch.entries) <= limits.max_num_batched_tokens
     assert len(scheduler.running) <= limits.max_num_seqs
@@ -87,7 +87,7 @@ def test_the_budget_is_shared_by_chunks_and_single_tokens() -> None:
     assert plan == [[("a", 3, 1), ("b", 0, 9)], [("a", 4, 1), ("b", 9, 6)]]
 
 
-def test_the_last_come_is_preempted_and_comes_back_first() -> None:
+def test_the_last_admitted_is_preempted_and_resumed_first() -> None:
     scheduler = make(blocks=4, cached=False)
     for name in "abc":
         scheduler.add(request(name, 4 if name == "c" else 5, most=10))
@@ -127,7 +127,7 @@ def test_cached_blocks_are_evicted_least_recently_used_first() -> None:
         assert step(scheduler)[0].cached_tokens == cached
 
 
-def test_several_steps_only_where_all_go_on_and_fit() -> None:
+def test_several_steps_only_for_pure_decode_with_enough_blocks() -> None:
     scheduler = make(blocks=8, max_decode_steps=5)
     planned = []
     for name, prompt, most in (("a", 6, 20), ("b", 3, 3)):
@@ -144,14 +144,14 @@ def test_several_steps_only_where_all_go_on_and_fit() -> None:
 
 
 def planned(scheduler: Scheduler) -> list[tuple[str, int]]:
-    """What a step computes: requests and tokens."""
+    """Return the requests of a step and their numbers of tokens."""
     batch = scheduler.schedule()
     check(scheduler, batch)
     scheduler.commit(batch, compute(batch))
     return [(entry.sequence.request, entry.count) for entry in batch.entries]
 
 
-def test_short_prompts_go_ahead_every_second_step_at_most() -> None:
+def test_decodes_are_deferred_for_short_prompts_every_second_step_at_most() -> None:
     scheduler = make(ahead=range(4, 11))
     scheduler.add(request("a", 20, most=10))
     assert planned(scheduler) == [("a", 20)]
@@ -166,7 +166,7 @@ def test_short_prompts_go_ahead_every_second_step_at_most() -> None:
 
 
 @pytest.mark.parametrize("prompts", [[3], [11], [6, 5]])
-def test_prompts_of_other_lengths_are_computed_beside_the_others(prompts: list[int]) -> None:
+def test_decodes_are_not_deferred_for_prompts_of_other_lengths(prompts: list[int]) -> None:
     scheduler = make(ahead=range(4, 11))
     scheduler.add(request("a", 5, most=10))
     planned(scheduler)
@@ -176,13 +176,13 @@ def test_prompts_of_other_lengths_are_computed_beside_the_others(prompts: list[i
 
 
 def going_on(scheduler: Scheduler) -> Batch:
-    """A step that is computed, of sequences that only go on."""
+    """A current step of pure decode."""
     batch = scheduler.schedule()
     assert [entry.count for entry in batch.entries] == [1] * len(batch.entries)
     return batch
 
 
-def test_a_short_prompt_goes_ahead_within_a_step_every_second_one_at_most() -> None:
+def test_a_short_prompt_interrupts_every_second_step_at_most() -> None:
     scheduler = make(ahead=range(4, 11))
     scheduler.add(request("a", 20, most=10))
     planned(scheduler)
@@ -203,7 +203,7 @@ def test_a_short_prompt_goes_ahead_within_a_step_every_second_one_at_most() -> N
 
 
 @pytest.mark.parametrize("length", [3, 11])
-def test_prompts_of_other_lengths_wait_for_the_step(length: int) -> None:
+def test_prompts_of_other_lengths_do_not_interrupt_a_step(length: int) -> None:
     scheduler = make(ahead=range(4, 11))
     scheduler.add(request("a", 5, most=10))
     planned(scheduler)
@@ -214,7 +214,7 @@ def test_prompts_of_other_lengths_wait_for_the_step(length: int) -> None:
     assert planned(scheduler) == [("a", 1), ("b", length)]
 
 
-def test_nobody_goes_ahead_of_a_prompt_that_is_computed() -> None:
+def test_a_step_with_prefill_is_not_interrupted() -> None:
     scheduler = make(ahead=range(4, 11))
     scheduler.add(request("a", 5))
     batch = scheduler.schedule()
@@ -225,7 +225,7 @@ def test_nobody_goes_ahead_of_a_prompt_that_is_computed() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"seqs": 1}, {"blocks": 4}])
-def test_nobody_goes_ahead_without_a_seat_and_blocks(limits: dict[str, int]) -> None:
+def test_no_prompt_interrupts_without_a_slot_and_blocks(limits: dict[str, int]) -> None:
     scheduler = make(ahead=range(4, 11), **limits)  # type: ignore[arg-type]
     scheduler.add(request("a", 10, most=6))
     planned(scheduler)
@@ -236,7 +236,7 @@ def test_nobody_goes_ahead_without_a_seat_and_blocks(limits: dict[str, int]) -> 
     scheduler.commit(outer, compute(outer))
 
 
-def test_seats_are_never_exceeded_by_choices() -> None:
+def test_choices_never_exceed_the_slots() -> None:
     scheduler = make(seqs=3)
     scheduler.add(request("a", 6, n=5))
     tokens = Counter[int]()
@@ -246,7 +246,7 @@ def test_seats_are_never_exceeded_by_choices() -> None:
     assert scheduler.load().prompt_tokens == 6
 
 
-def test_load_counts_choices_that_are_not_there_yet_as_waiting() -> None:
+def test_load_counts_unforked_choices_as_waiting() -> None:
     scheduler = make(seqs=2)
     scheduler.add(request("a", 20, n=3))
     scheduler.add(request("b", 20))
@@ -274,7 +274,7 @@ def test_one_choice_can_be_dropped_at_any_time(choice: int, after: int) -> None:
     assert all(tokens[other] == 4 for other in {0, 1, 2} - {choice})
 
 
-def test_a_pool_too_small_for_the_context_is_refused() -> None:
+def test_a_pool_too_small_for_the_context_is_rejected() -> None:
     limits = EngineLimits(65, 1, 1, 50, frozenset())
     with pytest.raises(ValueError, match="16 blocks"):
         Scheduler(limits, BlockManager(16, 4, PrefixCache()), NoSpeculation())
@@ -307,7 +307,7 @@ moves = st.one_of(
     st.sampled_from([1, 2, 7]),
     st.sampled_from([range(0), range(2, 9), range(1, 41)]),
 )
-def test_whatever_happens_every_request_ends(
+def test_every_request_ends_in_any_order_of_events(
     script: list[object],
     blocks: int,
     block_size: int,

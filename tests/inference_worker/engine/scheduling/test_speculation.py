@@ -1,4 +1,4 @@
-"""Speculation changes how many steps an output takes, and nothing else.
+"""Tests of speculation: it changes the number of steps of an output and nothing else.
 
 The model here reads its context from a cache of token slots, through the block tables, as a real one does. So a slot
 that was not overwritten, a shared one that was, or a block published with wrong drafts shows as a wrong context.
@@ -158,19 +158,19 @@ def test_outputs_are_the_same_with_and_without(
 
 
 def repeating(name: str = "r", **changes: Any) -> GenerationRequest:
-    """Prefers token 6 so much that it says nothing else."""
+    """Scores token 6 so high that it is always sampled."""
     params = {"seed": 1, "temperature": 0.0, "max_tokens": 30, "logit_bias": {6: 50.0}, **changes}
     return GenerationRequest(id=name, prompt_ids=[6, 6, 6, 6], sampling=SamplingParams(**params))
 
 
-def test_what_repeats_itself_takes_few_steps() -> None:
+def test_repetitive_output_takes_few_steps() -> None:
     outcome, scheduler = run([repeating()], Speculation(FREE_ROWS), 18, 4, 4, 32, True)
     assert outcome["r", 0].ids == [6] * 30
     load = scheduler.load()
     assert (load.steps, load.draft_tokens, load.accepted_tokens) == (3, 27, 27)
 
 
-def test_the_busier_a_step_the_surer_a_guess_must_be() -> None:
+def test_a_fuller_step_needs_more_probable_drafts() -> None:
     def drafted(sequences: int) -> float:
         wanted = [repeating(str(i)) for i in range(sequences)]
         _, scheduler = run(wanted, Speculation(StepCost(2, 30)), 200, 4, 64, 512, True)
@@ -198,13 +198,13 @@ def test_the_likeliest_drafts_of_all_sequences_get_the_cheap_rows() -> None:
 
 
 def decoding(ids: list[int], known: int | None = None, sequence: Sequence | None = None) -> ScheduledSequence:
-    """An entry whose sequence knows the first of `ids`; by default all of them, and a sequence of its own."""
+    """Return an entry whose sequence has the first of `ids`, by default all, and is new by default."""
     one = sequence or Sequence("r", 0, array("q", ids), 1, SamplingParams(seed=0), 100)
     one.token_ids = array("q", ids[:known])
     return ScheduledSequence(one, len(one.token_ids) - 1, 1)
 
 
-def test_a_prompt_s_share_of_the_budget_is_not_touched() -> None:
+def test_drafts_leave_the_budget_of_prefills() -> None:
     limits = EngineLimits(CONTEXT, 4, 16, VOCAB, frozenset({EOS}))
     scheduler = Scheduler(limits, BlockManager(64, 4, PrefixCache()), Speculation(FREE_ROWS))
     model = SlotModel(64, 4)
@@ -219,7 +219,7 @@ def test_a_prompt_s_share_of_the_budget_is_not_touched() -> None:
     assert plans == [[("a", 1, 0), ("b", 15, 0)], [("a", 9, 8), ("b", 7, 0)]]
 
 
-def test_drafts_preempt_nobody() -> None:
+def test_drafts_preempt_no_sequence() -> None:
     wanted = [repeating(str(i), max_tokens=28) for i in range(2)]
     _, plain = run(wanted, NoSpeculation(), 18, 4, 2, 64, False)
     _, fast = run(wanted, Speculation(FREE_ROWS), 18, 4, 2, 64, False)
@@ -239,7 +239,7 @@ def test_drafts_preempt_nobody() -> None:
         ([5, 6, 7, 4, 3], (5, 6, 7, 4), 4),
     ],
 )
-def test_what_counts_ends_at_a_wrong_draft_or_at_the_end(tokens: list[int], drafts: tuple[int, ...], kept: int) -> None:
+def test_acceptance_ends_at_a_wrong_draft_or_at_the_end(tokens: list[int], drafts: tuple[int, ...], kept: int) -> None:
     one = Sequence("r", 0, array("q", [1]), 1, SamplingParams(seed=0), 4, frozenset({EOS}))
     assert append_accepted(one, tokens, drafts) == kept
     assert one.generated_ids().tolist() == tokens[:kept]

@@ -11,7 +11,7 @@ def sequence(name: str, tenant: str = "") -> Sequence:
     return Sequence(name, 0, array("q", [1]), 1, SamplingParams(seed=0), 1, tenant=tenant)
 
 
-def test_first_come_first_served_but_the_preempted_go_before() -> None:
+def test_first_in_first_out_but_preempted_sequences_go_first() -> None:
     a, b, c = map(sequence, "abc")
     queue = WaitingQueue()
     queue.push(a)
@@ -25,7 +25,7 @@ def test_first_come_first_served_but_the_preempted_go_before() -> None:
     assert len(queue) == 0
 
 
-def test_a_tenant_s_flood_waits_behind_its_own_and_what_it_has_had_counts() -> None:
+def test_tenants_are_served_by_usage_and_in_order_within_each() -> None:
     flood = [sequence(f"n{number}", "noisy") for number in range(3)]
     queue = WaitingQueue()
     for each in flood:

@@ -1,4 +1,4 @@
-"""A GGUF loads as the model that it was made of; sizes that lie are refused."""
+"""Tests of GGUF files: they load as the model that they were made from; invalid sizes are rejected."""
 
 from __future__ import annotations
 
