@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rms_norm import RMSNorm
-from inference_worker.engine.layers.rotary import rotary_of
+from inference_worker.engine.layers.rotary import rotary_from_config
 from inference_worker.engine.models.registry import FAMILIES
 from inference_worker.settings import EngineSettings
 
@@ -63,7 +63,7 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
     """Build our engine for so many sequences and context tokens, without a prefix cache."""
     config, dtype = shape.config(context), weight_dtype(device)
     described = FAMILIES["llama"](config)
-    rotary = rotary_of(config, described.shape.head_size)
+    rotary = rotary_from_config(config, described.shape.head_size)
     with torch.device("meta"):
         model = Decoder(described, rotary, dtype=dtype)
     model.allocate(device)

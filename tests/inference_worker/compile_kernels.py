@@ -53,7 +53,7 @@ def attend(capability: int, *, single: bool) -> int:
     }
     short = {"query_ptr", "keys_ptr", "values_ptr"} | ({"out_ptr"} if splits == 1 else set())
     options = {"num_warps": launch.warps, "num_stages": launch.stages}
-    return compile_kernel(kernels.attend_kernel, short, constants, capability, **options)
+    return compile_kernel(kernels.attention_kernel, short, constants, capability, **options)
 
 
 def short(kernel) -> set[str]:
@@ -69,7 +69,7 @@ def main(capability: int) -> None:
         "store": compile_kernel(kernels.store_kernel, states, {"WIDTH": 192, "PADDED": 256}, capability),
         "attend single": attend(capability, single=True),
         "attend blocks": attend(capability, single=False),
-        "join": compile_kernel(kernels.join_kernel, {"out_ptr"}, parts, capability, num_warps=1),
+        "combine": compile_kernel(kernels.combine_kernel, {"out_ptr"}, parts, capability, num_warps=1),
         "add norm": compile_kernel(add_norm_kernel, short(add_norm_kernel), {"WIDTH": 576, "PADDED": 1024}, capability),
         "gate": compile_kernel(gate_kernel, short(gate_kernel), {"BLOCK": 1024}, capability),
         "uniform": compile_kernel(uniform_kernel, set(), {"ROWS": 128}, capability),

@@ -83,7 +83,7 @@ def test_interrupted_steps_compute_the_same(threads, instructions, tmp_path):
     _, native = dense_and_native(tmp_path, "llama", instructions, threads=threads, **FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(native, sequences, [5])
-    command_fd, mouth = os.pipe()
+    command_fd, write_fd = os.pipe()
     played = []
 
     def handler():
@@ -92,13 +92,13 @@ def test_interrupted_steps_compute_the_same(threads, instructions, tmp_path):
     native.prefill_interrupt.wakeup_fd, native.prefill_interrupt.handler = command_fd, handler
     packed_logits(native, sequences, [5])
     assert not played  # nothing to hear
-    os.write(mouth, b"!")
+    os.write(write_fd, b"!")
     interrupted = packed_logits(native, sequences, [5])
     assert len(played) == -(-max(map(len, sequences)) // 5) + 1  # once a step, and never within
     for logits in (interrupted, *played):
         assert all(torch.equal(rows, reference) for rows, reference in zip(logits, expected, strict=True))
     os.close(command_fd)
-    os.close(mouth)
+    os.close(write_fd)
 
 
 @pytest.mark.parametrize("read", [[1, 1, 1, 1], [0, 1, 30, 0], [0, 0, 0, 0], [13, 1, 40, 22]])

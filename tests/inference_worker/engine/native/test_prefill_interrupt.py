@@ -50,16 +50,16 @@ class Caller:
         self.engine = engine
         self.requests: list[GenerationRequest] = []
         self.emitted: list[TokenEvent] = []
-        self._command_fd, self._mouth = os.pipe()
+        self._command_fd, self._write_fd = os.pipe()
         engine.enable_prefill_interrupts(self._command_fd, self._receive, self.emitted.extend)
 
     def call(self, *requests: GenerationRequest) -> None:
         self.requests += requests
-        os.write(self._mouth, b"!")
+        os.write(self._write_fd, b"!")
 
     def close(self) -> None:
         os.close(self._command_fd)
-        os.close(self._mouth)
+        os.close(self._write_fd)
 
     def _receive(self) -> None:
         os.read(self._command_fd, 1)
