@@ -94,7 +94,9 @@ def run(
 ) -> None:
     """Load the model, report `Ready` or `StartFailed`, then serve until shutdown. Runs in the child process."""
     logging.configure(process, style=log_style, level=log_level)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when we end
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group; the parent decides when this process ends
     writer = EventWriter(reports)
     try:
         engine = _load(settings)
@@ -105,7 +107,7 @@ def run(
     gc.collect()
     gc.freeze()
     writer.write(engine.ready())
-    with suppress(EOFError, OSError):  # the parent has gone
+    with suppress(EOFError, OSError):  # the parent has exited
         serve(engine, commands, writer)
 
 

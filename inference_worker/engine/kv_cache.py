@@ -32,7 +32,7 @@ class KVCacheShape:
     dtype: torch.dtype
 
     @property
-    def quantise(self) -> bool:
+    def quantised(self) -> bool:
         """Whether vectors are stored as int8 with a scale."""
         return self.dtype == torch.int8
 

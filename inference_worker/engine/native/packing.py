@@ -136,7 +136,7 @@ def _int4_panels(values: Int4Values, panel: int, together: int) -> Tensor:
     """Return [panels, groups, 20 x panel]; a byte holds codes of two outputs, half a panel apart."""
     groups = values.scales.shape[1]
     codes = _paneled(values.codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)
-    both = codes[:, 0] | (codes[:, 1] << 4)  # panel out group step in
+    both = codes[:, 0] | (codes[:, 1] << 4)  # [panel, output, group, step, input]
     packed = both.permute(0, 2, 3, 1, 4).flatten(2)
     return torch.cat((packed, _halves(values.scales, panel), _halves(values.minimums, panel)), dim=-1)
 
@@ -146,5 +146,5 @@ def _int8_panels(values: Int8Values, panel: int, together: int) -> Tensor:
     groups = values.scales.shape[1]
     codes = values.codes.view(torch.uint8) ^ (128 if together == 4 else 0)
     halves = _paneled(codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)
-    packed = halves.permute(0, 3, 4, 1, 2, 5).flatten(2)  # panel group step half out in
+    packed = halves.permute(0, 3, 4, 1, 2, 5).flatten(2)  # from [panel, group, step, half, output, input]
     return torch.cat((packed, _halves(values.scales, panel)), dim=-1)

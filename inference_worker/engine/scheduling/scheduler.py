@@ -91,15 +91,15 @@ class Scheduler:
 
     def abort(self, request: str, choice: int | None = None) -> None:
         """Drop a request or one choice of it, and free its blocks. Unknown ids are ignored."""
-        going = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
-        for sequence in going:
+        dropped = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
+        for sequence in dropped:
             if sequence.siblings:
                 self._promote_sibling(sequence)
             self._finish(sequence)
             self.waiting.discard(sequence)
         for left in self._choices.get(request, ()):
             left.siblings = [s for s in left.siblings if not s.ended]
-        if going:
+        if dropped:
             self._ended_unscheduled = [s for s in self._ended_unscheduled if not s.ended]
             self.running = [s for s in self.running if not s.ended]
 
@@ -185,9 +185,9 @@ class Scheduler:
     def _prioritise_prefill(self, plan: _Plan) -> None:
         """Defer decodes to the next step, unless they were deferred in the last; their blocks stay allocated."""
         prompts = [entry for entry in plan.entries if entry.count > 1 or not entry.sequence.generated]
-        ahead = sum(entry.count for entry in prompts) in self.limits.priority_prefill_tokens
+        eligible = sum(entry.count for entry in prompts) in self.limits.priority_prefill_tokens
         self._prefill_priority = not self._decode_deferred and not prompts
-        self._decode_deferred = ahead and not self._decode_deferred and len(prompts) < len(plan.entries)
+        self._decode_deferred = eligible and not self._decode_deferred and len(prompts) < len(plan.entries)
         if self._decode_deferred:
             plan.budget += len(plan.entries) - len(prompts)
             plan.entries = prompts
@@ -205,17 +205,17 @@ class Scheduler:
 
     def _allowed_steps(self, plan: _Plan) -> int:
         """Return how many steps the batch may run: several if it is pure decode and the blocks suffice for all."""
-        most, entries = self.limits.max_decode_steps, plan.entries
-        only_goes_on = entries and all(entry.count == entry.sample_count == 1 for entry in entries)
-        if most == 1 or plan.preempted or not only_goes_on or any(entry.sequence.matcher for entry in entries):
-            return 1  # the host has to look at what a grammar allows after each token
+        max_steps, entries = self.limits.max_decode_steps, plan.entries
+        pure_decode = entries and all(entry.count == entry.sample_count == 1 for entry in entries)
+        if max_steps == 1 or plan.preempted or not pure_decode or any(entry.sequence.matcher for entry in entries):
+            return 1  # a grammar must be evaluated on the host after each token
         # The last token of a sequence is sampled, never computed.
-        ends = [min(e.start + most, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
+        ends = [min(e.start + max_steps, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
         if not self.blocks.can_extend_all([entry.sequence for entry in entries], ends):
             return 1
         for entry, end in zip(entries, ends, strict=True):
             self.blocks.extend(entry.sequence, end)
-        return most
+        return max_steps
 
     def _admit(self) -> bool:
         """Admit the next waiting sequence if there is a slot for it and blocks for all its known tokens."""
