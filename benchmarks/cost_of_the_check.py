@@ -138,7 +138,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost_of_the_check", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number of clients")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds per load")
     arguments = parser.parse_args(words)
     logging.configure("benchmark", level="error")
     rows = asyncio.run(measure(arguments.seconds))

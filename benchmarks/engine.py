@@ -68,9 +68,9 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = 
     parser.add_argument("--activation-bits", type=int, default=16)
     parser.add_argument("--kv-cache-dtype", default="auto")
     parser.add_argument("--speculation", default=speculation)
-    parser.add_argument("--threads", type=int, help="of the engine; by default torch's choice")
+    parser.add_argument("--threads", type=int, help="engine threads; default: torch's choice")
     parser.add_argument("--attention", default="auto")
-    parser.add_argument("--max-num-batched-tokens", type=int, help="by default as a worker has it")
+    parser.add_argument("--max-num-batched-tokens", type=int, help="default: that of a worker")
 
 
 def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> EngineUnderTest:
@@ -95,14 +95,14 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
 def model_runner(engine: Engine) -> ModelRunner:
     """Return the model runner of an engine that was built from settings."""
     if not isinstance(engine.runner, IsolatingRunner):
-        raise TypeError("the engine has another runner than one of settings")
+        raise TypeError("the engine was not built from settings")
     return engine.runner.runner
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Measure the chosen tables and write their files."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
-    parser.add_argument("--table", action="append", choices=list(TABLES), help="may be repeated; by default all")
+    parser.add_argument("--table", action="append", choices=list(TABLES), help="a table; may be repeated; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer sizes: minutes on two cores")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result files")
     add_engine_arguments(parser)

@@ -140,8 +140,8 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each load")
-    parser.add_argument("--flood", type=int, default=1000, help="jobs that the noisy tenant has queued")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds per load")
+    parser.add_argument("--flood", type=int, default=1000, help="queued jobs of the noisy tenant")
     arguments = parser.parse_args(words)
     os.environ["HEADRACE_MAX_WAIT"] = "600"  # a thousand are let in, or there is nothing to be seen
     logging.configure("benchmark", level="error")

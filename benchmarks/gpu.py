@@ -82,7 +82,7 @@ def main() -> None:
     options = _options()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("benchmarks.gpu: there is no CUDA device here; `--device cpu --quick` tries the program out")
+        sys.exit("benchmarks.gpu: there is no CUDA device here; `--device cpu --quick` tests the program")
     if device.type == "cpu" and not options.quick:
         sys.exit("benchmarks.gpu: these shapes are for a GPU; on the CPU only `--quick` runs")
     plan = QUICK if options.quick else FULL
@@ -227,7 +227,7 @@ def _print(rows: list[Row], title: str) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu with --quick")
-    parser.add_argument("--quick", action="store_true", help="a tiny model, once, and nothing is stored")
+    parser.add_argument("--quick", action="store_true", help="run a tiny model once and write no result")
     return parser.parse_args()
 
 

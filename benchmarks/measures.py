@@ -81,7 +81,7 @@ def median(values: Sequence[float]) -> float:
         ValueError: there are no values.
     """
     if not values:
-        raise ValueError("the median of nothing")
+        raise ValueError("no values")
     return float(np.median(values))
 
 

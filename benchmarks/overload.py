@@ -110,11 +110,13 @@ async def _main(arguments: argparse.Namespace) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Goodput, refusals and memory at a multiple of the capacity.")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the flood; the capacity takes a sixth of it")
-    parser.add_argument("--factor", type=float, default=10.0, help="of the capacity")
-    parser.add_argument("--sequences", type=int, default=8, help="that the worker runs at once")
-    parser.add_argument("--tokens", type=int, default=48, help="of each answer")
+    parser = argparse.ArgumentParser(description="Goodput, rejections and memory at a multiple of the capacity.")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="seconds of overload; measuring the capacity takes a sixth of that"
+    )
+    parser.add_argument("--factor", type=float, default=10.0, help="arrival rate as a multiple of the capacity")
+    parser.add_argument("--sequences", type=int, default=8, help="sequences that the worker runs at once")
+    parser.add_argument("--tokens", type=int, default=48, help="tokens per answer")
     parser.add_argument("--dry-run", action="store_true", help="write no result")
     return parser.parse_args()
 

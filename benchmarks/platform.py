@@ -217,13 +217,17 @@ async def _main(arguments: argparse.Namespace) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The platform's own cost: tax and fan-out.")
+    parser = argparse.ArgumentParser(description="Overhead of the platform: tax and fan-out.")
     parser.add_argument("--parts", nargs="*", choices=["tax", "fan-out"], default=["tax", "fan-out"])
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each load")
-    parser.add_argument("--repeats", type=int, default=3, help="of the tax, alternating with the peer; medians count")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds per load")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="rounds of the tax, alternating with the peer; figures are medians"
+    )
     parser.add_argument("--rates", nargs="*", type=float, default=list(RATES), help="requests/s")
     parser.add_argument("--streams", nargs="*", type=int, default=list(STREAMS))
-    parser.add_argument("--litellm-workers", nargs="*", type=int, default=[1, 2], help="each a peer; none: none")
+    parser.add_argument(
+        "--litellm-workers", nargs="*", type=int, default=[1, 2], help="numbers of workers, each measured as a peer"
+    )
     parser.add_argument("--dry-run", action="store_true", help="write no result")
     return parser.parse_args()
 

@@ -60,7 +60,9 @@ def main() -> None:
     """Measure and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", nargs="*", help="variants beside float32", choices=[v.name for v in VARIANTS])
+    parser.add_argument(
+        "--only", nargs="*", help="variants to compare with float32", choices=[v.name for v in VARIANTS]
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     model = next((ROOT / ".headrace" / "models").glob("SmolLM2*.gguf"))

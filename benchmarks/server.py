@@ -147,17 +147,19 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server", description=__doc__)
-    parser.add_argument("--server", action="append", choices=list(SERVERS), help="may be repeated; by default ours")
-    parser.add_argument("--base-url", help="of a server that runs already, ending in /v1")
+    parser.add_argument(
+        "--server", action="append", choices=list(SERVERS), help="a server; may be repeated; default: ours"
+    )
+    parser.add_argument("--base-url", help="URL of a running server, ending in /v1")
     parser.add_argument("--api-key", default="none")
-    parser.add_argument("--served-model", default="smollm2-135m-instruct", help="the model's name there")
-    parser.add_argument("--table", action="append", choices=TABLES, help="may be repeated; by default all")
+    parser.add_argument("--served-model", default="smollm2-135m-instruct", help="name of the model on that server")
+    parser.add_argument("--table", action="append", choices=TABLES, help="a table; may be repeated; default: all")
     parser.add_argument("--clients", default="1,4,16,64")
-    parser.add_argument("--requests-each", type=int, default=2, help="requests a client sends in the closed loop")
-    parser.add_argument("--open-seconds", type=float, default=20, help="of each rate of the open loop")
+    parser.add_argument("--requests-each", type=int, default=2, help="requests per client in the closed loop")
+    parser.add_argument("--open-seconds", type=float, default=20, help="seconds per rate of the open loop")
     parser.add_argument("--probes", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--engine-alone", action="store_true", help="our engine without the platform, too")
+    parser.add_argument("--engine-alone", action="store_true", help="also measure our engine without the platform")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("engine", nargs="*", help="arguments of our engine, after `--`")
     return parser

@@ -39,8 +39,8 @@ PREFILL = Size(1, 1024, 1)
 def main() -> None:
     """Install the peers, measure in turns, compare, and write the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--peer", action="append", choices=list(PEERS), help="may be repeated; by default all")
-    parser.add_argument("--batches", default="1,4,16,64", help="128 tokens in, 128 out")
+    parser.add_argument("--peer", action="append", choices=list(PEERS), help="a peer; may be repeated; default: all")
+    parser.add_argument("--batches", default="1,4,16,64", help="batch sizes, with 128 tokens in and 128 out")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--install-only", action="store_true")

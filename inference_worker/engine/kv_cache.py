@@ -89,7 +89,7 @@ def quantise(vectors: Tensor) -> Tensor:
 
 
 def dequantise(stored: Tensor) -> Tensor:
-    """Dequantise the output of `quantised` to [..., D] float32."""
+    """Dequantise the output of `quantise` to [..., D] float32."""
     codes, scales = stored[..., : -SCALE.itemsize], stored[..., -SCALE.itemsize :]
     return codes * scales.contiguous().view(SCALE)
 

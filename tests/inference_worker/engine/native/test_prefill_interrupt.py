@@ -19,7 +19,7 @@ Tokens = dict[tuple[str, int], list[int]]
 PROMPTS = prompts(3, seed=3, longest=30, vocab_size=97)
 STREAMS = [request(f"stream{i}", prompt, max_tokens=20) for i, prompt in enumerate(PROMPTS)]
 SHORT = request("short", prompts(1, seed=8, longest=1, vocab_size=97)[0] * 80, max_tokens=5)
-"""Least prompt length that interrupts a step."""
+"""A prompt of a length that interrupts a step."""
 
 
 @pytest.fixture(scope="module")
