@@ -115,7 +115,7 @@ def test_rows_of_nothing_but_minus_infinity_give_some_token() -> None:
 class TestAdjustments:
     """Greedy sampling from scores whose order the adjustment changes."""
 
-    def sample_index(self, scores: dict[int, float], **kwargs: Any) -> int:
+    def pick(self, scores: dict[int, float], **kwargs: Any) -> int:
         logits = torch.full((VOCAB,), -5.0)
         for token, score in scores.items():
             logits[token] = score
