@@ -24,7 +24,7 @@ from chat_ui.services import services_of
 from runtime import strict_json
 
 CSRF_HEADER = "x-csrf-token"
-SAFE = frozenset({"GET", "HEAD"})
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 MAX_BODY_BYTES = 64 * 1024
 """Largest request body, unless the endpoint sets another limit (`max_body`)."""
 PUBLIC = "__headrace_public__"
@@ -55,10 +55,10 @@ async def signed_in(request: Request) -> BrowserSession:
         CrossSite and the other errors of `same_origin`: the request changes something and may come from another site.
     """
     access = services_of(request).access
-    if request.method not in SAFE:
+    if request.method not in SAFE_METHODS:
         await same_origin(request)
     session = await access.sessions.authenticate(cookies.read(request, cookies.ACCESS))
-    if request.method not in SAFE:
+    if request.method not in SAFE_METHODS:
         check_csrf(request, access.csrf_token(session.id))
     return session
 
@@ -86,8 +86,8 @@ def check_csrf(request: Request, token: str) -> None:
     Raises:
         CrossSite: the token is missing or wrong.
     """
-    shown = request.headers.get(CSRF_HEADER, "")
-    if not hmac.compare_digest(shown.encode(), token.encode()):
+    received = request.headers.get(CSRF_HEADER, "")
+    if not hmac.compare_digest(received.encode(), token.encode()):
         raise CrossSite("the CSRF token is missing or wrong")
 
 
@@ -105,11 +105,11 @@ def public(endpoint: Endpoint) -> Endpoint:
 def max_body(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
     """Set an endpoint's largest request body, in bytes."""
 
-    def mark(endpoint: Endpoint) -> Endpoint:
+    def decorate(endpoint: Endpoint) -> Endpoint:
         setattr(endpoint, MAX_BODY, body_bytes)
         return endpoint
 
-    return mark
+    return decorate
 
 
 def max_body_bytes(request: Request) -> int:
@@ -125,11 +125,11 @@ def unguarded_routes(app: FastAPI) -> list[str]:
 def _is_guarded(route: Any) -> bool:
     if not isinstance(route.original_route, APIRoute):
         return False
-    guards = set(_calls(route.dependant))
+    guards = set(_dependencies(route.dependant))
     if getattr(route.endpoint, PUBLIC, False) is True:
-        return set(route.methods or ()) <= SAFE or same_origin in guards
+        return set(route.methods or ()) <= SAFE_METHODS or same_origin in guards
     return signed_in in guards
 
 
-def _calls(dependant: Dependant) -> list[Any]:
-    return [dependant.call, *(call for inner in dependant.dependencies for call in _calls(inner))]
+def _dependencies(dependant: Dependant) -> list[Any]:
+    return [dependant.call, *(call for inner in dependant.dependencies for call in _dependencies(inner))]

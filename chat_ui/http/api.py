@@ -37,19 +37,19 @@ def create_api(services: ChatServices) -> FastAPI:
     Raises:
         StartupError: a route has no guard.
     """
-    app = routed_app()
+    app = app_with_routes()
     app.state.services = services
     for kind in (ChatError, AccountError, MalformedRequest, Exception):
-        app.add_exception_handler(kind, _answer)
-    app.add_exception_handler(RequestValidationError, _unreadable)
-    app.add_exception_handler(HTTPException, _http)
+        app.add_exception_handler(kind, _handle_known_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_parameter)
+    app.add_exception_handler(HTTPException, _handle_http_error)
     app.add_middleware(SecurityHeaders)
     if unguarded := unguarded_routes(app):
         raise StartupError(f"routes without a guard: {', '.join(unguarded)}")
     return app
 
 
-def routed_app() -> FastAPI:
+def app_with_routes() -> FastAPI:
     """Return an application with the routes only, which `openapi.py` describes."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
     for routes in (session, account, people, conversations, events, presets, export_import, usage, admin):
@@ -57,11 +57,11 @@ def routed_app() -> FastAPI:
     return app
 
 
-async def _answer(_request: Request, error: Exception) -> Response:
+async def _handle_known_error(_request: Request, error: Exception) -> Response:
     return error_response(error)
 
 
-async def _unreadable(_request: Request, error: Exception) -> Response:
+async def _handle_invalid_parameter(_request: Request, error: Exception) -> Response:
     """Answer an invalid path or query parameter. Request bodies are read in `bodies.py`, not by FastAPI."""
     errors = error.errors() if isinstance(error, RequestValidationError) else ()
     for first in errors:
@@ -70,7 +70,7 @@ async def _unreadable(_request: Request, error: Exception) -> Response:
     return error_response(UnknownUrl())
 
 
-async def _http(_request: Request, error: Exception) -> Response:
+async def _handle_http_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException) or error.status_code != 405:
         return error_response(UnknownUrl())
     response = error_response(MethodNotAllowed())

@@ -28,26 +28,26 @@ def set_session(request: Request, response: Response, access: str, refresh: str,
     """Set the three cookies of a session on the response."""
     _set(request, response, ACCESS, access, SECONDS_VALID)
     _set(request, response, REFRESH, refresh, int(MAX_SESSION_SECONDS))
-    _set(request, response, CSRF, csrf, int(MAX_SESSION_SECONDS), for_scripts=True)
+    _set(request, response, CSRF, csrf, int(MAX_SESSION_SECONDS), readable_by_scripts=True)
 
 
 def clear_session(request: Request, response: Response) -> None:
     """Delete the three cookies of a session in the browser."""
     for name in (ACCESS, REFRESH, CSRF):
-        _set(request, response, name, "", 0, for_scripts=name == CSRF)
+        _set(request, response, name, "", 0, readable_by_scripts=name == CSRF)
 
 
 def _set(
-    request: Request, response: Response, name: str, value: str, seconds: int, *, for_scripts: bool = False
+    request: Request, response: Response, name: str, value: str, seconds: int, *, readable_by_scripts: bool = False
 ) -> None:
-    same_site: Literal["lax", "strict"] = "strict" if for_scripts else "lax"
+    same_site: Literal["lax", "strict"] = "strict" if readable_by_scripts else "lax"
     response.set_cookie(
         _name(request, name),
         value,
         max_age=seconds,
         path="/",
         secure=_is_secure(request),
-        httponly=not for_scripts,
+        httponly=not readable_by_scripts,
         samesite=same_site,
     )
 

@@ -16,8 +16,8 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 from pydantic.json_schema import models_json_schema
 
-from chat_ui.http.api import routed_app
-from chat_ui.http.request_bodies import KIND, Body, EmptyBody
+from chat_ui.http.api import app_with_routes
+from chat_ui.http.request_bodies import BODY_MODEL, Body, EmptyBody
 
 _SCHEMAS = "#/components/schemas/"
 
@@ -30,11 +30,11 @@ def describe(app: FastAPI) -> dict[str, Any]:
     bodies: set[type[Body]] = set()
     for route in iter_route_contexts(app.routes):
         for method in route.methods or ():
-            kind = _body(route.dependant)
-            if kind is None or kind is EmptyBody:
+            model = _body_model(route.dependant)
+            if model is None or model is EmptyBody:
                 continue
-            bodies.add(kind)
-            schema = {"$ref": _SCHEMAS + kind.__name__}
+            bodies.add(model)
+            schema = {"$ref": _SCHEMAS + model.__name__}
             operation = document["paths"][route.path][method.lower()]
             operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     ordered = sorted(bodies, key=lambda each: each.__name__)
@@ -43,15 +43,15 @@ def describe(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _body(dependant: Dependant) -> type[Body] | None:
+def _body_model(dependant: Dependant) -> type[Body] | None:
     """Return the body model that a route's dependencies read; `None` if it reads no body."""
-    found: type[Body] | None = getattr(dependant.call, KIND, None)
-    return found or next((kind for each in dependant.dependencies if (kind := _body(each)) is not None), None)
+    found: type[Body] | None = getattr(dependant.call, BODY_MODEL, None)
+    return found or next((model for each in dependant.dependencies if (model := _body_model(each)) is not None), None)
 
 
 def main() -> None:
     """Print the document to stdout."""
-    json.dump(describe(routed_app()), sys.stdout, indent=1, sort_keys=True)
+    json.dump(describe(app_with_routes()), sys.stdout, indent=1, sort_keys=True)
     sys.stdout.write("\n")
 
 

@@ -16,11 +16,11 @@ from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import max_body_bytes
 from runtime import strict_json
 
-BODY_SECONDS = 10.0
+BODY_TIMEOUT = 10.0
 """Time limit for reading a body, in seconds, before `SECONDS_PER_MIB` is added."""
 SECONDS_PER_MIB = 2.0
 """Time added for each MiB that the endpoint accepts."""
-KIND = "__headrace_body__"
+BODY_MODEL = "__headrace_body__"
 """Attribute of a dependency that holds the body model it reads, for `openapi.py`."""
 
 
@@ -81,26 +81,26 @@ class EmptyBody(Body):
 B = TypeVar("B", bound=Body)
 
 
-def body_of(kind: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
-    """Return a FastAPI dependency that reads the body as `kind`. Headers are checked before by the route's guard."""
+def body_of(model: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
+    """Return a FastAPI dependency that reads the body as `model`. Headers are checked before by the route's guard."""
 
     async def read(request: Request) -> B:
         raw = await raw_body(request)
-        value = await strict_json.parse(raw, lambda parsed: parsed) if raw or kind is not EmptyBody else {}
-        return parse(kind, value)
+        value = await strict_json.parse(raw, lambda parsed: parsed) if raw or model is not EmptyBody else {}
+        return parse(model, value)
 
-    setattr(read, KIND, kind)
+    setattr(read, BODY_MODEL, model)
     return read
 
 
 async def raw_body(request: Request) -> bytes:
     """Read the body's bytes, up to the endpoint's limit."""
-    most = max_body_bytes(request)
-    return await strict_json.read_body(request.stream(), most, BODY_SECONDS + SECONDS_PER_MIB * most / 2**20)
+    limit = max_body_bytes(request)
+    return await strict_json.read_body(request.stream(), limit, BODY_TIMEOUT + SECONDS_PER_MIB * limit / 2**20)
 
 
-def parse(kind: type[B], value: Any) -> B:
-    """Validate decoded JSON as `kind`.
+def parse(model: type[B], value: Any) -> B:
+    """Validate decoded JSON as `model`.
 
     Raises:
         InvalidField: the value does not fit. The message does not repeat what was sent.
@@ -108,7 +108,7 @@ def parse(kind: type[B], value: Any) -> B:
     if not isinstance(value, dict):
         raise InvalidField(None, "The body must be a JSON object.")
     try:
-        return kind.model_validate(value)
+        return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         param = ".".join(map(str, first["loc"])) if first["loc"] else None

@@ -15,17 +15,17 @@ from chat_ui.admin_services import AdminServices
 from chat_ui.history.records import Owner
 from chat_ui.http.schemas.usage import BalanceSummary, Budget, DayUsage, Limit, PersonUsage
 
-DAY = 86_400
+DAY_SECONDS = 86_400
 MAX_DAYS = 366
 MAX_ROWS = 20_000
-_EVER = 10**11
+_ONE_BUCKET = 10**11
 """Bucket length in seconds that puts all usage into one bucket."""
 
 
 async def by_day(admin: AdminServices, organisation: str, days: int, user: str | None = None) -> list[DayUsage]:
     """Return the usage of the last days, today included, by day and model."""
-    wanted = _filter(organisation, days, user)
-    rows = await admin.administration.usage.rows(wanted, DAY, [Dimension.MODEL], MAX_ROWS)
+    usage_filter = _filter(organisation, days, user)
+    rows = await admin.administration.usage.rows(usage_filter, DAY_SECONDS, [Dimension.MODEL], MAX_ROWS)
     return [
         DayUsage(
             day=datetime.fromtimestamp(row.start, UTC).date().isoformat(),
@@ -42,8 +42,8 @@ async def by_day(admin: AdminServices, organisation: str, days: int, user: str |
 
 async def by_person(admin: AdminServices, organisation: str, days: int) -> list[PersonUsage]:
     """Return the usage of the last days, by person and model."""
-    wanted = _filter(organisation, days, None)
-    rows = await admin.administration.usage.rows(wanted, _EVER, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
+    usage_filter = _filter(organisation, days, None)
+    rows = await admin.administration.usage.rows(usage_filter, _ONE_BUCKET, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
     members = await admin.administration.members.all(organisation)
     emails = {each.user.id: each.user.email for each in members}
     return [_person(row, emails) for row in rows]
@@ -53,16 +53,16 @@ async def balance(admin: AdminServices, organisation: str, project: str | None) 
     """Return the balance and this month's usage; with a project, only the budgets that apply to it."""
     found = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
     uses = {each.name: each for each in budget_usage(found, month_of(time.time()))}
-    ours = None if project is None else (ORGANISATION_BUDGET, project_budget(project))
-    whole = uses.get(ORGANISATION_BUDGET)
+    applicable = None if project is None else (ORGANISATION_BUDGET, project_budget(project))
+    organisation_usage = uses.get(ORGANISATION_BUDGET)
     return BalanceSummary(
         available_nano=found.available,
         held_nano=sum(hold.amount for hold in found.held.values()),
-        month_used_nano=0 if whole is None else whole.spent + whole.held,
+        month_used_nano=0 if organisation_usage is None else organisation_usage.spent + organisation_usage.held,
         budgets=[
             Budget(name=each.name, limit_nano=each.limit, used_nano=each.spent + each.held)
             for each in uses.values()
-            if each.limit is not None and (ours is None or each.name in ours)
+            if each.limit is not None and (applicable is None or each.name in applicable)
         ],
     )
 
@@ -75,23 +75,23 @@ async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit
     return [
         Limit(
             subject=name,
-            requests_per_minute=_said(each.requests_per_minute),
-            tokens_per_minute=_said(each.tokens_per_minute),
-            requests_per_day=_said(each.requests_per_day),
-            concurrent_requests=_said(each.concurrent_requests),
+            requests_per_minute=_finite(each.requests_per_minute),
+            tokens_per_minute=_finite(each.tokens_per_minute),
+            requests_per_day=_finite(each.requests_per_day),
+            concurrent_requests=_finite(each.concurrent_requests),
         )
         for name, each in zip(names, found, strict=False)
     ]
 
 
-def _said(limit: int | None) -> int | None:
+def _finite(limit: int | None) -> int | None:
     return None if limit is None or limit >= UNLIMITED else limit
 
 
 def _filter(organisation: str, days: int, user: str | None) -> UsageFilter:
-    until = (int(time.time()) // DAY + 1) * DAY
+    until = (int(time.time()) // DAY_SECONDS + 1) * DAY_SECONDS
     only = {} if user is None else {Dimension.USER: [user]}
-    return UsageFilter(organisation, until - days * DAY, until, only)
+    return UsageFilter(organisation, until - days * DAY_SECONDS, until, only)
 
 
 def _person(row: UsageRow, emails: Mapping[str, str]) -> PersonUsage:

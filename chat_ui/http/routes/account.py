@@ -12,7 +12,7 @@ from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, SameOrigin, public
 from chat_ui.http.request_bodies import SignUpBody, StartBody, body_of
 from chat_ui.http.responses import json_response, session_fields
-from chat_ui.http.routes.session import begun
+from chat_ui.http.routes.session import session_response
 from chat_ui.http.schemas.people import InvitationPreview, Me, SignUpOptions
 from chat_ui.services import client_address, services_of
 
@@ -20,14 +20,14 @@ router = APIRouter()
 
 
 @router.get("/me", response_model=Me)
-async def who_am_i(request: Request, caller: Caller) -> Response:
+async def read_me(request: Request, caller: Caller) -> Response:
     """Return the signed-in user, the organisation, the role in it, and its projects."""
     return json_response(await session_fields(services_of(request), caller))
 
 
 @router.get("/sign-up", response_model=SignUpOptions)
 @public
-async def ways_to_sign_up(request: Request) -> Response:
+async def read_sign_up_options(request: Request) -> Response:
     """Return whether sign-up is open to people without an invitation."""
     return json_response({"open": services_of(request).access.sign_up.registration_open})
 
@@ -35,29 +35,29 @@ async def ways_to_sign_up(request: Request) -> Response:
 @router.post("/sign-up", response_model=Me)
 @public
 async def sign_up(
-    request: Request, _ours: SameOrigin, body: Annotated[SignUpBody, Depends(body_of(SignUpBody))]
+    request: Request, _same_origin: SameOrigin, body: Annotated[SignUpBody, Depends(body_of(SignUpBody))]
 ) -> Response:
     """Sign up with an invitation, or, if sign-up is open, with a new organisation."""
     services = services_of(request)
-    newcomer = SignUpInput(body.email, body.name, body.password, client_address(request))
+    new_user = SignUpInput(body.email, body.name, body.password, client_address(request))
     if body.invitation:
-        signed_in = await services.access.sign_up.accept_invitation(body.invitation, newcomer)
-        return await begun(request, services, signed_in, Event.INVITE_ACCEPTED)
+        signed_in = await services.access.sign_up.accept_invitation(body.invitation, new_user)
+        return await session_response(request, services, signed_in, Event.INVITE_ACCEPTED)
     if not body.organisation and services.access.sign_up.registration_open:
         raise InvalidField("organisation", "Give your organisation a name.")
-    signed_in = await services.access.sign_up.register(newcomer, body.organisation)
-    return await begun(request, services, signed_in, Event.ORGANIZATION_CREATED)
+    signed_in = await services.access.sign_up.register(new_user, body.organisation)
+    return await session_response(request, services, signed_in, Event.ORGANIZATION_CREATED)
 
 
 @router.post("/start", response_model=Me)
 @public
 async def start(
-    request: Request, _ours: SameOrigin, body: Annotated[StartBody, Depends(body_of(StartBody))]
+    request: Request, _same_origin: SameOrigin, body: Annotated[StartBody, Depends(body_of(StartBody))]
 ) -> Response:
     """Sign in as the installation's first owner, by the link that the launcher printed."""
     services = services_of(request)
     signed_in = await services.access.local_owner.sign_in(body.invitation)
-    return await begun(request, services, signed_in, Event.LOGIN_SUCCEEDED)
+    return await session_response(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 
 
 @router.get("/invitations/{token}", response_model=InvitationPreview)

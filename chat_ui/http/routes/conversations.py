@@ -110,7 +110,7 @@ async def change_conversation(
 
 @router.delete(ONE, status_code=204)
 async def delete_conversation(
-    request: Request, conversation_id: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, conversation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Delete a conversation and its share link permanently."""
     await services_of(request).conversations.remove(owner_of(caller), conversation_id)
@@ -162,7 +162,7 @@ async def stop(
     conversation_id: str,
     message_id: str,
     caller: Caller,
-    _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))],
+    _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))],
 ) -> Response:
     """Stop an answer and cancel its generation; the text so far is kept."""
     answer = await services_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
@@ -171,7 +171,7 @@ async def stop(
 
 @router.post(ONE + "/share", response_model=ShareLink, status_code=201)
 async def share(
-    request: Request, conversation_id: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, conversation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Create a public link to the selected branch; an earlier link becomes invalid."""
     token = await services_of(request).conversations.share(owner_of(caller), conversation_id)
@@ -180,7 +180,7 @@ async def share(
 
 @router.delete(ONE + "/share", status_code=204)
 async def unshare(
-    request: Request, conversation_id: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, conversation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Invalidate the share link."""
     await services_of(request).conversations.unshare(owner_of(caller), conversation_id)

@@ -49,7 +49,7 @@ async def change_role(
 
 @router.delete("/people/{user}", status_code=204)
 async def remove_person(
-    request: Request, user: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, user: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Remove a member; the person's sessions in the organisation end within seconds."""
     if user != caller.user.id:
@@ -94,7 +94,7 @@ async def invite(
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
 async def revoke_invitation(
-    request: Request, invitation_id: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, invitation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Revoke an invitation."""
     services = services_of(request)

@@ -83,7 +83,7 @@ async def change_preset(
 
 @router.delete("/presets/{preset_id}", status_code=204)
 async def delete_preset(
-    request: Request, preset_id: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, preset_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Delete a preset."""
     if not await services_of(request).presets.remove(owner_of(caller), preset_id):

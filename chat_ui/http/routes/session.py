@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 @router.post("/session", response_model=Me)
 @public
 async def sign_in(
-    request: Request, _ours: SameOrigin, body: Annotated[SignInBody, Depends(body_of(SignInBody))]
+    request: Request, _same_origin: SameOrigin, body: Annotated[SignInBody, Depends(body_of(SignInBody))]
 ) -> Response:
     """Sign in with e-mail address and password."""
     services, address = services_of(request), client_address(request)
@@ -34,33 +34,33 @@ async def sign_in(
     except InvalidCredentials:
         _log.info("sign-in failed", address=address)
         raise
-    return await begun(request, services, signed_in, Event.LOGIN_SUCCEEDED)
+    return await session_response(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 
 
 @router.delete("/session", status_code=204)
 async def sign_out(
-    request: Request, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Sign out of this browser."""
     services = services_of(request)
     await services.access.sessions.end(caller)
-    return await _ended(request, services, caller, everywhere=False)
+    return await _signed_out_response(request, services, caller, everywhere=False)
 
 
 @router.delete("/sessions", status_code=204)
 async def sign_out_everywhere(
-    request: Request, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Sign out of every browser."""
     services = services_of(request)
     await services.access.sessions.end_all(caller)
-    return await _ended(request, services, caller, everywhere=True)
+    return await _signed_out_response(request, services, caller, everywhere=True)
 
 
 @router.post("/session/refresh", status_code=204)
 @public
 async def refresh(
-    request: Request, _ours: SameOrigin, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, _same_origin: SameOrigin, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted."""
     access = services_of(request).access
@@ -73,7 +73,7 @@ async def refresh(
         cookies.clear_session(request, response)
         return response
     response = no_content()
-    _give(request, response, signed_in)
+    _set_cookies(request, response, signed_in)
     return response
 
 
@@ -86,24 +86,26 @@ async def change_password(
     signed_in = await services.access.sign_in.change_password(
         caller, body.old_password, body.password, client_address(request)
     )
-    return await begun(request, services, signed_in, Event.PASSWORD_CHANGED)
+    return await session_response(request, services, signed_in, Event.PASSWORD_CHANGED)
 
 
-async def begun(request: Request, services: ChatServices, signed_in: SignedIn, event: Event) -> Response:
+async def session_response(request: Request, services: ChatServices, signed_in: SignedIn, event: Event) -> Response:
     """Record a new session in the audit log, and return the response that sets its cookies."""
     session = signed_in.session
     await services.audit.record(session.organisation, event, session.user.id, audit_actor(request, session.user))
     response = json_response(await session_fields(services, session))
-    _give(request, response, signed_in)
+    _set_cookies(request, response, signed_in)
     return response
 
 
-def _give(request: Request, response: Response, signed_in: SignedIn) -> None:
+def _set_cookies(request: Request, response: Response, signed_in: SignedIn) -> None:
     csrf = services_of(request).access.csrf_token(signed_in.session.id)
     cookies.set_session(request, response, signed_in.access, signed_in.refresh, csrf)
 
 
-async def _ended(request: Request, services: ChatServices, session: BrowserSession, *, everywhere: bool) -> Response:
+async def _signed_out_response(
+    request: Request, services: ChatServices, session: BrowserSession, *, everywhere: bool
+) -> Response:
     await services.audit.record(
         session.organisation,
         Event.LOGOUT_SUCCEEDED,

@@ -70,7 +70,7 @@ async def rotate_key(
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(
-    request: Request, key_id: str, caller: Admin, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, key_id: str, caller: Admin, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Revoke a key permanently."""
     old = await _found(request, caller, key_id)
@@ -101,9 +101,9 @@ async def _emails(request: Request, caller: BrowserSession) -> dict[str, str]:
 async def _record(
     request: Request, caller: BrowserSession, event: Event, key: ApiKeyRecord, details: dict[str, Detail]
 ) -> None:
-    who = audit_actor(request, caller.user)
+    actor = audit_actor(request, caller.user)
     await services_of(request).audit.record(
-        caller.organisation, event, key.key_id, who, project=key.project, details=details
+        caller.organisation, event, key.key_id, actor, project=key.project, details=details
     )
 
 

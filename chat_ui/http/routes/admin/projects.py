@@ -46,7 +46,7 @@ async def rename_project(request: Request, project_id: str, caller: Admin, body:
 
 @router.post("/{project_id}/archive", response_model=Project)
 async def archive_project(
-    request: Request, project_id: str, caller: Admin, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+    request: Request, project_id: str, caller: Admin, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Archive a project permanently and revoke its keys."""
     administration = services_of(request).admin.administration
@@ -57,9 +57,9 @@ async def archive_project(
 
 
 async def _record(request: Request, caller: Admin, event: Event, project: ProjectRecord) -> None:
-    who, details = audit_actor(request, caller.user), {"name": project.name}
+    actor, details = audit_actor(request, caller.user), {"name": project.name}
     await services_of(request).audit.record(
-        caller.organisation, event, project.id, who, project=project.id, details=details
+        caller.organisation, event, project.id, actor, project=project.id, details=details
     )
 
 
