@@ -22,8 +22,8 @@ from infra.home.process_records import kill_group
 from tests.chaos import books
 from tests.chaos.installed import skip_unless_installed
 from tests.chaos.stack import MODEL, Size, Stack, running
-from tests.chat_ui.browsers import Browser
-from tests.chat_ui.chatting import Person, Reader, text_of
+from tests.chat_ui.browser_client import Browser
+from tests.chat_ui.chat_clients import Person, Reader, text_of
 
 pytestmark = [
     pytest.mark.e2e,

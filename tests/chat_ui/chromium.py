@@ -1,4 +1,4 @@
-"""The machine's own Chromium, and visits to a page in it that notice every request and complaint. Knows no server."""
+"""Pages in the locally installed Chromium that record requests, console errors and policy violations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
-PATIENCE = 20_000
+TIMEOUT = 20_000
 AXE = Path(__file__).parents[2] / "chat_ui" / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SWITCHES = [
     "--no-sandbox",
@@ -30,7 +30,7 @@ document.addEventListener("securitypolicyviolation", (event) => window.__violate
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """A browser; skips where the machine has no Chromium."""
+    """Yield a browser; skip the test if Chromium is not installed."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium program")
@@ -42,7 +42,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @dataclass
 class Visit:
-    """An open page, and every request and complaint that came out of it."""
+    """An open page with all its requests, console errors and policy violations."""
 
     page: Page
     origin: str
@@ -51,11 +51,11 @@ class Visit:
     complaints: list[str] = field(default_factory=list)
 
     @classmethod
-    async def to(cls, origin: str, browser: Browser, patience: float = PATIENCE) -> Visit:
-        """An empty page of somebody who was never here; `patience`: for what is waited for, in milliseconds."""
+    async def to(cls, origin: str, browser: Browser, timeout: float = TIMEOUT) -> Visit:
+        """Open the page in a fresh browser profile; `timeout` is in milliseconds."""
         context = await browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 800})
-        context.set_default_timeout(patience)
-        expect.set_options(timeout=patience)
+        context.set_default_timeout(timeout)
+        expect.set_options(timeout=timeout)
         visit = cls(await context.new_page(), origin, context)
         await context.expose_binding("__violated", lambda _, rule: visit.complaints.append(f"against {rule}"))
         await context.add_init_script(WATCH_VIOLATIONS)
@@ -72,15 +72,15 @@ class Visit:
         await self.page.keyboard.press("Enter")
 
     async def walk(self, message: Locator, button: str) -> None:
-        """To another version of a message; the server has been told when this returns, so a reload shows it again."""
+        """Switch to another version of a message, and wait until the server has stored the selection."""
         async with self.page.expect_response(lambda response: response.request.method == "PATCH"):
             await message.get_by_role("button", name=button).click()
 
     async def violations(self) -> list[str]:
-        """What axe-core finds of what is shown, in light and in dark; skips where it is not installed."""
+        """Return axe-core's violations in the light and the dark theme; skip the test if it is not installed."""
         if not AXE.is_file():
             pytest.skip("axe-core is not installed (npm ci in chat_ui/web)")
-        # The page's policy allows no script from elsewhere; a debugger may evaluate one nevertheless.
+        # The page's security policy forbids other scripts, but the debugger protocol may evaluate one.
         debugger = await self.context.new_cdp_session(self.page)
         await debugger.send("Runtime.evaluate", {"expression": AXE.read_text()})
         await debugger.detach()

@@ -1,4 +1,4 @@
-"""The real page beside a stand-in for its API, on one origin."""
+"""The built page and a stub of its API on one origin."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ DIST = Path(__file__).parents[2] / "chat_ui" / "web" / "dist"
 
 
 class StubServer(uvicorn.Server):
-    """The stub in a thread, on a free port of this machine."""
+    """Runs the stub in a thread, on a free local port."""
 
     def __init__(self, app: Starlette) -> None:
         super().__init__(
@@ -41,13 +41,13 @@ class StubServer(uvicorn.Server):
 
 @pytest.fixture
 def stub() -> StubChat:
-    """The API that the page talks to in this test."""
+    """The stub API of this test."""
     return StubChat({"Hello": "Hi! I am **bold**.\n\n```python\nprint(1)\n```\n", "Again": "Second."})
 
 
 @pytest.fixture
 def origin(stub: StubChat) -> Iterator[str]:
-    """Where the stub and the built page are served."""
+    """The origin that serves the stub and the built page."""
     if not (DIST / "index.html").is_file():
         pytest.skip("the chat page is not built (npm ci && npm run build in chat_ui/web)")
     with StubServer(stub.app(DIST)) as origin:

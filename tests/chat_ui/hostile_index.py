@@ -1,4 +1,4 @@
-"""The tests of each class of hostile input that the web chat's API meets: rows H77 to H104 of
+"""Tests by class of hostile input to the chat API: rows H77 to H104 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -14,7 +14,7 @@ INPUT = "tests/auth_billing/people/test_input_normalisation.py::"
 THROTTLE = "tests/auth_billing/people/test_throttle.py::"
 
 TENANCY = "tests/chat_ui/test_tenancy.py::"
-FILES = "tests/chat_ui/test_files.py::"
+FILES = "tests/chat_ui/test_export_import.py::"
 
 INDEX: dict[str, list[str]] = {
     "H77": [
@@ -33,7 +33,7 @@ INDEX: dict[str, list[str]] = {
         f"{TOKENS}test_malformed_tokens_are_refused",
         f"{SESSIONS}test_access_and_refresh_tokens_are_not_interchangeable",
         f"{SIGN_IN}test_an_api_key_is_not_a_password",
-        f"{API}test_tokens_in_the_wrong_place_let_nobody_in",
+        f"{API}test_tokens_in_the_wrong_place_are_refused",
     ],
     "H82": [
         f"{THROTTLE}test_ten_attempts_a_minute_per_account",
@@ -43,12 +43,12 @@ INDEX: dict[str, list[str]] = {
         f"{PASSWORDS}test_too_long_a_password_is_not_hashed",
         f"{PASSWORDS}test_passwords_are_compared_in_nfkc",
         f"{PASSWORDS}test_excess_checks_are_refused_until_others_end",
-        f"{API}test_who_is_unknown_and_whose_password_is_wrong_are_answered_alike",
-        f"{API}test_too_many_tries_are_told_when_to_come_again",
+        f"{API}test_an_unknown_address_and_a_wrong_password_get_the_same_response",
+        f"{API}test_too_many_sign_in_attempts_get_a_retry_after",
     ],
     "H83": [
-        f"{API}test_nobody_gives_himself_what_was_not_given",
-        f"{API}test_fields_that_nobody_can_have",
+        f"{API}test_unknown_body_fields_are_ignored",
+        f"{API}test_invalid_fields_are_refused_by_name",
         f"{INPUT}test_invalid_addresses_are_refused",
         f"{INPUT}test_invalid_names_are_refused",
     ],
@@ -56,13 +56,13 @@ INDEX: dict[str, list[str]] = {
         f"{SESSIONS}test_reusing_a_refresh_token_ends_the_session",
         f"{SESSIONS}test_the_grace_period_covers_only_the_previous_token",
         f"{SESSIONS}test_two_tabs_get_the_same_successor",
-        f"{API}test_a_session_is_refreshed_and_a_stolen_token_ends_it",
+        f"{API}test_a_reused_refresh_token_ends_the_session",
     ],
     "H85": [
-        f"{API}test_no_other_site_signs_anybody_in_or_out",
-        f"{API}test_without_the_csrf_token_nothing_changes",
-        f"{API}test_what_a_form_can_send_is_not_read",
-        f"{API}test_there_is_no_cross_origin_sharing",
+        f"{API}test_cross_site_requests_are_refused",
+        f"{API}test_requests_without_the_csrf_token_are_refused",
+        f"{API}test_content_types_of_forms_are_refused",
+        f"{API}test_there_are_no_cors_headers",
     ],
     "H87": [
         f"{SESSIONS}test_all_sessions_of_a_user_end_within_seconds_at_each_gateway",
@@ -70,17 +70,20 @@ INDEX: dict[str, list[str]] = {
         f"{MEMBERS}test_keys_with_more_rights_than_the_new_role_are_revoked",
     ],
     "H91": [
-        f"{FILES}test_a_spreadsheet_has_text_and_numbers_and_no_formula",
-        f"{FILES}test_csv_has_no_cell_that_begins_as_a_formula_does",
+        f"{FILES}test_spreadsheets_have_no_formulas",
+        f"{FILES}test_csv_cells_do_not_begin_like_formulas",
     ],
-    "H93": [f"{API}test_what_there_is_not", f"{API}test_administrators_invite_and_others_do_not"],
-    "H101": [f"{API}test_cookies_over_https_are_out_of_reach", f"{API}test_cookies_over_plain_http_have_other_names"],
+    "H93": [f"{API}test_unknown_paths_and_methods", f"{API}test_only_administrators_invite"],
+    "H101": [
+        f"{API}test_cookies_over_https_have_the_host_prefix_and_are_http_only",
+        f"{API}test_cookies_over_plain_http_have_other_names",
+    ],
     "H103": [
-        f"{API}test_people_and_invitations_of_others_do_not_exist",
-        f"{TENANCY}test_every_route_says_that_it_is_not_there",
-        f"{TENANCY}test_another_persons_message_is_no_parent_and_no_leaf",
+        f"{API}test_people_and_invitations_of_other_organisations_are_not_found",
+        f"{TENANCY}test_every_route_answers_404_for_other_owners",
+        f"{TENANCY}test_another_persons_message_can_not_be_parent_or_leaf",
         f"{TENANCY}test_another_persons_answer_can_not_be_stopped",
         f"{TENANCY}test_only_administrators_administer",
     ],
-    "H104": [f"{API}test_bodies_that_are_none", f"{API}test_a_missing_body_is_missing"],
+    "H104": [f"{API}test_invalid_bodies_are_refused", f"{API}test_a_missing_body_is_refused"],
 }

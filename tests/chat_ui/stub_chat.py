@@ -1,7 +1,4 @@
-"""A stand-in for the chat's API: scripted answers, conversations in memory, somebody always signed in.
-
-It is for the page alone: what a browser does with the answers. Whether the answers are right is the API's own tests'.
-"""
+"""A stub of the chat API for tests of the page: scripted answers, conversations in memory, a user always signed in."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from starlette.routing import Mount, Route
 from chat_ui.http.page import create_app
 
 ENDLESS, BUSY = "ENDLESS", "BUSY"
-"""Questions: the answer goes on until it is stopped; the answer fails, and may be asked again in `BUSY_SECONDS`."""
+"""Questions whose answers run until stopped, or fail with `Retry-After: BUSY_SECONDS`."""
 BUSY_SECONDS = 60
 HOSTILE_NAME = "<img src=x onerror=window.__pwned=1>"
 SETTINGS: dict[str, Any] = {
@@ -35,12 +32,12 @@ SETTINGS: dict[str, Any] = {
 }
 OF_ANSWERS = ("model", "settings", "error", "finish_reason", "usage", "cost_nano", "seconds", "first_token_seconds")
 PIECE = 5
-"""Characters of an event."""
+"""Characters of a text event."""
 
 
 @dataclass
 class Writing:
-    """An answer that is being written, for all who follow it."""
+    """An answer in progress, shared by its readers."""
 
     message: dict[str, Any]
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -64,18 +61,18 @@ class Writing:
 
 @dataclass
 class StubChat:
-    """What the next answers say, what was asked, and the conversations by now."""
+    """Configures the next answers, and records requests and conversations."""
 
     answers: dict[str, str] = field(default_factory=dict)
     models: tuple[str, ...] = ("smollm2-135m-instruct",)
     pause: float = 0.004
-    """Seconds between two events."""
+    """Seconds between two text events."""
     piece: int = PIECE
     asked: list[dict[str, Any]] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
-    """The `Last-Event-ID` of every stream that was asked for again."""
+    """The `Last-Event-ID` of every resumed stream."""
     breaks: int = 0
-    """So many streams end after three events at most, before the answer's end."""
+    """Number of streams that break after at most three events, before the answer's end."""
     conversations: dict[str, dict[str, Any]] = field(default_factory=dict)
     writing: dict[str, Writing] = field(default_factory=dict)
     _ids: itertools.count[int] = field(default_factory=itertools.count)
@@ -102,7 +99,7 @@ class StubChat:
         )
 
     def add(self, title: str, updated: float, **more: Any) -> dict[str, Any]:
-        """A conversation that was there before, without messages."""
+        """Add an existing conversation without messages."""
         identity = f"conv_{next(self._ids)}"
         conversation: dict[str, Any] = {"id": identity, "title": title, "created": updated, "updated": updated}
         conversation |= {"pinned": False, "archived": False, "shared": False, "running": False, "match": None}
@@ -240,7 +237,7 @@ class StubChat:
 
 
 async def _follow(writing: Writing, seen: int) -> AsyncIterator[str]:
-    """Every change of the text behind the first `seen` characters, and the end."""
+    """Yield changes of the text after the first `seen` characters, and the end."""
     yield ": ping\n\n"
     if writing.message["state"] == "waiting":
         yield _frame("waiting", {"position": 2, "seconds": 3.0}, seen)
@@ -258,7 +255,7 @@ async def _follow(writing: Writing, seen: int) -> AsyncIterator[str]:
 
 
 async def _broken(stream: AsyncIterator[str], most: int) -> AsyncIterator[str]:
-    """The first `most` events, and never the last one: a page that asks late finds the answer whole."""
+    """Yield the first `most` events, but never the last one, so that even a late reader sees the stream break."""
     following = await anext(stream)
     for _ in range(most):
         event = following

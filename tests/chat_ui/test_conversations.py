@@ -1,4 +1,4 @@
-"""People's conversations: asked, branched, found, shared, deleted; and answers that belong to them."""
+"""Conversations through the chat API: asking, branching, searching, sharing, deleting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from auth_billing.access.roles import Role
 from chat_ui.generations.model_client import AnswerFailed
 from chat_ui.history.limits import MAX_ATTACHMENT_BYTES, MAX_MESSAGES, MAX_QUESTION_CHARS
-from tests.chat_ui.chatting import SETTINGS, Scene, eventually, text_of
+from tests.chat_ui.chat_clients import SETTINGS, Scene, eventually, text_of
 from tests.fakes.scripted_engine import MODEL
 
 
@@ -21,7 +21,7 @@ async def scene() -> AsyncIterator[Scene]:
     await scene.close()
 
 
-async def test_a_question_is_answered_and_the_answer_says_what_it_cost(scene: Scene) -> None:
+async def test_a_question_is_answered_with_usage_and_cost(scene: Scene) -> None:
     person = await scene.person()
     conversation = await person.conversation(temperature=0.5, system="Be kind.")
     asked = await person.ask(conversation, "Hi")
@@ -45,7 +45,7 @@ async def test_a_question_is_answered_and_the_answer_says_what_it_cost(scene: Sc
     assert (ask.settings.system, ask.settings.temperature) == ("Be kind.", 0.5)
 
 
-async def test_the_model_makes_the_title_once(scene: Scene) -> None:
+async def test_the_model_generates_the_title_once(scene: Scene) -> None:
     person = await scene.person()
     conversation = await person.conversation()
     asked = await person.ask(conversation, "Hi")
@@ -68,14 +68,14 @@ async def test_without_an_answer_the_title_is_the_question(scene: Scene) -> None
     assert (await person.tree(conversation))["title"] == "How do turbines"
 
 
-async def test_what_fails_midway_keeps_its_text_and_what_it_cost(scene: Scene) -> None:
+async def test_a_failed_answer_keeps_its_text_and_cost(scene: Scene) -> None:
     scene.engine.words = ["Half ", AnswerFailed("worker_lost", "The worker was lost.", 1)]
     person = await scene.person()
     failed = await person.answered(await person.conversation())
     assert (failed["state"], failed["text"], failed["cost_nano"]) == ("failed", "Half ", 11)
 
 
-async def test_editing_a_question_is_a_branch_and_regenerating_another(scene: Scene) -> None:
+async def test_editing_and_regenerating_create_branches(scene: Scene) -> None:
     person = await scene.person()
     conversation = await person.conversation()
     first = await person.ask(conversation, "One")
@@ -97,7 +97,7 @@ async def test_editing_a_question_is_a_branch_and_regenerating_another(scene: Sc
     assert (await person.tree(conversation))["leaf"] == second["answer"]["id"]
 
 
-async def test_files_are_told_to_the_model_and_not_shown_again(scene: Scene) -> None:
+async def test_files_go_to_the_model_and_are_not_returned(scene: Scene) -> None:
     person = await scene.person()
     conversation = await person.conversation()
     files = [{"name": 'a"b.txt', "text": "żółw"}]
@@ -108,7 +108,7 @@ async def test_files_are_told_to_the_model_and_not_shown_again(scene: Scene) -> 
     assert "żółw" not in str(await person.tree(conversation))
 
 
-async def test_an_edited_question_keeps_its_files_and_no_other_conversations(scene: Scene) -> None:
+async def test_an_edited_question_keeps_its_files(scene: Scene) -> None:
     person = await scene.person()
     conversation, other = await person.conversation(), await person.conversation()
     asked = await person.ask(conversation, "Read it", attachments=[{"name": "a", "text": "x"}])
@@ -122,7 +122,7 @@ async def test_an_edited_question_keeps_its_files_and_no_other_conversations(sce
     await person.call("POST", f"/conversations/{other}/messages", body, status=404)
 
 
-async def test_stopping_stops_the_engine_and_keeps_the_text(scene: Scene) -> None:
+async def test_stopping_cancels_the_generation_and_keeps_the_text(scene: Scene) -> None:
     scene.engine.patient = True
     person = await scene.person()
     conversation = await person.conversation()
@@ -138,7 +138,7 @@ async def test_stopping_stops_the_engine_and_keeps_the_text(scene: Scene) -> Non
     assert (await person.tree(conversation))["messages"][-1]["state"] == "stopped"
 
 
-async def test_nobody_need_look_for_it_to_be_written(scene: Scene) -> None:
+async def test_an_answer_is_written_without_a_reader(scene: Scene) -> None:
     person = await scene.person()
     conversation = await person.conversation()
     asked = await person.ask(conversation)
@@ -147,7 +147,7 @@ async def test_nobody_need_look_for_it_to_be_written(scene: Scene) -> None:
     assert (listed["running"], listed["model"]) == (False, MODEL)
 
 
-async def test_a_reader_goes_on_where_he_was(scene: Scene) -> None:
+async def test_a_reader_resumes_at_its_last_event(scene: Scene) -> None:
     scene.engine.words = ["żółw ", "🐢 ", "end"]
     person = await scene.person()
     conversation = await person.conversation()
@@ -157,13 +157,13 @@ async def test_a_reader_goes_on_where_he_was(scene: Scene) -> None:
     assert text_of(events) == "żółw 🐢 end"
     assert await person.events(conversation, answer, "0.10") == [("done", events[-1][1], "")]
     late = await person.events(conversation, answer, "0.7")
-    assert late[0] == ("text", {"at": 8, "text": "end"}, "0.10")  # as JavaScript counts
+    assert late[0] == ("text", {"at": 8, "text": "end"}, "0.10")  # in UTF-16 code units
     for other in ("7.2", "0.999", "x"):
         whole = await person.events(conversation, answer, other)
         assert whole[0] == ("text", {"at": 0, "text": "żółw 🐢 end"}, "0.10")
 
 
-async def test_a_list_is_paged_pinned_first_and_then_the_latest(scene: Scene) -> None:
+async def test_lists_have_pinned_conversations_first_and_then_the_newest(scene: Scene) -> None:
     person = await scene.person()
     ids = [await person.conversation() for _ in range(5)]
     for number, each in enumerate(ids):
@@ -185,7 +185,7 @@ async def test_a_list_is_paged_pinned_first_and_then_the_latest(scene: Scene) ->
     assert [each["title"] for each in archived["conversations"]] == ["No. 4"]
 
 
-async def test_conversations_are_found_by_what_was_said(scene: Scene) -> None:
+async def test_conversations_are_found_by_their_messages(scene: Scene) -> None:
     person = await scene.person()
     ships, birds = await person.conversation(), await person.conversation()
     scene.engine.words = ["Zażółć gęślą jaźń, said the ship."]
@@ -200,12 +200,12 @@ async def test_conversations_are_found_by_what_was_said(scene: Scene) -> None:
     assert [each["id"] for each in await found("ostr")] == [birds]
     assert [each["id"] for each in await found("What about")] == [birds, ships]
     assert [each["match"] for each in await found("jaz")] == ["Zażółć gęślą jaźń, said the ship."]
-    assert await found("ostr fly") == []  # only the last word may be unfinished
+    assert await found("ostr fly") == []  # only the last word may be a prefix
     assert await found("...") == []
     assert await found("$where {'$gt': ''} .*") == []
 
 
-async def test_a_link_shows_the_chosen_branch_to_strangers_until_it_is_revoked(scene: Scene) -> None:
+async def test_a_share_link_shows_the_selected_branch_until_it_is_revoked(scene: Scene) -> None:
     person = await scene.person()
     conversation = await person.conversation(system="The secret.")
     first = await person.answered(conversation, "One")
@@ -228,7 +228,7 @@ async def test_a_link_shows_the_chosen_branch_to_strangers_until_it_is_revoked(s
     await stranger.call("GET", "/shared/x", status=404)
 
 
-async def test_deleting_stops_what_is_written_and_leaves_nothing(scene: Scene) -> None:
+async def test_deleting_stops_running_answers_and_leaves_nothing(scene: Scene) -> None:
     scene.engine.patient = True
     person = await scene.person()
     conversation = await person.conversation()
@@ -246,7 +246,7 @@ async def test_deleting_stops_what_is_written_and_leaves_nothing(scene: Scene) -
     assert asked
 
 
-async def test_who_may_only_look_spends_nothing(scene: Scene) -> None:
+async def test_viewers_can_not_ask(scene: Scene) -> None:
     viewer = await scene.person(Role.VIEWER)
     conversation = await viewer.conversation()
     body = {"text": "Hi"}
@@ -255,7 +255,7 @@ async def test_who_may_only_look_spends_nothing(scene: Scene) -> None:
     assert scene.engine.asked == []
 
 
-async def test_what_can_not_be_asked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_questions_are_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     person = await scene.person()
     conversation = await person.conversation()
     asked = await person.ask(conversation)
@@ -303,7 +303,7 @@ async def test_presets(scene: Scene) -> None:
     await person.call("PATCH", path, {"name": "x"}, status=404)
 
 
-async def test_models_have_prices_and_say_whether_they_are_served(scene: Scene) -> None:
+async def test_models_have_prices_and_readiness(scene: Scene) -> None:
     person = await scene.person()
     models = (await person.call("GET", "/models"))["models"]
     price = {"input_nano": 3, "cached_input_nano": 2, "output_nano": 6}

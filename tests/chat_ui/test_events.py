@@ -1,4 +1,4 @@
-"""A stream of events lasts as long as its reader is signed in, also when nothing happens in it."""
+"""An event stream ends when its reader is signed out, even if it is idle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from chat_ui.generations import answer_events
 from chat_ui.http.routes import events
-from tests.chat_ui.chatting import Scene, eventually
+from tests.chat_ui.chat_clients import Scene, eventually
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["at the gateway that writes", "at another one"])
-async def test_a_silent_stream_ends_when_its_reader_is_signed_out(
+async def test_an_idle_stream_ends_when_its_reader_is_signed_out(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, *, here: bool
 ) -> None:
     monkeypatch.setattr(events, "SESSION_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""What a browser must load before the chat can be used, as the built page names it."""
+"""Size of the files that a browser loads before the chat can be used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_BYTES = 300_000
 
 
 def test_first_load_is_under_300_kilobytes_compressed() -> None:
-    """The page's own files; those that are loaded when first needed are named by scripts, not by the page."""
+    """Counts the files that `index.html` names; scripts load the others on demand."""
     if not (DIST / "index.html").is_file():
         pytest.skip("the chat page is not built (npm ci && npm run build in chat_ui/web)")
     page = (DIST / "index.html").read_text()

@@ -1,4 +1,4 @@
-"""Answers belong to conversations: whoever dies, somebody goes on; whoever is late writes nothing."""
+"""Answers survive the death of their process: another one continues, and an expired writer stores nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_ui.generations.generations import Generations
 from chat_ui.generations.model_client import AnswerFailed, ContinuationUnsupported, ShuttingDown
 from chat_ui.generations.titles import clean_title
 from chat_ui.history.records import Message, ModelSettings, Owner, QueueStatus, State
-from tests.chat_ui.chatting import eventually
+from tests.chat_ui.chat_clients import eventually
 from tests.fakes.chat import ChatHouse
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
 
@@ -25,7 +25,7 @@ SETTINGS = ModelSettings(MODEL, max_tokens=50)
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store is told at once, and looked at often; a lease of a second is long for that."""
+    """Shorten the intervals of storing and polling; a lease of one second is long in comparison."""
     monkeypatch.setattr(answer_writer, "PROGRESS_SECONDS", 0.01)
     monkeypatch.setattr(answer_writer, "LEASE_SECONDS", 1.0)
     monkeypatch.setattr(generations, "LEASE_SECONDS", 1.0)
@@ -33,7 +33,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Gateways:
-    """Processes on the same history."""
+    """Gateway processes on the same stores."""
 
     def __init__(self) -> None:
         self.house = ChatHouse()
@@ -48,7 +48,7 @@ class Gateways:
         return self.house.conversations(made), made, engine
 
     def kill(self, made: Generations) -> None:
-        """What kill -9 leaves: nothing is written any more."""
+        """Simulate `kill -9`: the process stores nothing any more."""
         self.running.pop(made).cancel()
         for task in made._tasks.values():
             task.cancel()
@@ -80,7 +80,7 @@ async def asked(conversations: Conversations) -> Message:
 
 
 async def half_written(gateways: Gateways) -> tuple[Conversations, Generations, Message]:
-    """An answer of which the store knows the first word."""
+    """Start an answer of which the first word is stored."""
     conversations, first, engine = gateways.start("One ", "two.", patient=True)
     answer = await asked(conversations)
     engine.go.release()
@@ -88,7 +88,7 @@ async def half_written(gateways: Gateways) -> tuple[Conversations, Generations, 
     return conversations, first, answer
 
 
-async def test_another_gateway_goes_on_with_the_text_of_one_that_died(gateways: Gateways) -> None:
+async def test_another_gateway_continues_the_answer_of_a_dead_one(gateways: Gateways) -> None:
     _, first, answer = await half_written(gateways)
     gateways.kill(first)
     _, _, engine = gateways.start(" and two.")
@@ -97,14 +97,14 @@ async def test_another_gateway_goes_on_with_the_text_of_one_that_died(gateways: 
     assert (stored.text, stored.attempt) == ("One and two.", 1)
     asked_for = engine.asked[0][1]
     assert asked_for.continues
-    assert asked_for.turns[-1].text == "One"  # templates drop the blank, and models say it
+    assert asked_for.turns[-1].text == "One"  # without the trailing space, which models generate again
     assert asked_for.settings.max_tokens == 49
     assert stored.usage is not None
     assert stored.usage.completion_tokens == 2
     assert stored.cost == 11 + 11
 
 
-async def test_a_model_that_can_not_go_on_begins_again(gateways: Gateways) -> None:
+async def test_a_model_that_can_not_continue_starts_again(gateways: Gateways) -> None:
     conversations, first, answer = await half_written(gateways)
     events = [
         each async for each in _first(conversations.answer_events(ADA, answer.conversation, answer.id), answer, 1)
@@ -147,7 +147,7 @@ async def test_a_gateway_that_stops_hands_over_at_once(gateways: Gateways) -> No
     assert gateways.stored(answer).text == "One more."
 
 
-async def test_an_engine_that_stops_is_no_failure(gateways: Gateways) -> None:
+async def test_a_model_client_that_shuts_down_is_no_failure(gateways: Gateways) -> None:
     conversations, first, _ = gateways.start(ShuttingDown("server_shutdown", "Stopping."))
     gateways.running.pop(first).cancel()
     answer = await asked(conversations)
@@ -155,7 +155,7 @@ async def test_an_engine_that_stops_is_no_failure(gateways: Gateways) -> None:
     assert gateways.stored(answer).state is State.WAITING
 
 
-async def test_a_reader_at_another_gateway_sees_it_all(gateways: Gateways) -> None:
+async def test_a_reader_at_another_gateway_gets_all_text(gateways: Gateways) -> None:
     first, _, engine = gateways.start("One ", "two ", "three", patient=True)
     second, _, _ = gateways.start("never")
     answer = await asked(first)
@@ -174,7 +174,7 @@ async def test_a_reader_at_another_gateway_sees_it_all(gateways: Gateways) -> No
     assert events[-1][0] == "done"
 
 
-async def test_a_reader_at_another_gateway_knows_his_place_in_line(gateways: Gateways) -> None:
+async def test_a_reader_at_another_gateway_gets_the_queue_position(gateways: Gateways) -> None:
     first, _, engine = gateways.start("One", patient=True)
     engine.line = [QueueStatus(7, 12.5)]
     second, _, _ = gateways.start("never")
@@ -191,7 +191,7 @@ async def test_a_reader_at_another_gateway_knows_his_place_in_line(gateways: Gat
     assert gateways.stored(answer).waiting is None
 
 
-async def test_a_stop_is_heard_at_another_gateway(gateways: Gateways) -> None:
+async def test_an_answer_can_be_stopped_at_another_gateway(gateways: Gateways) -> None:
     _, _, answer = await half_written(gateways)
     second, _, _ = gateways.start("never")
     await second.stop(ADA, answer.conversation, answer.id)
@@ -199,7 +199,7 @@ async def test_a_stop_is_heard_at_another_gateway(gateways: Gateways) -> None:
     assert gateways.stored(answer).text == "One "
 
 
-async def test_whoever_lost_his_lease_writes_nothing_more(gateways: Gateways) -> None:
+async def test_a_writer_without_a_lease_stores_nothing(gateways: Gateways) -> None:
     _, first, answer = await half_written(gateways)
     store = first._context.answers
     now = first._clock() + 100
@@ -209,7 +209,7 @@ async def test_whoever_lost_his_lease_writes_nothing_more(gateways: Gateways) ->
     assert gateways.house.history.leases[answer.id][0] == "another"
 
 
-async def test_the_end_is_written_when_the_store_is_back(gateways: Gateways) -> None:
+async def test_the_end_is_stored_when_the_store_is_back(gateways: Gateways) -> None:
     conversations, _, engine = gateways.start("One.", patient=True)
     answer = await asked(conversations)
     await eventually(lambda: bool(engine.asked))
@@ -221,7 +221,7 @@ async def test_the_end_is_written_when_the_store_is_back(gateways: Gateways) -> 
     assert gateways.stored(answer).text == "One."
 
 
-async def test_who_has_left_the_organisation_is_answered_nothing(gateways: Gateways) -> None:
+async def test_an_owner_who_left_the_organisation_gets_no_answer(gateways: Gateways) -> None:
     conversations, made, engine = gateways.start("never")
 
     async def gone(_owner: Owner, _project: str) -> object:
@@ -233,7 +233,7 @@ async def test_who_has_left_the_organisation_is_answered_nothing(gateways: Gatew
     assert engine.asked == []
 
 
-async def test_an_unexpected_error_ends_it_in_words(gateways: Gateways) -> None:
+async def test_an_unexpected_error_ends_the_answer_with_a_message(gateways: Gateways) -> None:
     conversations, _, _ = gateways.start("One ", RuntimeError("secret"))
     answer = await asked(conversations)
     await eventually(lambda: gateways.stored(answer).state is State.FAILED)
@@ -243,7 +243,7 @@ async def test_an_unexpected_error_ends_it_in_words(gateways: Gateways) -> None:
     assert "secret" not in error.message
 
 
-async def test_very_long_answers_end(gateways: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_very_long_answers_are_truncated(gateways: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_writer, "MAX_ANSWER_CHARS", 10)
     conversations, _, engine = gateways.start("12345678", "90123", "never")
     answer = await asked(conversations)
@@ -252,7 +252,7 @@ async def test_very_long_answers_end(gateways: Gateways, monkeypatch: pytest.Mon
     assert engine.closed == 1
 
 
-async def test_failures_say_when_to_try_again(gateways: Gateways) -> None:
+async def test_failures_have_a_retry_after(gateways: Gateways) -> None:
     conversations, _, _ = gateways.start(AnswerFailed("overloaded", "Busy.", 7))
     answer = await asked(conversations)
     await eventually(lambda: gateways.stored(answer).state is State.FAILED)

@@ -1,4 +1,4 @@
-"""No class of hostile input to people's accounts is without a test, and every test that is named exists."""
+"""Every class of hostile input to the chat API has a test, and every named test exists."""
 
 from __future__ import annotations
 

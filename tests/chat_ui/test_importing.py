@@ -1,4 +1,4 @@
-"""Files of other programs come in whole or not at all, once, and whoever dies on the way leaves no halves."""
+"""Imports store complete conversations once, and leave no partial ones when a process dies."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from chat_ui.importing.importer import Importer
 from chat_ui.importing.parser import BATCH_SIZE, parse
 from chat_ui.importing.parser_process import parse_in_subprocess
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
-from tests.chat_ui.chatting import eventually
+from tests.chat_ui.chat_clients import eventually
 from tests.fakes.chat import ChatHouse
 
 ADA = Owner("org-acme", "user-ada")
 
 
 def exported(number: int, *more: Any) -> bytes:
-    """An export of Open WebUI's with so many conversations of two messages."""
+    """Return an Open WebUI export with `number` conversations of two messages."""
     return json.dumps([*(conversation(each) for each in range(number)), *more]).encode()
 
 
@@ -39,7 +39,7 @@ def conversation(name: object, answers: int = 1) -> dict[str, Any]:
 
 
 class House(ChatHouse):
-    """With readers that wait for a word before each batch, and the imports that run."""
+    """A chat whose parsers wait for a signal before each batch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,7 +76,7 @@ class House(ChatHouse):
 
     @property
     def there(self) -> int:
-        """Conversations, each of which has its messages and no other ones are there."""
+        """Number of conversations; requires that each has its messages and that no other messages exist."""
         found = {each.conversation for _, each in self.history.messages.values()}
         assert found == {key for _, key in self.history.conversations}
         return len(found)
@@ -91,7 +91,7 @@ async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
         await each.close()
 
 
-async def test_a_file_is_taken_in_batches_and_once(house: House) -> None:
+async def test_a_file_is_imported_in_batches_and_once(house: House) -> None:
     raw = exported(BATCH_SIZE * 2 + 3, {"title": "No", "chat": 3})
     last = await house.taken(raw)
     number = BATCH_SIZE * 2 + 3
@@ -109,7 +109,7 @@ async def test_a_file_is_taken_in_batches_and_once(house: House) -> None:
     assert house.there == number
 
 
-async def test_what_has_grown_comes_beside_what_is_here_and_titles_make_no_difference(house: House) -> None:
+async def test_a_grown_conversation_is_imported_again_and_a_renamed_one_is_not(house: House) -> None:
     await house.taken(exported(0, conversation("a"), conversation("b")))
     renamed = conversation("a") | {"title": "Another"}
     last = await house.taken(exported(0, renamed, conversation("b", answers=2), conversation("b", answers=2)))
@@ -118,7 +118,7 @@ async def test_what_has_grown_comes_beside_what_is_here_and_titles_make_no_diffe
     assert (await house.importer().last(Owner("org-acme", "user-eve"))) is None
 
 
-async def test_a_person_takes_in_one_file_at_a_time_and_a_process_a_few(house: House) -> None:
+async def test_imports_are_limited_per_person_and_per_process(house: House) -> None:
     first, second = house.gateway(), house.gateway()
     begun = await first.begin(ADA, exported(1), "m")
     assert (begun.state, begun.total) == (ImportState.RUNNING, 1)
@@ -142,7 +142,7 @@ async def gone(*_: object) -> Any:
 
 
 async def store_goes(house: House, importer: Importer) -> None:
-    """Between the messages and their conversations."""
+    """Make the store fail after the messages and before their conversations."""
     importer._stores.conversations.add_missing = gone  # type: ignore[method-assign]
     house.go.release()
     await eventually(lambda: not importer._running)
@@ -159,7 +159,7 @@ async def gateway_stops(_house: House, importer: Importer) -> None:
 
 
 @pytest.mark.parametrize("happens", [store_goes, reader_dies, gateway_stops])
-async def test_what_breaks_off_is_said_and_brought_again_it_is_whole(house: House, happens: Break) -> None:
+async def test_a_failed_import_can_be_repeated(house: House, happens: Break) -> None:
     importer, raw = house.gateway(), exported(BATCH_SIZE * 3)
     await importer.begin(ADA, raw, "m")
     house.go.release()
@@ -174,7 +174,7 @@ async def test_what_breaks_off_is_said_and_brought_again_it_is_whole(house: Hous
     assert house.there == BATCH_SIZE * 3
 
 
-async def test_the_halves_of_a_process_that_died_are_cleared_by_another(
+async def test_partial_conversations_of_a_dead_process_are_deleted(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importers, "SCAN_SECONDS", 0.01)
@@ -188,7 +188,7 @@ async def test_the_halves_of_a_process_that_died_are_cleared_by_another(
     importer._stores.conversations.add_missing = never  # type: ignore[method-assign]
     house.go.release()
     await eventually(lambda: len(house.history.messages) == 6)
-    importer._stores.imports.renew = gone  # type: ignore[method-assign] # what kill -9 leaves
+    importer._stores.imports.renew = gone  # type: ignore[method-assign] # as after kill -9
     other = house.importer()
     scanning = asyncio.create_task(other.run())
     await eventually(lambda: not house.history.messages)
@@ -197,7 +197,7 @@ async def test_the_halves_of_a_process_that_died_are_cleared_by_another(
     scanning.cancel()
 
 
-async def test_the_reader_is_a_process_of_its_own() -> None:
+async def test_the_parser_runs_in_a_subprocess() -> None:
     order = ImportRequest(ADA, "m", 1.7e9)
     raw = exported(3, conversation("long") | {"title": "x" * 400_000})
     apart = [frame async for frame in parse_in_subprocess(raw, order)]
@@ -209,7 +209,7 @@ async def test_the_reader_is_a_process_of_its_own() -> None:
     assert not refused[0].is_json
 
 
-async def test_a_reader_that_is_killed_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_killed_parser_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[asyncio.subprocess.Process] = []
     start = asyncio.create_subprocess_exec
 
@@ -224,7 +224,7 @@ async def test_a_reader_that_is_killed_is_missed(monkeypatch: pytest.MonkeyPatch
 
 
 def of_ours(messages: int, *files: str) -> dict[str, Any]:
-    """A conversation of our own JSON with so many messages, each with files."""
+    """Return a conversation in this chat's JSON with `messages` messages, each with files."""
     attachments = [{"name": "a.txt", "text": text} for text in files]
     message = {"role": "user", "text": "Hi", "attachments": attachments}
     return {"leaf": "0", "messages": [message | {"id": str(each)} for each in range(messages)]}
@@ -242,9 +242,7 @@ def of_ours(messages: int, *files: str) -> dict[str, Any]:
         (of_ours(1, "x" * 2**20, "x"), SkipReason.FILES_TOO_LARGE, 1),
     ],
 )
-def test_it_is_said_by_a_code_why_a_conversation_is_left_out(
-    left_out: Any, reason: SkipReason, limit: int | None
-) -> None:
+def test_skipped_conversations_have_a_reason(left_out: Any, reason: SkipReason, limit: int | None) -> None:
     _, batch = parse(exported(1, left_out), ImportRequest(ADA, "m", 1.7e9))
     assert isinstance(batch, Batch)
     assert batch.skipped == [Skipped("", reason, limit)]

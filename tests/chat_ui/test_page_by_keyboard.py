@@ -1,4 +1,4 @@
-"""The built page in a real Chromium without a mouse: what has the focus, and what axe-core says of what is shown."""
+"""The built page in Chromium by keyboard only: focus order, and accessibility by axe-core."""
 
 from collections.abc import AsyncIterator
 
@@ -12,7 +12,7 @@ from tests.chat_ui.stub_chat import ENDLESS, StubChat
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 FURTHEST = 40
-"""Presses of Tab that a way on this page may take: it has no trap, and is not long."""
+"""Presses of Tab that may be needed to reach an element: the page has no keyboard trap."""
 NAME_OF_FOCUSED = """() => {
   const { activeElement: focused } = document;
   return focused.getAttribute("aria-label") ?? focused.labels?.[0]?.innerText ?? focused.innerText.trim();
@@ -36,7 +36,7 @@ async def visit(origin: str, stub: StubChat, browser: Browser) -> AsyncIterator[
 
 
 async def tab_to(page: Page, name: str, *, back: bool = False) -> None:
-    """Press Tab until what has this name has the focus."""
+    """Press Tab until the element with this accessible name has the focus."""
     passed = []
     while not passed or passed[-1] != name:
         assert len(passed) < FURTHEST, passed
@@ -52,7 +52,7 @@ async def test_a_conversation_without_a_mouse(visit: Visit) -> None:
     await press("Shift+Enter")
     await page.keyboard.type("two")
     await page.reload()
-    await expect(field).to_have_value("One\ntwo")  # a draft stays
+    await expect(field).to_have_value("One\ntwo")  # the draft is kept
     await field.fill(ENDLESS)
     await press("Enter")
     await expect(answers).to_contain_text("more more")
@@ -62,7 +62,7 @@ async def test_a_conversation_without_a_mouse(visit: Visit) -> None:
     await tab_to(page, "Another answer", back=True)
     await press("Enter")
     await expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
-    await expect(field).to_be_focused()  # the button that it was on is gone
+    await expect(field).to_be_focused()  # the button that had the focus is gone
     await press("Escape")
     await expect(answers.get_by_text("2 of 2")).to_be_attached()
     await tab_to(page, "Previous version", back=True)
@@ -113,7 +113,7 @@ async def test_lists_menus_and_dialogs_without_a_mouse(visit: Visit) -> None:
     await expect(page.get_by_label("Title")).to_be_focused()
     await press("Escape")
     await expect(actions).to_be_focused()
-    await press("Tab")  # past the other lines
+    await press("Tab")  # skips the other rows
     await expect(page.get_by_label("Conversation", exact=True)).to_be_focused()
     await tab_to(page, "Settings", back=True)
     await press("Enter")

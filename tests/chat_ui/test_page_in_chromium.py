@@ -1,4 +1,4 @@
-"""The built page in a real Chromium against a stub of the API: what a person does, what hostile text must not."""
+"""The built page in Chromium against a stub of the API: user actions, and hostile text."""
 
 import re
 import time
@@ -50,7 +50,7 @@ async def test_conversation(visit: Visit, stub: StubChat) -> None:
     await visit.expect_clean()
 
 
-async def test_an_answer_outlives_the_page_and_is_seen_in_two(visit: Visit, stub: StubChat) -> None:
+async def test_an_answer_outlives_the_page_and_is_shown_in_two_tabs(visit: Visit, stub: StubChat) -> None:
     page = visit.page
     await visit.ask(ENDLESS)
     await expect(page.locator(".answer")).to_contain_text("more more")
@@ -69,12 +69,12 @@ async def test_an_answer_outlives_the_page_and_is_seen_in_two(visit: Visit, stub
     await visit.expect_clean()
 
 
-async def test_a_broken_stream_is_asked_for_again_from_where_it_broke(visit: Visit, stub: StubChat) -> None:
+async def test_a_broken_stream_is_resumed(visit: Visit, stub: StubChat) -> None:
     stub.breaks = 2
     stub.answers["Long"] = "one two three four five six seven"
     await visit.ask("Long")
     await expect(visit.page.locator(".answer .markdown")).to_have_text(stub.answers["Long"])
-    # All of the text may come before the last break; the end comes only on a stream that is whole.
+    # All text may arrive before the last break; the end arrives only on an unbroken stream.
     await expect(visit.page.get_by_role("button", name="Another answer")).to_be_visible()
     assert stub.breaks == 0
     assert stub.resumed
@@ -104,7 +104,7 @@ async def test_branches(visit: Visit, stub: StubChat) -> None:
     await visit.expect_clean()
 
 
-async def test_settings_and_files_reach_the_request_and_retry_waits_as_told(visit: Visit, stub: StubChat) -> None:
+async def test_settings_and_files_are_sent_and_retry_waits_for_retry_after(visit: Visit, stub: StubChat) -> None:
     page = visit.page
     await page.clock.install()
     await page.reload()

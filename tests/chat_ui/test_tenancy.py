@@ -1,4 +1,4 @@
-"""Nobody reaches another person's conversations, of the same organisation or another (H103): each route is walked."""
+"""No route gives access to another person's conversations, in the same or another organisation (H103)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from auth_billing.access.roles import Role
-from tests.chat_ui.chatting import SETTINGS, Scene, eventually
+from tests.chat_ui.chat_clients import SETTINGS, Scene, eventually
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ BODIES: dict[str, Any] = {
 
 
 def calls(scene: Scene, ids: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
-    """Method, path and body for every route that names something of a person's."""
+    """Yield method, path and body for every route with the id of a person's record."""
     for route in iter_route_contexts(scene.app.routes):
         if not any(f"{{{name}}}" in route.path for name in ids):
             continue
@@ -40,7 +40,7 @@ def calls(scene: Scene, ids: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("organisation", ["org-acme", "org-other"])
-async def test_every_route_says_that_it_is_not_there(scene: Scene, organisation: str) -> None:
+async def test_every_route_answers_404_for_other_owners(scene: Scene, organisation: str) -> None:
     scene.engine.words = ["The secret answer."]
     ada = await scene.person(name="ada")
     conversation = await ada.conversation()
@@ -63,7 +63,7 @@ async def test_every_route_says_that_it_is_not_there(scene: Scene, organisation:
     assert before == (await ada.tree(conversation), await ada.call("GET", "/presets"))
 
 
-async def test_another_persons_message_is_no_parent_and_no_leaf(scene: Scene) -> None:
+async def test_another_persons_message_can_not_be_parent_or_leaf(scene: Scene) -> None:
     ada, eve = await scene.person(name="ada"), await scene.person(name="eve")
     hers = await ada.conversation()
     answer = await ada.answered(hers, "Secret")

@@ -1,4 +1,4 @@
-"""Launchers with their own home directories."""
+"""Launcher processes with their own home directories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.launcher.readiness import free_port
-from tests.e2e.launched import Launched, new_home
+from tests.e2e.launcher_process import Launched, new_home
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def e2e_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def serving(e2e_home: Path) -> Iterator[Launched]:
-    """`headrace serve`, ready."""
+    """A ready `headrace serve`."""
     launched = Launched(["serve"], e2e_home, free_port())
     try:
         launched.until_ready()

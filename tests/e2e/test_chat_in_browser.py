@@ -23,27 +23,27 @@ from playwright.async_api import Browser, FilePayload, Locator, Page, ViewportSi
 
 from infra.launcher.readiness import free_port
 from tests.chat_ui.chromium import Visit, chromium
-from tests.e2e.launched import Launched
+from tests.e2e.launcher_process import Launched
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store, pytest.mark.asyncio(loop_scope="module")]
 
 PATIENCE = 60_000
-"""Milliseconds for anything that is waited for: this machine may have much else to do."""
+"""Timeout in milliseconds; long, because the machine may be busy."""
 PASSWORD = "correct horse battery"
 PICTURES = os.environ.get("HEADRACE_SCREENSHOTS")
 ASKED = "List three facts about Zanzibar as a Markdown list."
 ENDLESS = "Write a very long story about a river."
 TRIES = 100
-"""For what counts only after a moment, such as a new limit."""
+"""Timeout in milliseconds for changes that take effect with a delay, such as a new limit."""
 REPEATING = 0.8
-"""A repetition penalty with which the model goes round in circles: its answer ends only by being stopped."""
+"""A repetition penalty with which the model repeats itself, so that its answer ends only when stopped."""
 PHONE: ViewportSize = {"width": 390, "height": 844}
 FORMULAS = {"-2+3": "+1-1", "@SUM(1+1)": "=1+1", "+cmd|' /C calc'!A0": "@A1", "=HYPERLINK('http://x')": "-1"}
 SECTIONS = ("people", "projects", "keys", "budgets", "prices", "models", "usage", "audit")
 
 
 async def picture(page: Page, name: str, *, as_it_is: bool = False) -> None:
-    """The page light, dark, and on a phone: what is at its address, or (`as_it_is`) a dialog or list that is open."""
+    """Take pictures in light, dark and phone layout; `as_it_is`: without reloading, for an open dialog or list."""
     if PICTURES is None:
         return
     for theme in ("light", "dark"):
@@ -66,12 +66,12 @@ async def picture(page: Page, name: str, *, as_it_is: bool = False) -> None:
 
 
 async def drawn(page: Page) -> None:
-    """What follows a change of theme or width has happened: a chart is drawn anew."""
+    """Wait until the page is redrawn after a change of theme or width."""
     await page.evaluate("new Promise((done) => setTimeout(() => requestAnimationFrame(done), 300))")
 
 
 async def loaded(page: Page) -> None:
-    """What is at the address is shown, and nothing is awaited any more."""
+    """Wait until the page is loaded and has no spinner."""
     await expect(page.get_by_role("heading", level=1).first).to_be_attached()
     await expect(page.get_by_text("Loading…")).to_have_count(0)
 
@@ -84,10 +84,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="module")
 def launched(e2e_home: Path) -> Iterator[Launched]:
-    """`headrace serve`, or `headrace up` where pictures are made, ready."""
+    """A ready `headrace serve`, or `headrace up` if pictures are taken."""
     ports = {name: str(free_port()) for name in ("HEADRACE_RABBITMQ_PORT", "HEADRACE_RABBITMQ_CONSOLE_PORT")}
     arguments, extra = (["serve"], {}) if PICTURES is None else (["up", "--workers", "2"], ports)
-    # Speculation would finish a repetitive answer before the page has reloaded.
+    # Speculative decoding would finish a repetitive answer before the page has reloaded.
     launched = Launched(arguments, e2e_home, free_port(), HEADRACE_SPECULATION="off", **extra)
     try:
         launched.until_ready()
@@ -98,7 +98,7 @@ def launched(e2e_home: Path) -> Iterator[Launched]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def owner(launched: Launched, browser: Browser) -> Visit:
-    """Who has clicked the link that the launcher printed."""
+    """A page of the owner, signed in by the launcher's link."""
     visit = await Visit.to(f"http://127.0.0.1:{launched.port}", browser, PATIENCE)
     await visit.page.goto(re.findall(r"http://\S+#start=\S+", launched.output)[0])
     await expect(visit.page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
@@ -107,7 +107,7 @@ async def owner(launched: Launched, browser: Browser) -> Visit:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def member(owner: Visit, browser: Browser) -> Visit:
-    """A user whom the owner has invited on the administration page, and who has signed up."""
+    """A page of a member who signed up by the owner's invitation."""
     await owner.page.get_by_role("link", name="Administration").click()
     await owner.page.get_by_role("button", name="Invite").click()
     dialog = owner.page.get_by_role("dialog")
@@ -132,7 +132,7 @@ def answers(page: Page) -> Locator:
 
 
 async def begin(visit: Visit, **settings: float) -> None:
-    """A new conversation with settings, by the labels of their fields."""
+    """Start a conversation with settings, given by the labels of their fields."""
     page = visit.page
     await page.goto(f"{visit.origin}/")
     await page.get_by_role("button", name="Settings", exact=True).click()
@@ -142,13 +142,13 @@ async def begin(visit: Visit, **settings: float) -> None:
 
 
 async def answered(page: Page) -> Locator:
-    """The last answer, once it is no longer written."""
+    """Wait for the last answer to end, and return it."""
     answer = answers(page).last
     await expect(answer).to_have_attribute("aria-busy", "false")
     return answer
 
 
-async def test_ask_edit_and_walk_between_branches(member: Visit) -> None:
+async def test_ask_edit_and_switch_branches(member: Visit) -> None:
     page = member.page
     await begin(member, Longest_answer=48)
     await member.ask(ASKED)
@@ -175,7 +175,7 @@ async def test_ask_edit_and_walk_between_branches(member: Visit) -> None:
     await member.expect_clean()
 
 
-async def test_an_answer_goes_on_over_a_reload_and_in_two_tabs_until_it_is_stopped(member: Visit) -> None:
+async def test_an_answer_survives_a_reload_and_is_stopped_from_another_tab(member: Visit) -> None:
     page = member.page
     await begin(member, Repetition_penalty=REPEATING, Longest_answer=7000)
     await member.ask(ENDLESS)
@@ -200,7 +200,7 @@ async def test_an_answer_goes_on_over_a_reload_and_in_two_tabs_until_it_is_stopp
         await expect(answers(tab).get_by_text("Stopped")).to_be_visible()
     whole = await member.page.request.get(f"{member.origin}/api/conversations/{page.url.rpartition('/')[2]}")
     written = (await whole.json())["messages"][-1]["text"]
-    for tab in (second.page, page):  # a page draws what it has heard a little later
+    for tab in (second.page, page):  # a page renders received text a little later
         await expect(answers(tab).locator(".markdown")).to_have_text(written.strip())
     await picture(page, "stopped")
     await second.expect_clean()
@@ -209,7 +209,7 @@ async def test_an_answer_goes_on_over_a_reload_and_in_two_tabs_until_it_is_stopp
 
 
 @pytest.mark.skipif(PICTURES is None, reason="the only worker of `headrace serve` is in its process")
-async def test_an_answer_goes_on_when_its_worker_is_killed(member: Visit, launched: Launched) -> None:
+async def test_an_answer_survives_its_worker(member: Visit, launched: Launched) -> None:
     page = member.page
     await begin(member, Repetition_penalty=REPEATING, Longest_answer=7000)
     await member.ask(ENDLESS)
@@ -245,7 +245,7 @@ async def test_search(member: Visit) -> None:
     await member.expect_clean()
 
 
-async def test_the_spreadsheet_has_values_and_no_formula(member: Visit, tmp_path: Path) -> None:
+async def test_the_exported_spreadsheet_has_values_and_no_formulas(member: Visit, tmp_path: Path) -> None:
     page = member.page
     await begin(member, Longest_answer=5)
     await member.ask("=1+2")
@@ -285,7 +285,7 @@ async def test_the_spreadsheet_has_values_and_no_formula(member: Visit, tmp_path
 
 
 def theirs(conversations: Mapping[str, str]) -> bytes:
-    """A file of conversations of one question each, by title."""
+    """Return an export file of conversations with one question each, by title."""
     message = {"id": "1", "parent": None, "role": "user"}
     found = [
         {"title": title, "leaf": "1", "messages": [{**message, "text": text}]} for title, text in conversations.items()
@@ -293,7 +293,7 @@ def theirs(conversations: Mapping[str, str]) -> bytes:
     return json.dumps({"conversations": found}).encode()
 
 
-async def test_a_budget_runs_out_with_a_clear_message(member: Visit, owner: Visit, launched: Launched) -> None:
+async def test_an_exhausted_budget_shows_a_message(member: Visit, owner: Visit, launched: Launched) -> None:
     page = member.page
     limit = launched.headrace("budget", "development", "0.000001")
     assert limit.returncode == 0, limit.stderr
@@ -320,7 +320,7 @@ async def test_a_budget_runs_out_with_a_clear_message(member: Visit, owner: Visi
     await member.expect_clean()
 
 
-async def test_no_page_has_a_violation_of_accessibility(owner: Visit, browser: Browser) -> None:
+async def test_pages_have_no_accessibility_violations(owner: Visit, browser: Browser) -> None:
     page = owner.page
     await begin(owner, Longest_answer=16)
     await owner.ask(ASKED)

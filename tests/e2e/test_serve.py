@@ -19,14 +19,14 @@ import pytest
 from infra.install.steps import ROOT
 from infra.launcher.readiness import free_port
 from runtime.lifecycle import EXIT_CANNOT_START
-from tests.e2e.launched import MODEL, Launched, borrow_installation, environment
+from tests.e2e.launcher_process import MODEL, Launched, borrow_installation, environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
 
 QUESTION = [{"role": "user", "content": "What is the capital of France? Answer with one word."}]
 
 
-def test_the_banner_names_what_a_user_needs(serving: Launched) -> None:
+def test_the_banner_has_address_key_and_link(serving: Launched) -> None:
     text = serving.output
     assert f"http://127.0.0.1:{serving.port}/v1" in text
     assert serving.client().api_key in text
@@ -34,7 +34,7 @@ def test_the_banner_names_what_a_user_needs(serving: Launched) -> None:
     assert stat.S_IMODE((serving.home / "client.env").stat().st_mode) == 0o600
 
 
-async def test_the_link_in_the_banner_lets_the_owner_in(serving: Launched) -> None:
+async def test_the_link_in_the_banner_signs_the_owner_in(serving: Launched) -> None:
     token = serving.output.partition("#invitation=")[2].split()[0]
     origin = f"http://127.0.0.1:{serving.port}"
     body = {"email": "ada@example.org", "name": "Ada", "password": "correct horse", "invitation": token}
@@ -52,7 +52,7 @@ def test_models(serving: Launched) -> None:
         client.models.retrieve("gpt-9")
 
 
-def test_a_streamed_answer_equals_the_whole_one(serving: Launched) -> None:
+def test_a_streamed_answer_equals_the_unstreamed_one(serving: Launched) -> None:
     client = serving.client()
     whole = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0, max_tokens=12)
     stream = client.chat.completions.create(
@@ -80,8 +80,8 @@ def test_completions(serving: Launched) -> None:
     assert answer.usage.completion_tokens == 4
 
 
-def test_a_prompt_is_scored_and_the_answer_has_the_same_log_probabilities(serving: Launched) -> None:
-    """What is drawn greedily is found again, as the likeliest, when the whole is scored as a prompt."""
+def test_prompt_log_probabilities_equal_those_of_the_answer(serving: Launched) -> None:
+    """Greedily sampled tokens have rank 1 when the whole text is scored as a prompt."""
     client, prompt = serving.client(), "The capital of France is"
     drawn = client.completions.create(model=MODEL, prompt=prompt, max_tokens=6, temperature=0, logprobs=2, echo=True)
     told = drawn.choices[0].logprobs
@@ -158,14 +158,14 @@ def test_the_chat_page_answers_on_the_same_port(serving: Launched) -> None:
         assert "text/html" in response.headers["content-type"]
 
 
-def test_a_second_one_in_the_same_home_says_so(serving: Launched) -> None:
+def test_a_second_launcher_in_the_same_home_is_refused(serving: Launched) -> None:
     done = serving.headrace("serve", "--port", str(free_port()))
     assert done.returncode == EXIT_CANNOT_START
     assert "already runs" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_taken_port_says_so(serving: Launched, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(serving: Launched, tmp_path: Path) -> None:
     borrow_installation(tmp_path / "home")
     done = subprocess.run(
         [sys.executable, "-m", "infra.cli", "serve"],
@@ -181,14 +181,14 @@ def test_a_taken_port_says_so(serving: Launched, tmp_path: Path) -> None:
 
 
 def documented(language: str) -> str:
-    """The blocks of the page on administration in that language, one after the other."""
+    """Return the code blocks in this language of the administration document, joined."""
     page = (ROOT / "docs" / "administration.md").read_text()
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
 
 
 @pytest.mark.parametrize("by", ["curl", "the SDK"])
-def test_the_admins_day(serving: Launched, tmp_path: Path, by: str) -> None:
-    """docs/administration.md as it stands."""
+def test_the_administration_document(serving: Launched, tmp_path: Path, by: str) -> None:
+    """Runs the code blocks of docs/administration.md."""
     made = serving.headrace("keys", "create", by, "--admin")
     assert made.returncode == 0, made.stderr
     environment = {**os.environ, "OPENAI_BASE_URL": f"http://127.0.0.1:{serving.port}/v1"}
@@ -208,12 +208,12 @@ def test_the_admins_day(serving: Launched, tmp_path: Path, by: str) -> None:
         assert openpyxl.load_workbook(tmp_path / "usage.xlsx").active is not None
 
 
-def test_ps_shows_it(serving: Launched) -> None:
+def test_ps_lists_the_processes(serving: Launched) -> None:
     assert "serve" in serving.headrace("ps").stdout
 
 
-def test_ctrl_c_leaves_nothing_and_the_account_stays(serving: Launched) -> None:
-    """The last test of the module: it ends what the others used, and starts it once more."""
+def test_ctrl_c_ends_all_processes_and_keeps_the_account(serving: Launched) -> None:
+    """The last test of the module: it stops the shared launcher and starts it once more."""
     key = serving.client().api_key
     assert serving.interrupt() == 0
     serving.leaves_nothing()

@@ -26,7 +26,7 @@ from infra.launcher.readiness import free_port
 from infra.rabbitmq.errors import BrokerNotInstalled
 from infra.rabbitmq.node import find_program
 from runtime.lifecycle import EXIT_CANNOT_START
-from tests.e2e.launched import MODEL, Launched, until
+from tests.e2e.launcher_process import MODEL, Launched, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store, pytest.mark.rabbitmq]
 
@@ -41,7 +41,7 @@ def console_port() -> int:
 
 @pytest.fixture(scope="module")
 def platform(e2e_home: Path, console_port: int) -> Iterator[Launched]:
-    """`headrace up` with two workers, ready."""
+    """A ready `headrace up` with two workers."""
     try:
         find_program("rabbitmq-server")
     except BrokerNotInstalled as error:
@@ -63,7 +63,7 @@ def platform(e2e_home: Path, console_port: int) -> Iterator[Launched]:
 
 
 def pid_of(platform: Launched, name: str) -> int:
-    """0 while there is none."""
+    """Return the process id; 0 while there is none."""
     try:
         return int((platform.home / "run" / f"{name}.pid").read_text())
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def state_of(platform: Launched, name: str) -> str:
 
 
 def queues(platform: Launched, port: int) -> list[dict[str, Any]]:
-    """What the management console shows of the queues."""
+    """Return the queues as the management API lists them."""
     password = password_file(Home(platform.home), "admin").read_text().strip()
     token = base64.b64encode(f"admin:{password}".encode()).decode()
     request = urllib.request.Request(
@@ -87,7 +87,7 @@ def queues(platform: Launched, port: int) -> list[dict[str, Any]]:
 
 
 def metric(platform: Launched, process: str, name: str) -> float:
-    """The first value of that name among a process's metrics."""
+    """Return the first value of a metric of a process."""
     status = str(json.loads((platform.home / "run" / f"{process}.json").read_text())["status_url"])
     with urllib.request.urlopen(status.replace("/status", "/metrics"), timeout=10) as response:
         lines = response.read().decode().splitlines()
@@ -99,7 +99,7 @@ def question(number: int) -> str:
 
 
 async def ask(client: openai.AsyncOpenAI, number: int) -> tuple[str, int, int]:
-    """One greedy stream: its text, and prompt and generated tokens by its usage."""
+    """Run one greedy stream; return its text, prompt tokens and generated tokens."""
     stream = await client.chat.completions.create(
         model=MODEL,
         messages=[{"role": "user", "content": question(number)}],
@@ -130,7 +130,7 @@ def test_every_process_has_a_pid_file_and_a_line_in_ps(platform: Launched) -> No
     assert psutil.Process(pid_of(platform, "rabbitmq")).name() == "beam.smp"
 
 
-def test_the_banner_names_the_console_and_where_its_password_is(platform: Launched, console_port: int) -> None:
+def test_the_banner_has_the_console_and_its_password_file(platform: Launched, console_port: int) -> None:
     assert f"http://127.0.0.1:{console_port}/" in platform.output
     assert str(password_file(Home(platform.home), "admin")) in platform.output
     names = {queue["name"] for queue in queues(platform, console_port)}
@@ -143,31 +143,31 @@ def test_the_link_in_the_banner_is_for_the_owner(platform: Launched) -> None:
         assert json.load(shown)["role"] == "owner"
 
 
-async def test_64_streams_at_once_equal_each_alone(platform: Launched, console_port: int) -> None:
+async def test_64_concurrent_streams_equal_single_ones(platform: Launched, console_port: int) -> None:
     async with async_client(platform) as client:
         together = await asyncio.gather(*(ask(client, number) for number in range(STREAMS)))
         alone = [await ask(client, number) for number in range(STREAMS)]
-    # A prompt in the cache is attended to row by row, a new one in tiles: of two tokens as likely, either may come.
+    # Cached prompts are computed row by row, new ones in tiles: equally likely tokens may swap.
     differing = [question(number) for number in range(STREAMS) if together[number] != alone[number]]
     assert len(differing) <= 2, differing
     assert [prompt for _, prompt, _ in together] == [prompt for _, prompt, _ in alone]
     assert all(0 < tokens <= 8 + number % 9 for number, (_, _, tokens) in enumerate(together))
-    # The console's figures are some seconds old.
+    # The management API's figures are some seconds old.
     until(lambda: all(queue.get("messages", 1) == 0 for queue in queues(platform, console_port)), 60)
     assert all(queue["messages_unacknowledged"] == 0 for queue in queues(platform, console_port))
 
 
-def test_both_workers_take_part(platform: Launched) -> None:
+def test_both_workers_get_jobs(platform: Launched) -> None:
     for number in (1, 2):
         assert metric(platform, worker_name(number), "headrace_generation_tokens_total{") > 0
 
 
 LONG = 1000
-"""Tokens of a stream that the fastest engine has not ended before the kill reaches it."""
+"""Tokens of a stream that is long enough to still run when the worker is killed."""
 
 
 async def long_stream(client: openai.AsyncOpenAI, number: int, begun: asyncio.Semaphore) -> tuple[str, Any, float]:
-    """One greedy stream of `LONG` tokens: its text, its usage, and its longest pause in seconds."""
+    """Run one greedy stream of `LONG` tokens; return its text, usage, and longest pause in seconds."""
     loop = asyncio.get_running_loop()
     stream = await client.completions.create(
         model=MODEL,
@@ -191,7 +191,7 @@ async def long_stream(client: openai.AsyncOpenAI, number: int, begun: asyncio.Se
     return text, usage, pause
 
 
-async def test_streams_go_on_when_their_worker_is_killed_and_it_is_started_again(platform: Launched) -> None:
+async def test_streams_survive_a_killed_worker_which_is_restarted(platform: Launched) -> None:
     """docs/design/reliability-contract.md#F1: the same HTTP responses continue, without error or double charge."""
     begun = asyncio.Semaphore(0)
     async with async_client(platform) as client:
@@ -213,7 +213,7 @@ async def test_streams_go_on_when_their_worker_is_killed_and_it_is_started_again
     assert "worker-2 was ended by SIGKILL" in platform.output
 
 
-async def test_a_worker_that_is_stopped_finishes_its_streams_first(platform: Launched) -> None:
+async def test_a_stopped_worker_drains_its_streams(platform: Launched) -> None:
     async with async_client(platform) as client:
         streams = [asyncio.create_task(ask(client, number)) for number in range(12)]
         await asyncio.wait(streams, return_when=asyncio.FIRST_COMPLETED)
@@ -225,7 +225,7 @@ async def test_a_worker_that_is_stopped_finishes_its_streams_first(platform: Lau
     assert pid_of(platform, "worker-2") == 0
 
 
-def test_it_stays_stopped_until_it_is_started(platform: Launched) -> None:
+def test_a_stopped_worker_stays_stopped_until_started(platform: Launched) -> None:
     assert "worker-2: ready" in platform.headrace("start", "worker-2").stdout
 
 

@@ -165,7 +165,7 @@ INDEX: dict[str, list[str]] = {
     "H90": [f"{ORGANIZATION}test_access.py::test_queries_that_are_none"],
     "H91": [
         "tests/runtime/test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
-        "tests/runtime/test_tables.py::test_csv_has_no_cell_that_begins_as_a_formula_does",
+        "tests/runtime/test_tables.py::test_csv_cells_do_not_begin_like_formulas",
     ],
     "H92": [f"{ORGANIZATION}test_export.py::test_a_table_is_bounded"],
     "H93": [

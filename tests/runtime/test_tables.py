@@ -60,7 +60,7 @@ async def test_xlsx_has_text_and_numbers_and_no_formula() -> None:
     assert not [cell for row in found for cell in row if cell.data_type == "f"]
 
 
-async def test_csv_has_no_cell_that_begins_as_a_formula_does() -> None:
+async def test_csv_cells_do_not_begin_like_formulas() -> None:
     with await tables.csv_file(HEADS, rows(ROWS)) as file:
         text = file.read().decode()
     read = list(csv.reader(io.StringIO(text, newline="")))

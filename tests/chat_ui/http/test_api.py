@@ -1,4 +1,4 @@
-"""The chat's API: people sign up and in, keep their session, administer others; nobody else does."""
+"""Accounts and sessions of the chat API: sign-up, sign-in, refresh, CSRF protection, administration."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from auth_billing.people.sessions import CACHE_SECONDS, GRACE_SECONDS
 from auth_billing.people.throttle import PER_MINUTE
 from chat_ui.http.access_control import public, unguarded_routes
 from chat_ui.http.api import create_api
-from tests.chat_ui.browsers import HTTP, HTTPS, Browser
+from tests.chat_ui.browser_client import HTTP, HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture
 
 
 class Scene:
-    """A gateway's chat, and people with browsers."""
+    """A gateway's chat, and users with browsers."""
 
     def __init__(self) -> None:
         self.people = PeopleFixture()
@@ -35,7 +35,7 @@ class Scene:
         return create_api(self.chats.chat(access, self.audit))
 
     async def browser(self, role: Role, origin: str = HTTPS) -> Browser:
-        """Somebody with this role, signed in, at an address of his own."""
+        """Return the browser of a signed-in user with this role and an own network address."""
         browser = Browser(self.app, origin, f"10.1.{len(self.people.users.users)}.1")
         assert (await browser.sign_up(await self.people.invite(role), role.value)).status_code == 200
         return browser
@@ -53,7 +53,7 @@ def scene() -> Iterator[Scene]:
 
 
 def error_of(response: Any) -> str:
-    """The code of an error, which has the one shape and is kept by nobody."""
+    """Return the code of an error response, and require its JSON form and `no-store`."""
     assert response.status_code >= 400
     error = response.json()["error"]
     assert list(response.json()) == ["error"]
@@ -62,7 +62,7 @@ def error_of(response: Any) -> str:
     return str(error["code"])
 
 
-async def test_the_launchers_link_lets_the_local_owner_in_once(scene: Scene) -> None:
+async def test_the_launchers_link_signs_the_local_owner_in_once(scene: Scene) -> None:
     await scene.people.invite(Role.MEMBER)
     invitations = scene.people.process().invitations
     browser = Browser(scene.app)
@@ -74,7 +74,7 @@ async def test_the_launchers_link_lets_the_local_owner_in_once(scene: Scene) -> 
     assert scene.events == ["login.succeeded"] * 2
 
 
-async def test_what_does_not_let_the_local_owner_in(scene: Scene) -> None:
+async def test_invalid_start_links_are_refused(scene: Scene) -> None:
     invitations = scene.people.process().invitations
     used, late = [await invitations.invite_first_owner(ORGANISATION) for _ in range(2)]
     stranger = Browser(scene.app, address="10.9.0.1")
@@ -88,7 +88,7 @@ async def test_what_does_not_let_the_local_owner_in(scene: Scene) -> None:
     assert error_of(await stranger.send("POST", "/start", {"invitation": late})) == "invitation_void"
 
 
-async def test_nobody_knows_the_local_owners_password(scene: Scene) -> None:
+async def test_the_local_owner_can_not_sign_in_by_password(scene: Scene) -> None:
     await scene.people.invite(Role.MEMBER)
     invitations = scene.people.process().invitations
     browser = Browser(scene.app)
@@ -99,7 +99,7 @@ async def test_nobody_knows_the_local_owners_password(scene: Scene) -> None:
         assert error_of(answer) == "invalid_credentials"
 
 
-async def test_a_person_signs_up_and_is_known(scene: Scene) -> None:
+async def test_sign_up_by_invitation(scene: Scene) -> None:
     token = await scene.people.invite(Role.ADMIN)
     browser = Browser(scene.app)
     shown = await browser.get(f"/invitations/{token}")
@@ -124,7 +124,7 @@ async def test_a_person_signs_up_and_is_known(scene: Scene) -> None:
     assert error_of(await browser.get(f"/invitations/{token}")) == "invitation_void"
 
 
-async def test_cookies_over_https_are_out_of_reach(scene: Scene) -> None:
+async def test_cookies_over_https_have_the_host_prefix_and_are_http_only(scene: Scene) -> None:
     response = await Browser(scene.app).sign_up(await scene.people.invite(Role.MEMBER), "ada")
     cookies = {cookie.partition("=")[0]: cookie for cookie in response.headers.get_list("set-cookie")}
     assert list(cookies) == ["__Host-headrace-access", "__Host-headrace-refresh", "__Host-headrace-csrf"]
@@ -143,7 +143,7 @@ async def test_cookies_over_plain_http_have_other_names(scene: Scene) -> None:
     assert set(browser.cookies) == {"headrace-access", "headrace-refresh", "headrace-csrf"}
     assert (await browser.get("/me")).status_code == 200
     secure = Browser(scene.app, HTTPS)
-    secure.take(browser.cookies)  # somebody on the wire has set them
+    secure.take(browser.cookies)  # set by an attacker on the network
     assert error_of(await secure.get("/me")) == "not_signed_in"
 
 
@@ -172,7 +172,7 @@ async def test_signing_out_everywhere(scene: Scene) -> None:
     assert laptop.cookies == {}
 
 
-async def test_a_session_is_refreshed_and_a_stolen_token_ends_it(scene: Scene) -> None:
+async def test_a_reused_refresh_token_ends_the_session(scene: Scene) -> None:
     browser = await scene.browser(Role.MEMBER)
     thief = Browser(scene.app)
     thief.take(browser.cookies)
@@ -186,7 +186,7 @@ async def test_a_session_is_refreshed_and_a_stolen_token_ends_it(scene: Scene) -
     assert error_of(await browser.get("/me")) == "not_signed_in"
 
 
-async def test_two_tabs_refresh_at_once(scene: Scene) -> None:
+async def test_two_tabs_may_refresh_concurrently(scene: Scene) -> None:
     browser, other = await scene.browser(Role.MEMBER), Browser(scene.app)
     other.take(browser.cookies)
     for tab in (browser, other):
@@ -195,7 +195,7 @@ async def test_two_tabs_refresh_at_once(scene: Scene) -> None:
     assert browser.cookies["__Host-headrace-refresh"] == other.cookies["__Host-headrace-refresh"]
 
 
-async def test_a_password_is_changed(scene: Scene) -> None:
+async def test_changing_the_password_ends_other_sessions(scene: Scene) -> None:
     browser, phone = await scene.browser(Role.MEMBER), Browser(scene.app)
     await phone.sign_in("member")
     wrong = {"old_password": "wrong", "password": "another password"}
@@ -211,7 +211,7 @@ async def test_a_password_is_changed(scene: Scene) -> None:
     assert "password.changed" in scene.events
 
 
-async def test_who_is_unknown_and_whose_password_is_wrong_are_answered_alike(scene: Scene) -> None:
+async def test_an_unknown_address_and_a_wrong_password_get_the_same_response(scene: Scene) -> None:
     await scene.browser(Role.MEMBER)
     answers = []
     for name, password in (("member", "wrong password"), ("nobody", PASSWORD), ("member", "x" * 50_000), ("x", "")):
@@ -221,7 +221,7 @@ async def test_who_is_unknown_and_whose_password_is_wrong_are_answered_alike(sce
     assert all(answer == answers[0] for answer in answers)
 
 
-async def test_too_many_tries_are_told_when_to_come_again(scene: Scene) -> None:
+async def test_too_many_sign_in_attempts_get_a_retry_after(scene: Scene) -> None:
     browser = Browser(scene.app)
     answers = [await browser.sign_in(f"user-{number}", "one password") for number in range(PER_MINUTE + 5)]
     assert [answer.status_code for answer in answers] == [401] * PER_MINUTE + [429] * 5
@@ -229,7 +229,7 @@ async def test_too_many_tries_are_told_when_to_come_again(scene: Scene) -> None:
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
 
 
-async def test_administrators_invite_and_others_do_not(scene: Scene) -> None:
+async def test_only_administrators_invite(scene: Scene) -> None:
     admin, member = await scene.browser(Role.ADMIN), await scene.browser(Role.MEMBER)
     for role in ("owner", "member"):
         assert error_of(await member.send("POST", "/invitations", {"role": role})) == "not_permitted"
@@ -263,7 +263,7 @@ async def test_administrators_change_roles_and_remove_people(scene: Scene) -> No
     assert scene.events[-2:] == ["user.updated", "user.deleted"]
 
 
-async def test_people_and_invitations_of_others_do_not_exist(scene: Scene) -> None:
+async def test_people_and_invitations_of_other_organisations_are_not_found(scene: Scene) -> None:
     owner, stranger = await scene.browser(Role.OWNER), Browser(scene.app, address="10.7.7.7")
     await stranger.sign_up(await scene.people.invite(Role.OWNER, "org-other"), "stranger")
     me = (await owner.get("/me")).json()["user"]["id"]
@@ -280,7 +280,7 @@ async def test_people_and_invitations_of_others_do_not_exist(scene: Scene) -> No
     assert (await owner.get("/me")).json()["role"] == "owner"
 
 
-async def test_open_sign_up_only_where_the_operator_says_so(scene: Scene) -> None:
+async def test_open_sign_up_needs_the_operators_setting(scene: Scene) -> None:
     body = {"email": "ada@example.org", "name": "Ada", "password": PASSWORD, "organisation": "Ada's"}
     closed = Browser(scene.app)
     assert (await closed.get("/sign-up")).json() == {"open": False}
@@ -294,7 +294,7 @@ async def test_open_sign_up_only_where_the_operator_says_so(scene: Scene) -> Non
     assert scene.events == ["organization.created"]
 
 
-async def test_nobody_gives_himself_what_was_not_given(scene: Scene) -> None:
+async def test_unknown_body_fields_are_ignored(scene: Scene) -> None:
     token = await scene.people.invite(Role.VIEWER)
     more = {"role": "owner", "balance": 10**9, "is_verified": True, "id": "user-1", "version": -1, "created": 0}
     body = {"email": "eve@example.org", "name": "<script>alert(1)</script>", "password": PASSWORD, **more}
@@ -303,7 +303,7 @@ async def test_nobody_gives_himself_what_was_not_given(scene: Scene) -> None:
     assert me["role"] == "viewer"
     (user,) = scene.people.users.users.values()
     assert (user.id != "user-1", user.version, user.created) == (True, 0, scene.people.clock())
-    assert user.name == "<script>alert(1)</script>"  # text; JSON is never shown as a page
+    assert user.name == "<script>alert(1)</script>"  # plain text: browsers do not render JSON as HTML
     shown = await browser.get("/me")
     assert shown.headers["content-type"] == "application/json"
     assert shown.headers["x-content-type-options"] == "nosniff"
@@ -324,7 +324,7 @@ async def test_nobody_gives_himself_what_was_not_given(scene: Scene) -> None:
         ({"invitation": 1}, "invitation"),
     ],
 )
-async def test_fields_that_nobody_can_have(scene: Scene, change: dict[str, Any], param: str) -> None:
+async def test_invalid_fields_are_refused_by_name(scene: Scene, change: dict[str, Any], param: str) -> None:
     token = await scene.people.invite(Role.MEMBER)
     body = {"email": "ada@example.org", "name": "Ada", "password": PASSWORD, "invitation": token, **change}
     response = await Browser(scene.app).send("POST", "/sign-up", body)
@@ -350,7 +350,7 @@ EVIL: list[dict[str, str | None]] = [
 
 
 @pytest.mark.parametrize("headers", EVIL, ids=str)
-async def test_no_other_site_signs_anybody_in_or_out(scene: Scene, headers: dict[str, str | None]) -> None:
+async def test_cross_site_requests_are_refused(scene: Scene, headers: dict[str, str | None]) -> None:
     browser = await scene.browser(Role.OWNER)
     before = browser.cookies
     body = {"email": "owner@example.org", "password": PASSWORD}
@@ -368,10 +368,10 @@ async def test_no_other_site_signs_anybody_in_or_out(scene: Scene, headers: dict
 
 
 @pytest.mark.parametrize("token", [None, "", "x", "é", "0" * 64])
-async def test_without_the_csrf_token_nothing_changes(scene: Scene, token: str | None) -> None:
+async def test_requests_without_the_csrf_token_are_refused(scene: Scene, token: str | None) -> None:
     browser, other = await scene.browser(Role.OWNER), Browser(scene.app)
     await other.sign_in("owner")
-    for wrong in (token, other.csrf):  # another session's is as good as none
+    for wrong in (token, other.csrf):  # another session's token is invalid too
         for method, path in (("DELETE", "/session"), ("POST", "/session/refresh"), ("DELETE", "/sessions")):
             assert error_of(await browser.send(method, path, x_csrf_token=wrong)) == "cross_site"
     assert (await browser.get("/me")).status_code == 200
@@ -380,7 +380,7 @@ async def test_without_the_csrf_token_nothing_changes(scene: Scene, token: str |
 @pytest.mark.parametrize(
     "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-async def test_what_a_form_can_send_is_not_read(scene: Scene, content_type: str | None) -> None:
+async def test_content_types_of_forms_are_refused(scene: Scene, content_type: str | None) -> None:
     browser = await scene.browser(Role.OWNER)
     body = json.dumps({"email": "owner@example.org", "password": PASSWORD}).encode()
     for method, path in (("POST", "/session"), ("DELETE", "/session"), ("POST", "/invitations")):
@@ -388,7 +388,7 @@ async def test_what_a_form_can_send_is_not_read(scene: Scene, content_type: str 
         assert error_of(response) == "unsupported_media_type"
 
 
-async def test_there_is_no_cross_origin_sharing(scene: Scene) -> None:
+async def test_there_are_no_cors_headers(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
     read = await browser.get("/me", origin="https://evil.example")
     preflight = await browser.client.options(
@@ -415,7 +415,7 @@ async def test_there_is_no_cross_origin_sharing(scene: Scene) -> None:
         (b" " * 100_000, "request_too_large"),
     ],
 )
-async def test_bodies_that_are_none(scene: Scene, method: str, body: bytes, code: str) -> None:
+async def test_invalid_bodies_are_refused(scene: Scene, method: str, body: bytes, code: str) -> None:
     browser = await scene.browser(Role.OWNER)
     path = {"DELETE": "/session", "PATCH": "/people/x", "POST": "/session"}[method]
     response = await browser.send(method, path, body)
@@ -423,7 +423,7 @@ async def test_bodies_that_are_none(scene: Scene, method: str, body: bytes, code
     assert (await browser.get("/me")).status_code == 200
 
 
-async def test_a_missing_body_is_missing(scene: Scene) -> None:
+async def test_a_missing_body_is_refused(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
     for method, path in (("POST", "/session"), ("PATCH", "/people/x"), ("POST", "/invitations")):
         assert error_of(await browser.send(method, path)) == "invalid_json"
@@ -432,7 +432,7 @@ async def test_a_missing_body_is_missing(scene: Scene) -> None:
         assert response.json()["error"]["param"] == "role"
 
 
-async def test_tokens_in_the_wrong_place_let_nobody_in(scene: Scene) -> None:
+async def test_tokens_in_the_wrong_place_are_refused(scene: Scene) -> None:
     browser, thief = await scene.browser(Role.OWNER), Browser(scene.app)
     access, refresh = (browser.cookies[f"__Host-headrace-{kind}"] for kind in ("access", "refresh"))
     thief.take({"__Host-headrace-access": refresh, "__Host-headrace-refresh": access})
@@ -444,7 +444,7 @@ async def test_tokens_in_the_wrong_place_let_nobody_in(scene: Scene) -> None:
         assert error_of(forged) == "not_signed_in"
 
 
-async def test_while_the_store_is_away_everything_waits(scene: Scene) -> None:
+async def test_without_the_store_requests_get_503(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
     scene.people.users.absence.away = True
     scene.people.clock.now += CACHE_SECONDS
@@ -453,7 +453,7 @@ async def test_while_the_store_is_away_everything_waits(scene: Scene) -> None:
         assert response.headers["retry-after"] == "5"
 
 
-async def test_what_there_is_not(scene: Scene) -> None:
+async def test_unknown_paths_and_methods(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
     for path in ("", "/", "/nothing", "/people/x/y", "/session/", "/../me", "/docs", "/openapi.json"):
         assert (await browser.get(path)).status_code in (404, 405)
@@ -463,7 +463,7 @@ async def test_what_there_is_not(scene: Scene) -> None:
         assert error_of(await browser.get("/session", **{name: "DELETE"})) == "method_not_allowed"
 
 
-async def test_what_breaks_here_is_told_in_the_same_shape(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_errors_have_the_same_form(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = await scene.browser(Role.OWNER)
 
     async def broken(*_: object) -> None:
@@ -488,7 +488,7 @@ def test_every_route_is_guarded(scene: Scene) -> None:
     assert unguarded_routes(scene.app) == ["/api/open", "/api/anybodys-page"]
 
 
-async def test_a_session_whose_store_is_away_is_not_ended(scene: Scene) -> None:
+async def test_a_session_survives_an_unavailable_store(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
     scene.people.sessions.absence.away = True
     assert error_of(await browser.send("POST", "/session/refresh")) == "unavailable"

@@ -1,4 +1,4 @@
-"""The history's stores, in dictionaries and in MongoDB: one contract, run on both."""
+"""Contract tests of the chat's stores, run on the in-memory and the MongoDB implementation."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def answer(name: str = "a", **more: Any) -> Message:
 QUESTION = Message("msg-q", "conv-x", None, Role.USER, "Hi żółw", 1.0, [Attachment("a.txt", "text", 4)])
 
 
-async def test_a_list_is_in_order_and_paged(stores: Stores) -> None:
+async def test_lists_are_sorted_and_paged(stores: Stores) -> None:
     filed = {conversation(str(number), 100.0 + number): () for number in range(5)}
     await stores.conversations.add_missing(ADA, {**filed, conversation("pin", 1.0, pinned=True): ()})
     await stores.conversations.add_missing(EVE, {conversation("eve"): ()})
@@ -106,7 +106,7 @@ async def test_a_list_is_in_order_and_paged(stores: Stores) -> None:
     assert first[0].settings == SETTINGS
 
 
-async def test_a_list_reaches_back_over_the_years(stores: Stores) -> None:
+async def test_lists_reach_back_over_years(stores: Stores) -> None:
     days = [0, 0.5, 3, 40, 41, 5_000]
     now = time.time()
     filed = {conversation(str(day), max(1.0, now - 86_400 * day), pinned=day == 40): () for day in days}
@@ -119,7 +119,7 @@ async def test_a_list_reaches_back_over_the_years(stores: Stores) -> None:
         await stores.conversations.page(ADA, PageQuery(False, 2, odd))
 
 
-async def test_what_is_brought_twice_is_there_once(stores: Stores) -> None:
+async def test_adding_existing_records_changes_nothing(stores: Stores) -> None:
     many = {conversation(str(number)): ["word"] for number in range(7)}
     messages = [replace(QUESTION, id=f"msg-{number}") for number in range(450)]
     await stores.conversations.add_missing(ADA, dict(list(many.items())[:3]))
@@ -134,7 +134,7 @@ async def test_what_is_brought_twice_is_there_once(stores: Stores) -> None:
     assert [each.order for each in found] == sorted((each.order for each in many), reverse=True)
 
 
-async def test_messages_of_conversations_are_discarded(stores: Stores) -> None:
+async def test_messages_of_conversations_are_removed(stores: Stores) -> None:
     await stores.messages.add_missing(ADA, [QUESTION, replace(QUESTION, id="msg-r", conversation="conv-y")])
     await stores.messages.remove_all(EVE, ["conv-x"])
     await stores.messages.remove_all(ADA, ["conv-x", "conv-none"])
@@ -163,7 +163,7 @@ async def test_a_person_has_one_import_at_a_time(stores: Stores) -> None:
 
 
 @pytest.mark.store
-async def test_reasons_of_another_version_are_read(database_url: str) -> None:
+async def test_unknown_skip_reasons_of_other_versions_are_read(database_url: str) -> None:
     connection = StoreConnection(database_url, operation_ms=20_000)
     imports = MongoImportStore(connection)
     await imports.begin(ADA, Import("import-1", 1.0, 2, skipped=[SKIPPED]), None, 5.0)
@@ -175,7 +175,7 @@ async def test_reasons_of_another_version_are_read(database_url: str) -> None:
     assert found.skipped == [SKIPPED, Skipped("b", SkipReason.OTHER)]
 
 
-async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:
+async def test_a_change_moves_the_conversation_and_needs_its_owner(stores: Stores) -> None:
     await stores.conversations.add_missing(ADA, {conversation("x"): (), conversation("y", 200.0): ()})
     changed = await stores.conversations.change(ADA, "conv-x", {"updated": 300.0, "leaf": "msg"}, {"size": 5})
     assert (changed.updated, changed.leaf, changed.size, changed.title) == (300.0, "msg", 5, "x")
@@ -193,13 +193,13 @@ async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:
     assert (await stores.conversations.find(ADA, "conv-x")).title == "x"
 
 
-async def test_the_first_title_is_the_only_one(stores: Stores) -> None:
+async def test_an_initial_title_is_set_once(stores: Stores) -> None:
     await stores.conversations.add_missing(ADA, {replace(conversation("x"), title=""): ()})
     assert await stores.conversations.set_initial_title(ADA, "conv-x", "One")
     assert not await stores.conversations.set_initial_title(ADA, "conv-x", "Two")
 
 
-async def test_conversations_are_found_by_all_words_and_the_beginning_of_the_last(stores: Stores) -> None:
+async def test_search_needs_all_words_and_a_prefix_of_the_last(stores: Stores) -> None:
     await stores.conversations.add_missing(
         ADA, {conversation("x"): ["zolw", "plynie"], conversation("y"): ["zolwik"], conversation("z"): ()}
     )
@@ -249,7 +249,7 @@ async def test_messages_are_read_in_order_by_their_owner(stores: Stores) -> None
     assert (await stores.messages.find(ADA, "conv-x", "msg-a")).waiting == QueueStatus(3, 4.5)
 
 
-async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> None:
+async def test_an_answer_is_leased_to_one_writer(stores: Stores) -> None:
     await stores.messages.add(ADA, [answer()], "first", 10.0)
     assert await stores.answers.abandoned(9.0, 5) == []
     assert await stores.answers.claim("msg-a", "second", 20.0, 9.0) is None
@@ -275,7 +275,7 @@ async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> 
     assert await stores.answers.abandoned(29.0, 5) == ["msg-a"]
 
 
-async def test_a_stop_is_told_to_the_writer_and_the_end_is_written_once(stores: Stores) -> None:
+async def test_a_stop_request_reaches_the_writer_and_the_end_is_stored_once(stores: Stores) -> None:
     await stores.messages.add(ADA, [answer()], "me", 10.0)
     assert (await stores.messages.request_stop(ADA, "conv-x", "msg-a")).id == "msg-a"
     assert await stores.answers.renew("msg-a", "me", 11.0, Progress(waiting=QueueStatus(3, None))) is True
@@ -292,7 +292,7 @@ async def test_a_stop_is_told_to_the_writer_and_the_end_is_written_once(stores: 
     assert (await stores.messages.request_stop(ADA, "conv-x", "msg-a")).state is State.FAILED
 
 
-async def test_what_is_deleted_is_gone(stores: Stores) -> None:
+async def test_deleting_a_conversation_deletes_its_messages(stores: Stores) -> None:
     await stores.conversations.add_missing(ADA, {conversation("x"): ["hi"]})
     await stores.messages.add(ADA, [QUESTION, answer()], "me", 10.0)
     await stores.shares.put(ADA, "conv-x", b"d" * 32)
@@ -315,7 +315,7 @@ async def test_a_conversation_has_one_link(stores: Stores) -> None:
     assert await stores.shares.find(b"2" * 32) is None
 
 
-async def test_presets_are_their_owners(stores: Stores) -> None:
+async def test_presets_are_found_by_their_owner_only(stores: Stores) -> None:
     for name in ("b", "a"):
         await stores.presets.add(ADA, Preset(f"preset-{name}", name, SETTINGS))
     changed = await stores.presets.change(ADA, "preset-b", {"settings": ModelSettings("n")})

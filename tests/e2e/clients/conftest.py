@@ -10,16 +10,16 @@ import openai
 import pytest
 
 from infra.launcher.readiness import free_port
-from tests.e2e.launched import MODEL, Launched, new_home, until
+from tests.e2e.launcher_process import MODEL, Launched, new_home, until
 
 ALIAS = "gpt-4o"
 
 
 class Service(Launched):
-    """The server, and what its worker is doing."""
+    """A `headrace serve` process, with its worker's state."""
 
     def running(self) -> int:
-        """Sequences that the worker computes now."""
+        """Return the number of sequences that the worker runs."""
         record = json.loads((self.home / "run" / "serve.json").read_text())
         with urllib.request.urlopen(record["status_url"], timeout=10) as response:
             return int(json.load(response)["running"])

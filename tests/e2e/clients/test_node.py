@@ -11,7 +11,7 @@ import pytest
 
 from infra.install.steps import NODE_CLIENTS
 from tests.e2e.clients.conftest import Service
-from tests.e2e.launched import MODEL
+from tests.e2e.launcher_process import MODEL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
 

@@ -12,7 +12,7 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.clients.conftest import ALIAS, Service
-from tests.e2e.launched import MODEL, until
+from tests.e2e.launcher_process import MODEL, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
 
@@ -84,7 +84,7 @@ def test_several_choices(client: openai.OpenAI) -> None:
     assert streamed == texts
 
 
-def test_the_stream_helper_says_when_an_answer_was_cut(client: openai.OpenAI) -> None:
+def test_the_stream_helper_reports_a_truncated_answer(client: openai.OpenAI) -> None:
     with client.chat.completions.stream(**{**GREEDY, "max_tokens": 1, "messages": LONG}) as stream:
         stream.until_done()
         assert stream.current_completion_snapshot.choices[0].finish_reason == "length"
@@ -115,7 +115,7 @@ def test_stop_and_content_parts(client: openai.OpenAI) -> None:
     assert "five" not in (answer.choices[0].message.content or "").lower()
 
 
-def test_fields_that_mean_nothing_here_are_taken(client: openai.OpenAI, whole: Any) -> None:
+def test_fields_without_effect_are_accepted(client: openai.OpenAI, whole: Any) -> None:
     answer = client.chat.completions.create(
         **GREEDY,
         metadata={"run": "1"},
@@ -213,7 +213,7 @@ def test_error_classes(service: Service, client: openai.OpenAI) -> None:
         nobody.models.list()
 
 
-def test_a_refused_request_is_not_tried_again(service: Service, client: openai.OpenAI) -> None:
+def test_a_refused_request_is_not_retried(service: Service, client: openai.OpenAI) -> None:
     sent: list[httpx.Request] = []
     watching = httpx.Client(event_hooks={"request": [sent.append]})
     with watching, pytest.raises(openai.BadRequestError):
@@ -221,13 +221,13 @@ def test_a_refused_request_is_not_tried_again(service: Service, client: openai.O
     assert len(sent) == 1
 
 
-def test_a_request_that_times_out_stops_its_work(service: Service, client: openai.OpenAI) -> None:
+def test_a_request_that_times_out_cancels_its_job(service: Service, client: openai.OpenAI) -> None:
     with pytest.raises(openai.APITimeoutError):
         client.with_options(timeout=0.5).chat.completions.create(**ENDLESS)
     service.until_idle()
 
 
-def test_a_closed_stream_stops_its_work(service: Service, client: openai.OpenAI) -> None:
+def test_a_closed_stream_cancels_its_job(service: Service, client: openai.OpenAI) -> None:
     stream = client.chat.completions.create(**ENDLESS, stream=True)
     for chunk in stream:
         if chunk.choices and chunk.choices[0].delta.content:
@@ -262,7 +262,7 @@ async def test_async_client(service: Service, whole: Any) -> None:
             await client.models.retrieve("gpt-9")
 
 
-async def test_a_cancelled_task_stops_its_work(service: Service) -> None:
+async def test_a_cancelled_task_cancels_its_job(service: Service) -> None:
     async with service.async_client() as client:
         asking = asyncio.create_task(client.chat.completions.create(**ENDLESS))
         await asyncio.to_thread(until, lambda: service.running() == 1, 5)

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.e2e.clients.conftest import Service
-from tests.e2e.launched import MODEL
+from tests.e2e.launcher_process import MODEL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
 

@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from tests.e2e.launched import MODEL
+from tests.e2e.launcher_process import MODEL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
 
@@ -35,7 +35,7 @@ ONE_CALL: Any = {"parallel_tool_calls": False}
 NAMED: Any = {"type": "function", "function": {"name": "Weather"}}
 
 
-def test_a_call_is_parsed_and_its_result_goes_back(client: openai.OpenAI) -> None:
+def test_a_tool_call_is_parsed_and_its_result_is_sent_back(client: openai.OpenAI) -> None:
     forced = {"tools": TOOLS, "tool_choice": "required", **ONE_CALL}
     first = client.chat.completions.parse(**ASK, **forced).choices[0]
     assert (first.finish_reason, first.message.content) == ("tool_calls", None)
@@ -52,7 +52,7 @@ def test_a_call_is_parsed_and_its_result_goes_back(client: openai.OpenAI) -> Non
     assert again.choices[0].message.tool_calls is None
 
 
-def test_a_named_call_streams(client: openai.OpenAI) -> None:
+def test_a_forced_tool_call_is_streamed(client: openai.OpenAI) -> None:
     with client.chat.completions.stream(**ASK, tools=TOOLS, tool_choice=NAMED) as stream:
         events = list(stream)
         final = stream.get_final_completion().choices[0]
@@ -65,7 +65,7 @@ def test_a_named_call_streams(client: openai.OpenAI) -> None:
     assert isinstance(final.message.tool_calls[0].function.parsed_arguments, Weather)
 
 
-def test_with_a_schema_there_is_an_answer_or_a_call(client: openai.OpenAI) -> None:
+def test_with_a_schema_the_model_answers_or_calls_a_tool(client: openai.OpenAI) -> None:
     answer = client.chat.completions.parse(**ASK, **ONE_CALL, tools=TOOLS, response_format=Answer).choices[0].message
     calls = answer.tool_calls or []
     assert isinstance(answer.parsed, Answer) or isinstance(calls[0].function.parsed_arguments, Weather)

@@ -16,7 +16,7 @@ from chat_ui.settings import ChatSettings
 from infra.accounts import account_access, people_access
 from infra.home.home import Home
 from runtime.lifecycle import EXIT_CANNOT_START
-from tests.chat_ui.browsers import Browser
+from tests.chat_ui.browser_client import Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
 from tests.infra.accounts.test_account_access import PEPPER

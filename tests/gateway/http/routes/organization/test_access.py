@@ -126,7 +126,7 @@ NO_BODIES: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def test_bodies_that_are_none(office: Office) -> None:
+async def test_invalid_bodies_are_refused(office: Office) -> None:
     for path, body, param in NO_BODIES:
         response = await office.ask("POST", path, json=body)
         assert response.status_code == 400, body

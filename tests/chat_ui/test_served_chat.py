@@ -1,4 +1,4 @@
-"""The chat's API as it is served: on a port, behind the gateway's door, over the real store and counting engines.
+"""The chat API on a port of a real gateway, over the real store and counting engines.
 
 Every answer is held against our own OpenAPI document.
 """
@@ -24,9 +24,9 @@ from infra.accounts import people_access
 from infra.front_door.front_door import open_front_door
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
-from tests.chat_ui.browsers import Browser
-from tests.chat_ui.chatting import Reader
-from tests.chat_ui.described import DescribedPerson
+from tests.chat_ui.browser_client import Browser
+from tests.chat_ui.chat_clients import Reader
+from tests.chat_ui.openapi_validation import DescribedPerson
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform
 
@@ -36,22 +36,22 @@ ASKED = {"model": MODEL, "max_tokens": 3}
 
 
 class ChattingPlatform(PayingPlatform):
-    """With the chat beside the API, as `headrace gateway` serves it."""
+    """A platform with the chat beside the OpenAI API, as `headrace gateway` serves it."""
 
     def _app(self, bus: Bus, settings: GatewaySettings) -> FastAPI:
-        # Nobody is refused here for a wait that depends on how fast this machine is.
+        # Requests must not be refused for waits that depend on the speed of this machine.
         patient = settings.model_copy(update={"max_wait": 600.0, "max_loop_lag": 60.0})
         return open_front_door(self._access, bus, patient)
 
     async def owner(self) -> DescribedPerson:
-        """Whoever owns the installation, who comes in by the link that was printed."""
+        """Sign in as the installation's owner by the printed link."""
         browser = Browser(None, self.urls[0].removesuffix("/v1"))
         owner = DescribedPerson(browser)
         await owner.call("POST", "/start", {"invitation": await people_access.first_owner_token(self._access)})
         return owner
 
     async def invited(self, owner: DescribedPerson, name: str) -> DescribedPerson:
-        """A member whom the owner has invited."""
+        """Sign up as a member whom the owner has invited."""
         invitation = await owner.call("POST", "/invitations", {"role": "member"}, status=201)
         browser = Browser(None, self.urls[0].removesuffix("/v1"))
         assert (await browser.sign_up(invitation["token"], name)).status_code == 200
@@ -60,7 +60,7 @@ class ChattingPlatform(PayingPlatform):
 
 @asynccontextmanager
 async def platform(database_url: str, home: Path, *, capacity: int = 8) -> AsyncIterator[ChattingPlatform]:
-    """One gateway and one worker."""
+    """Run a platform with one gateway and one worker."""
     broker = MemoryBroker()
     async with ChattingPlatform(lambda name: MemoryTransport(broker, name), database_url, home) as served:
         await served.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=0.02, capacity=capacity))
@@ -68,13 +68,13 @@ async def platform(database_url: str, home: Path, *, capacity: int = 8) -> Async
 
 
 async def exported(person: DescribedPerson, form: str) -> bytes:
-    """The file."""
+    """Return the exported file."""
     response = await person.browser.get(f"/export?format={form}")
     assert response.status_code == 200, response.text
     return response.content
 
 
-async def test_conversations_go_out_as_files_and_come_in_again_as_they_were(database_url: str, tmp_path: Path) -> None:
+async def test_exported_conversations_are_imported_unchanged(database_url: str, tmp_path: Path) -> None:
     async with platform(database_url, tmp_path) as served:
         ada = await served.owner()
         conversation = await ada.conversation(**ASKED, system="Be kind.", temperature=0.5)
@@ -106,7 +106,7 @@ async def test_conversations_go_out_as_files_and_come_in_again_as_they_were(data
 
 
 def comparable(document: Any) -> Any:
-    """Without ids, but for who follows whom, and without what was paid and measured elsewhere."""
+    """Return an export with ids replaced by positions, and without costs and times."""
     (conversation,) = document["conversations"]
     places = {each["id"]: place for place, each in enumerate(conversation["messages"])}
     messages = [
@@ -119,7 +119,7 @@ def comparable(document: Any) -> Any:
     return told | {"leaf": places[conversation["leaf"]], "messages": messages}
 
 
-async def test_who_waits_is_told_where_he_stands(database_url: str, tmp_path: Path) -> None:
+async def test_a_waiting_answer_reports_its_queue_position(database_url: str, tmp_path: Path) -> None:
     async with platform(database_url, tmp_path, capacity=1) as served, asyncio.timeout(120):
         ada = await served.owner()
         asked: list[str] = []
@@ -137,7 +137,7 @@ async def test_who_waits_is_told_where_he_stands(database_url: str, tmp_path: Pa
         assert all(data["position"] in (None, 1, 2, 3) for name, data, _ in reader.events if name == "waiting")
 
 
-async def test_an_administrator_sees_and_changes_it_all(database_url: str, tmp_path: Path) -> None:
+async def test_the_administration_routes(database_url: str, tmp_path: Path) -> None:
     async with platform(database_url, tmp_path) as served, asyncio.timeout(120):
         ada = await served.owner()
         await projects(ada)
@@ -153,7 +153,7 @@ async def test_an_administrator_sees_and_changes_it_all(database_url: str, tmp_p
 
 
 async def projects(ada: DescribedPerson) -> None:
-    """Made, renamed, put away."""
+    """Create, rename and archive a project."""
     made = await ada.call("POST", "/admin/projects", {"name": "Boats"}, status=201)
     renamed = await ada.call("PATCH", f"/admin/projects/{made['id']}", {"name": "Ships"})
     assert (renamed["id"], renamed["name"]) == (made["id"], "Ships")
@@ -164,7 +164,7 @@ async def projects(ada: DescribedPerson) -> None:
 
 
 async def keys(ada: DescribedPerson, served: ChattingPlatform) -> None:
-    """One is made and works, goes on as another, and is ended."""
+    """Create a key, use it, rotate it and revoke it."""
     project = (await ada.call("GET", "/me"))["project"]
     wish = {"project": project, "name": "boat", "budget_nano": 10**9, "models": [MODEL]}
     made = await ada.call("POST", "/admin/keys", wish, status=201)
@@ -180,7 +180,7 @@ async def keys(ada: DescribedPerson, served: ChattingPlatform) -> None:
 
 
 async def is_taken(client: openai.AsyncOpenAI) -> bool:
-    """Whether its key is good."""
+    """Return whether the client's key is valid."""
     try:
         await client.models.list()
     except openai.AuthenticationError:
@@ -189,7 +189,7 @@ async def is_taken(client: openai.AsyncOpenAI) -> bool:
 
 
 async def budgets(ada: DescribedPerson) -> None:
-    """With nothing left nobody is answered, and says so; without a budget everybody is."""
+    """With an exhausted budget answers fail with its error; without a budget they work."""
     conversation = await ada.conversation(**ASKED)
     await ada.call("POST", "/admin/budgets", {"name": "organisation", "limit_nano": 0})
     while (answer := await ada.answered(conversation))["state"] != "failed":
@@ -203,7 +203,7 @@ async def budgets(ada: DescribedPerson) -> None:
 
 
 async def usage(ada: DescribedPerson, cost: int) -> None:
-    """What was asked is there, by whom and for how much."""
+    """Usage lists the requests by person with their cost."""
     own, everybody = await ada.call("GET", "/usage?days=2"), await ada.call("GET", "/admin/usage?days=2")
     spent = sum(each["cost_nano"] for each in own["by_day"])
     assert own["by_day"] == everybody["by_day"]
@@ -218,7 +218,7 @@ async def usage(ada: DescribedPerson, cost: int) -> None:
 
 
 async def audit(ada: DescribedPerson) -> None:
-    """All of it was written down, page by page."""
+    """The audit log has an entry for every action, page by page."""
     events: list[str] = []
     cursor = ""
     while True:

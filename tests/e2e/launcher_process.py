@@ -1,4 +1,4 @@
-"""A launcher as a real process with its own home directory, and its cleanup."""
+"""Runs `headrace serve` or `headrace up` as a process with its own home directory, and cleans up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINGER_SECONDS = 30
 
 
 def missing() -> str | None:
-    """What `make setup` would have put here and has not."""
+    """Return the part of `make setup` that is missing; `None` if nothing is."""
     for needed in (INSTALLED / "models" / MODEL_FILE, INSTALLED / "store-venv" / "bin" / "python"):
         if not needed.exists():
             return f"{needed} is missing: `make setup`"
@@ -33,7 +33,7 @@ def missing() -> str | None:
 
 
 def new_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home to start in; skips, or fails in CI, without what `make setup` installs."""
+    """Return a new home; skip the test, or fail in CI, if `make setup` has not run."""
     reason = missing()
     if reason is not None:
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
@@ -43,7 +43,7 @@ def new_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def borrow_installation(home: Path) -> None:
-    """A new home with the model and the store program of the installed one, and nothing else of it."""
+    """Link the model and the store program of the installed home into a new one."""
     home.mkdir(exist_ok=True)
     for name in ("models", "store-venv"):
         (home / name).symlink_to(INSTALLED / name)
@@ -55,7 +55,7 @@ def environment(home: Path, port: int, extra: Mapping[str, str]) -> dict[str, st
 
 
 class Launched:
-    """`headrace serve` or `headrace up`, running."""
+    """A running `headrace serve` or `headrace up`."""
 
     def __init__(self, arguments: list[str], home: Path, port: int, **extra: str) -> None:
         self.home = home
@@ -102,12 +102,12 @@ class Launched:
         )
 
     def interrupt(self) -> int:
-        """Ctrl-C, as a terminal sends it; returns the exit status."""
+        """Send Ctrl-C as a terminal does; return the exit status."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(STOP_SECONDS)
 
     def ours(self) -> list[psutil.Process]:
-        """Every living process of this home, however it was started: found by its environment or arguments."""
+        """Return all live processes of this home, found by their environment or arguments."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -119,11 +119,11 @@ class Launched:
         return found
 
     def leaves_nothing(self) -> None:
-        """No process of this home stays. Multiprocessing's resource tracker ends just after its parent."""
+        """Require that no process remains. The resource tracker of multiprocessing exits a little later."""
         until(lambda: not self.ours(), LINGER_SECONDS, lambda: "\n".join(map(str, self.ours())))
 
     def end(self) -> None:
-        """End every process, also after a failed test."""
+        """Kill all processes, also after a failed test."""
         for process in self.ours():
             process.kill()
         self.process.kill()
@@ -131,7 +131,7 @@ class Launched:
 
 
 def until(condition: Callable[[], object], seconds: float, explain: Callable[[], str] = str) -> None:
-    """Ask until the answer is yes: what is waited for happens in another process."""
+    """Poll until `condition` is true, for conditions in another process."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= deadline:

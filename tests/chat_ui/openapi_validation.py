@@ -1,4 +1,4 @@
-"""What our own OpenAPI document says of each call of the chat's API, to hold answers against."""
+"""Validates responses of the chat API against its own OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from tests.chat_ui.chatting import Person
+from tests.chat_ui.chat_clients import Person
 
 DOCUMENT = Path(__file__).parents[2] / "chat_ui" / "web" / "openapi.json"
 
 
 class DescribedPerson(Person):
-    """Somebody whose every answer must be as the document describes it, with nothing more in it."""
+    """A user for whom every response is validated; undocumented fields are errors."""
 
     async def call(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
         answer = await super().call(method, path, body, status=status)
@@ -25,7 +25,7 @@ class DescribedPerson(Person):
 
 
 def check(method: str, path: str, status: int, answer: Any) -> None:
-    """See that an answer is a described one."""
+    """Require that a response matches its description."""
     document, template = _document(), _template(path)
     responses = document["paths"][template][method.lower()]["responses"]
     content = (responses.get(str(status)) or responses[f"{status // 100}XX"]).get("content")
@@ -38,7 +38,7 @@ def check(method: str, path: str, status: int, answer: Any) -> None:
 
 @cache
 def _document() -> Any:
-    """With closed objects: what is not described is not there."""
+    """Return the document with `additionalProperties: false` in all objects."""
     document = json.loads(DOCUMENT.read_text())
     for schema in document["components"]["schemas"].values():
         if "properties" in schema:
@@ -47,6 +47,6 @@ def _document() -> Any:
 
 
 def _template(path: str) -> str:
-    """The described path that this is one of; what is spelled out counts before what is filled in."""
+    """Return the path template that matches; literal segments have precedence over parameters."""
     templates = sorted(_document()["paths"], key=lambda each: each.count("{"))
     return next(each for each in templates if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", each), f"/api{path}"))

@@ -1,4 +1,4 @@
-"""Browsers of the chat's API without a browser: a cookie jar each, and the headers that a page of ours sends."""
+"""An HTTP client that behaves like a browser with the chat page: a cookie jar, `Origin` and CSRF headers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ HTTP, HTTPS = "http://127.0.0.1:8000", "https://chat.example"
 
 
 class Browser:
-    """One browser: what it sends by itself, and what our page adds."""
+    """A browser: its cookies, and the headers that the chat page adds."""
 
     def __init__(self, app: FastAPI | None, origin: str = HTTPS, address: str = "10.0.0.1") -> None:
-        """`app`: whose routes it calls; `None`: whoever listens at `origin`."""
+        """`app`: the application to call in process; `None`: the server at `origin`."""
         self.origin = origin
         self.address = address
         self.client = httpx.AsyncClient(transport=self._way(app), base_url=origin, timeout=60)
@@ -30,7 +30,7 @@ class Browser:
         return httpx.ASGITransport(app, client=(self.address, 1234), raise_app_exceptions=False)
 
     def move_to(self, app: FastAPI) -> None:
-        """The load balancer sends it to another gateway from now on."""
+        """Send all further requests to another gateway, as a load balancer may."""
         cookies = self.cookies
         self.client = httpx.AsyncClient(transport=self._way(app), base_url=self.origin, timeout=60)
         self.take(cookies)
@@ -45,7 +45,7 @@ class Browser:
         return dict(self.client.cookies)
 
     def take(self, cookies: dict[str, str]) -> None:
-        """Have another browser's cookies."""
+        """Replace the cookies by those of another browser."""
         for name, value in cookies.items():
             self.client.cookies.set(name, value, domain=httpx.URL(self.origin).host, path="/")
 
@@ -53,7 +53,7 @@ class Browser:
         return await self._call("GET", path, b"", dict(headers))
 
     async def send(self, method: str, path: str, body: Any = None, **headers: str | None) -> httpx.Response:
-        """As our page calls; a header may be changed, or (`None`) left out."""
+        """Send a request as the chat page does; a header may be changed, or left out (`None`)."""
         own = {"origin": self.origin, "content-type": "application/json", "x-csrf-token": self.csrf}
         sent = {**own, **{name.replace("_", "-"): value for name, value in headers.items()}}
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()

@@ -1,4 +1,4 @@
-"""People in browsers who chat, over dictionaries and a scripted engine."""
+"""Clients of the chat API, over in-memory stores and a scripted model client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from auth_billing.access.roles import Role
 from chat_ui.http.api import create_api
-from tests.chat_ui.browsers import HTTPS, Browser
+from tests.chat_ui.browser_client import HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
 from tests.fakes.scripted_engine import MODEL
@@ -22,14 +22,14 @@ SETTINGS: dict[str, Any] = {"model": MODEL}
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    """Let other tasks run until `condition` holds."""
+    """Let other tasks run until `condition` is true."""
     async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.005)
 
 
 class Scene:
-    """One gateway's chat (more by `gateway`), and people."""
+    """A chat with one gateway (`gateway` adds more), and signed-in users."""
 
     def __init__(self) -> None:
         self.people = PeopleFixture()
@@ -43,13 +43,13 @@ class Scene:
         self.engine = self.chats.engine
 
     def gateway(self) -> FastAPI:
-        """One more gateway on the same stores."""
+        """Add a gateway on the same stores."""
         app = create_api(self.chats.chat(self.people.process(), self.audit))
         self.apps.append(app)
         return app
 
     async def person(self, role: Role = Role.MEMBER, name: str = "", organisation: str = ORGANISATION) -> Person:
-        """Somebody with this role, signed in, at an address of his own."""
+        """Return a signed-in user with this role and an own network address."""
         browser = Browser(self.app, HTTPS, f"10.1.{len(self.people.users.users)}.1")
         token = await self.people.invite(role, organisation)
         assert (await browser.sign_up(token, name or role.value)).status_code == 200
@@ -63,35 +63,35 @@ class Scene:
 
 
 class Person:
-    """Somebody who chats."""
+    """A signed-in user of the chat."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
 
     async def call(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
-        """The answer's JSON, which has this status."""
+        """Call a route, require the status, and return the response's JSON."""
         sent = self.browser.get(path) if method == "GET" else self.browser.send(method, path, body)
         response = await sent
         assert response.status_code == status, response.text
         return response.json() if response.content else None
 
     async def conversation(self, **settings: Any) -> str:
-        """The id of a new one."""
+        """Create a conversation and return its id."""
         made = await self.call("POST", "/conversations", {"settings": {**SETTINGS, **settings}}, status=201)
         return str(made["id"])
 
     async def ask(self, conversation: str, text: str = "Hi", parent: str | None = None, **more: Any) -> Any:
-        """A question and the answer that is being written."""
+        """Ask a question; return both messages."""
         body = {"parent": parent, "text": text, **more}
         return await self.call("POST", f"/conversations/{conversation}/messages", body, status=202)
 
     async def answered(self, conversation: str, text: str = "Hi", parent: str | None = None, **more: Any) -> Any:
-        """The answer to a question, once it has ended."""
+        """Ask a question; return the finished answer."""
         asked = await self.ask(conversation, text, parent, **more)
         return (await self.events(conversation, asked["answer"]["id"]))[-1][1]["message"]
 
     async def events(self, conversation: str, message: str, after: str = "", *, titles: bool = False) -> list[Any]:
-        """Name, data and id of all events until the end; without the title's."""
+        """Return name, data and id of all events until the end, by default without the title's."""
         path = f"/conversations/{conversation}/messages/{message}/events"
         response = await self.browser.get(path, **({"last-event-id": after} if after else {}))
         assert response.status_code == 200, response.text
@@ -99,7 +99,7 @@ class Person:
         return found if titles else [each for each in found if each[0] != "title"]
 
     async def imported(self, document: Any) -> Any:
-        """What came of a file, once it has ended."""
+        """Import a file; return the finished import."""
         begun = await self.call("POST", "/import", document, status=202)
         async with asyncio.timeout(60):
             while (last := (await self.call("GET", "/import"))["last"])["state"] == "running":
@@ -108,29 +108,29 @@ class Person:
         return last
 
     async def tree(self, conversation: str) -> Any:
-        """The whole conversation."""
+        """Return a conversation with all messages."""
         return await self.call("GET", f"/conversations/{conversation}")
 
 
 @dataclass
 class Reader:
-    """Somebody who follows an answer, over any number of connections."""
+    """Reads an answer's events over any number of connections."""
 
     path: str
     events: list[Any] = field(default_factory=list)
 
     @property
     def numbers(self) -> int:
-        """How many he sees."""
+        """Number of numbers in the text so far."""
         return len(text_of(self.events).split())
 
     @property
     def last_id(self) -> str:
-        """Of the events that have one."""
+        """The id of the last event that has one."""
         return next((id_ for _, _, id_ in reversed(self.events) if id_), "")
 
     async def follow(self, browser: Browser, enough: Callable[[], bool]) -> None:
-        """Read from where he is until it is `enough`, or the answer or the connection ends."""
+        """Continue reading until `enough` is true, or the answer or the connection ends."""
         headers = {"last-event-id": self.last_id} if self.last_id else {}
         async with browser.client.stream("GET", f"/api{self.path}", headers=headers) as response:
             assert response.status_code == 200
@@ -149,7 +149,7 @@ class Reader:
 
 
 def events_of(text: str) -> list[tuple[str, Any, str]]:
-    """Name, data and id of each event in a stream."""
+    """Return name, data and id of each event in a stream."""
     found = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and not line.startswith(":"))
@@ -159,7 +159,7 @@ def events_of(text: str) -> list[tuple[str, Any, str]]:
 
 
 def text_of(events: list[Any]) -> str:
-    """What a page shows after these events."""
+    """Return the text that a page shows after these events."""
     shown = b""
     for name, data, _ in events:
         if name == "restart":

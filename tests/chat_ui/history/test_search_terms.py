@@ -1,4 +1,4 @@
-"""What conversations are found by."""
+"""Search terms and excerpts of conversations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_case_accents_and_strokes_make_no_difference(text: str, plain: str) -> N
     assert normalised(text) == plain
 
 
-def test_terms_are_different_words_and_bounded() -> None:
+def test_terms_are_distinct_words_and_limited() -> None:
     assert search_terms(["One two, one!", "trois"]) == ["one", "two", "trois"]
     assert len(search_terms([" ".join(map(str, range(MAX_TERMS + 10)))])) == MAX_TERMS
     assert search_terms(["x" * 100]) == ["x" * MAX_TERM_CHARS]
@@ -26,7 +26,7 @@ def test_terms_are_different_words_and_bounded() -> None:
 
 
 @pytest.mark.parametrize("word", ["zolw", "ZOLW", "a.b*", "(", "\\d"])
-def test_a_folded_word_finds_the_text_that_it_was_made_of(word: str) -> None:
+def test_a_normalised_word_matches_its_original_text(word: str) -> None:
     assert re.search(accent_insensitive_pattern(normalised(word)), word, re.IGNORECASE)
     assert re.search(accent_insensitive_pattern("zolw"), "Żółw", re.IGNORECASE)
 

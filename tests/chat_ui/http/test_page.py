@@ -1,4 +1,4 @@
-"""The page's files and headers, against a made-up build."""
+"""Files, headers and client-side routes of the page server, with a fake build."""
 
 import re
 from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ def _client(app: Starlette) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://chat.test")
 
 
-async def test_page_is_asked_for_every_time(client: httpx.AsyncClient) -> None:
+async def test_the_page_is_revalidated_every_time(client: httpx.AsyncClient) -> None:
     response = await client.get("/")
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/html")
@@ -55,7 +55,7 @@ async def test_page_is_asked_for_every_time(client: httpx.AsyncClient) -> None:
     assert again.headers["cache-control"] == "no-cache"
 
 
-async def test_hashed_file_is_kept_for_ever_and_compressed(client: httpx.AsyncClient) -> None:
+async def test_hashed_files_are_immutable_and_compressed(client: httpx.AsyncClient) -> None:
     response = await client.get("/assets/index-C0ffee12.js", headers={"accept-encoding": "gzip"})
     assert response.status_code == 200
     assert "javascript" in response.headers["content-type"]
@@ -65,7 +65,7 @@ async def test_hashed_file_is_kept_for_ever_and_compressed(client: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/index-C0ffee12.js", "/missing", "/assets/missing.js"])
-async def test_every_answer_is_guarded(client: httpx.AsyncClient, path: str) -> None:
+async def test_every_response_has_the_security_headers(client: httpx.AsyncClient, path: str) -> None:
     headers = (await client.get(path)).headers
     assert set(headers["content-security-policy"].split("; ")) == POLICY
     assert headers["x-content-type-options"] == "nosniff"
@@ -88,7 +88,7 @@ async def test_every_answer_is_guarded(client: httpx.AsyncClient, path: str) -> 
         "/" + "a" * 5000,
     ],
 )
-async def test_what_is_not_in_the_build_does_not_exist(client: httpx.AsyncClient, dist: Path, path: str) -> None:
+async def test_files_outside_the_build_are_not_found(client: httpx.AsyncClient, dist: Path, path: str) -> None:
     (dist / "link.txt").symlink_to(dist.parent / "secret.txt")
     response = await client.get(httpx.URL("http://chat.test", raw_path=path.encode()))
     assert response.status_code == 404
@@ -96,12 +96,12 @@ async def test_what_is_not_in_the_build_does_not_exist(client: httpx.AsyncClient
     assert "immutable" not in response.headers.get("cache-control", "")
 
 
-async def test_only_reading_is_allowed(client: httpx.AsyncClient) -> None:
+async def test_only_get_and_head_are_allowed(client: httpx.AsyncClient) -> None:
     assert (await client.post("/")).status_code == 405
     assert (await client.head("/")).status_code == 200
 
 
-async def test_missing_build_is_said_and_a_later_one_is_seen(tmp_path: Path) -> None:
+async def test_a_missing_build_gets_503_until_there_is_one(tmp_path: Path) -> None:
     async with _client(create_app(tmp_path / "dist")) as client:
         response = await client.get("/")
         assert response.status_code == 503
@@ -116,7 +116,7 @@ ADDRESSES = ["/c/conv-1", "/shared/t_1-x", "/sign-in", "/sign-up", "/account", "
 
 
 @pytest.mark.parametrize("path", ADDRESSES)
-async def test_the_pages_own_addresses_are_the_page(client: httpx.AsyncClient, path: str) -> None:
+async def test_client_side_routes_are_the_page(client: httpx.AsyncClient, path: str) -> None:
     response = await client.get(path)
     assert response.status_code == 200
     assert response.content == (await client.get("/")).content
@@ -124,8 +124,8 @@ async def test_the_pages_own_addresses_are_the_page(client: httpx.AsyncClient, p
     assert (await client.post(path)).status_code == 405
 
 
-def test_the_page_knows_the_same_addresses() -> None:
-    """What is an address is written twice, here for the server and in TypeScript for the page."""
+def test_server_and_page_have_the_same_routes() -> None:
+    """The list of client-side routes exists in Python for the server and in TypeScript for the page."""
     written = (Path(__file__).parents[3] / "chat_ui" / "web" / "src" / "router" / "routes.ts").read_text()
     named = set(re.findall(r'case "([a-z-]+)":', written[written.index("function ofOne") :]))
     assert named | set(re.findall(r'name === "([a-z]+)"', written)) == page.CLIENT_ROUTES

@@ -1,4 +1,4 @@
-"""Conversations as files: what is exported opens and is no formula (H91); what is imported is ours afterwards."""
+"""Export and import of conversations; exported cells are never spreadsheet formulas (H91)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import openpyxl
 import pytest
 
 from chat_ui.importing.parsed_conversation import seconds
-from tests.chat_ui.chatting import Person, Scene
+from tests.chat_ui.chat_clients import Person, Scene
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", '=HYPERLINK("http://evil","x")', "=cmd|'/c calc'!A0", "＝1+1"]
 
@@ -32,7 +32,7 @@ async def exported(person: Person, form: str, ids: str = "all") -> bytes:
 
 
 async def hostile(scene: Scene) -> tuple[Person, list[str]]:
-    """A person whose titles, prompts, questions, files and answers are payloads."""
+    """Return a user whose titles, prompts, questions, files and answers are attack payloads."""
     person = await scene.person()
     ids = []
     for payload in HOSTILE:
@@ -43,7 +43,7 @@ async def hostile(scene: Scene) -> tuple[Person, list[str]]:
     return person, ids
 
 
-async def test_a_spreadsheet_has_text_and_numbers_and_no_formula(scene: Scene) -> None:
+async def test_spreadsheets_have_no_formulas(scene: Scene) -> None:
     person, _ = await hostile(scene)
     sheet = openpyxl.load_workbook(io.BytesIO(await exported(person, "xlsx"))).active
     assert sheet is not None
@@ -62,7 +62,7 @@ async def test_a_spreadsheet_has_text_and_numbers_and_no_formula(scene: Scene) -
     assert sorted(map(str, texts)) == sorted(HOSTILE)
 
 
-async def test_csv_has_no_cell_that_begins_as_a_formula_does(scene: Scene) -> None:
+async def test_csv_cells_do_not_begin_like_formulas(scene: Scene) -> None:
     person, _ = await hostile(scene)
     rows = list(csv.DictReader(io.StringIO((await exported(person, "csv")).decode())))
     assert len(rows) == 2 * len(HOSTILE)
@@ -73,7 +73,7 @@ async def test_csv_has_no_cell_that_begins_as_a_formula_does(scene: Scene) -> No
     assert {row["text"] for row in rows} == {"'" + each for each in HOSTILE}
 
 
-async def test_a_text_that_no_cell_holds_goes_on_behind_the_row(scene: Scene) -> None:
+async def test_long_texts_continue_in_further_cells(scene: Scene) -> None:
     scene.engine.words = ["🐢" * 40_000]
     person = await scene.person()
     await person.answered(await person.conversation())
@@ -85,7 +85,7 @@ async def test_a_text_that_no_cell_holds_goes_on_behind_the_row(scene: Scene) ->
     assert "".join(map(str, [answer[column], *(each for each in answer[continued:] if each)])) == "🐢" * 40_000
 
 
-async def test_one_some_or_all_archived_ones_too(scene: Scene) -> None:
+async def test_one_some_or_all_conversations_are_exported(scene: Scene) -> None:
     person, ids = await hostile(scene)
     await person.call("PATCH", f"/conversations/{ids[0]}", {"archived": True})
     for chosen, number in ((ids[0], 1), (f"{ids[0]},{ids[2]},{ids[0]}", 2), ("all", len(ids))):
@@ -95,7 +95,7 @@ async def test_one_some_or_all_archived_ones_too(scene: Scene) -> None:
     await person.call("GET", "/export?format=csv&ids=conv-none", status=404)
 
 
-async def test_markdown_has_the_branch_that_is_shown(scene: Scene) -> None:
+async def test_markdown_has_the_selected_branch(scene: Scene) -> None:
     person = await scene.person()
     conversation = await person.conversation()
     await person.answered(conversation, "Not shown")
@@ -108,7 +108,7 @@ async def test_markdown_has_the_branch_that_is_shown(scene: Scene) -> None:
     assert "Not shown" not in text
 
 
-async def test_what_was_exported_can_be_imported(scene: Scene) -> None:
+async def test_an_export_can_be_imported(scene: Scene) -> None:
     ada, eve = await scene.person(name="ada"), await scene.person(name="eve")
     conversation = await ada.conversation(system="Be kind.")
     first = await ada.answered(conversation, "One")
@@ -156,7 +156,7 @@ CHATGPT: list[Any] = [
 ]
 
 
-async def test_an_export_of_chatgpt(scene: Scene) -> None:
+async def test_a_chatgpt_export_is_imported(scene: Scene) -> None:
     person = await scene.person()
     outcome = await person.imported(CHATGPT)
     assert outcome["imported"] == 2
@@ -175,7 +175,7 @@ async def test_an_export_of_chatgpt(scene: Scene) -> None:
     assert (shown["text"], shown["model"]) == ("Wood.", "gpt-x")
 
 
-async def test_an_export_of_open_webui(scene: Scene) -> None:
+async def test_an_open_webui_export_is_imported(scene: Scene) -> None:
     messages = {
         "q": {"id": "q", "parentId": None, "role": "user", "content": "Hi", "timestamp": 1_700_000_000},
         "a": {"id": "a", "parentId": "q", "role": "assistant", "content": "Hello", "model": "llama"},
@@ -197,7 +197,7 @@ async def test_an_export_of_open_webui(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("value", [{}, [], [1], "x", {"mapping": 3}, {"conversations": {}}, None])
-async def test_what_is_no_export_is_refused(scene: Scene, value: Any) -> None:
+async def test_other_files_are_refused(scene: Scene, value: Any) -> None:
     person = await scene.person()
     refused = await person.call("POST", "/import", json.dumps(value).encode(), status=400)
     assert refused["error"]["code"] == "invalid_value"
@@ -207,5 +207,5 @@ async def test_what_is_no_export_is_refused(scene: Scene, value: Any) -> None:
     ("told", "meant"),
     [(1.7e9, 1.7e9), (1.7e12, 1.7e9), (1.7e18, 1.7e9), (-1, None), (True, None), ("1", None), (float("inf"), None)],
 )
-def test_times_of_any_unit(told: Any, meant: float | None) -> None:
+def test_times_are_read_in_any_unit(told: Any, meant: float | None) -> None:
     assert seconds(told) == meant
