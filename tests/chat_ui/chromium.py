@@ -51,11 +51,11 @@ class Visit:
     complaints: list[str] = field(default_factory=list)
 
     @classmethod
-    async def to(cls, origin: str, browser: Browser, timeout: float = TIMEOUT) -> Visit:
-        """Open the page in a fresh browser profile; `timeout` is in milliseconds."""
+    async def to(cls, origin: str, browser: Browser, timeout_ms: float = TIMEOUT) -> Visit:
+        """Open the page in a fresh browser profile; with this timeout."""
         context = await browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 800})
-        context.set_default_timeout(timeout)
-        expect.set_options(timeout=timeout)
+        context.set_default_timeout(timeout_ms)
+        expect.set_options(timeout=timeout_ms)
         visit = cls(await context.new_page(), origin, context)
         await context.expose_binding("__violated", lambda _, rule: visit.complaints.append(f"against {rule}"))
         await context.add_init_script(WATCH_VIOLATIONS)

@@ -27,7 +27,7 @@ from tests.e2e.launcher_process import Launched
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store, pytest.mark.asyncio(loop_scope="module")]
 
-PATIENCE = 60_000
+TIMEOUT = 60_000
 """Timeout in milliseconds; long, because the machine may be busy."""
 PASSWORD = "correct horse battery"
 PICTURES = os.environ.get("HEADRACE_SCREENSHOTS")
@@ -99,7 +99,7 @@ def launched(e2e_home: Path) -> Iterator[Launched]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def owner(launched: Launched, browser: Browser) -> Visit:
     """A page of the owner, signed in by the launcher's link."""
-    visit = await Visit.to(f"http://127.0.0.1:{launched.port}", browser, PATIENCE)
+    visit = await Visit.to(f"http://127.0.0.1:{launched.port}", browser, TIMEOUT)
     await visit.page.goto(re.findall(r"http://\S+#start=\S+", launched.output)[0])
     await expect(visit.page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
     return visit
@@ -115,7 +115,7 @@ async def member(owner: Visit, browser: Browser) -> Visit:
     link = await dialog.get_by_label("Invitation link").input_value()
     await picture(owner.page, "invited", as_it_is=True)
     await dialog.get_by_role("button", name="Done").click()
-    visit = await Visit.to(owner.origin, browser, PATIENCE)
+    visit = await Visit.to(owner.origin, browser, TIMEOUT)
     await visit.page.goto(link)
     await expect(visit.page.get_by_text("You are invited as: Member.")).to_be_visible()
     await picture(visit.page, "invitation")
@@ -333,7 +333,7 @@ async def test_pages_have_no_accessibility_violations(owner: Visit, browser: Bro
         await loaded(page)
         found += await owner.violations()
         await picture(page, path.replace("/", "-"))
-    stranger = await Visit.to(owner.origin, browser, PATIENCE)
+    stranger = await Visit.to(owner.origin, browser, TIMEOUT)
     await stranger.page.goto(f"{owner.origin}/sign-in")
     await loaded(stranger.page)
     found += await stranger.violations()
