@@ -41,7 +41,7 @@ timeouts = {{ connect = 20, first_event = {first_event}, between_events = {betwe
 
 
 @dataclass
-class Stage:
+class ProxySetup:
     """A gateway's client, the scripted upstreams, and the usage records published so far."""
 
     client: httpx.AsyncClient
@@ -73,28 +73,28 @@ class Stage:
         return [len(upstream.requests) for upstream in self.upstreams]
 
 
-SetStage = Callable[..., Awaitable[Stage]]
+StartProxy = Callable[..., Awaitable[ProxySetup]]
 
 
-async def _collect_records(stage: Stage, bus: Bus) -> None:
+async def _collect_records(setup: ProxySetup, bus: Bus) -> None:
     async for envelope in await bus.settlements(prefetch=100):
         if isinstance(envelope.message, UsageRecord):  # not the gateway's receipts
-            stage.records.append(envelope.message)
+            setup.records.append(envelope.message)
         envelope.delivery.ack()
 
 
 @pytest.fixture
-async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SetStage]:
+async def start_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StartProxy]:
     monkeypatch.setenv("TEST_UPSTREAM_KEY", UPSTREAM_KEY)
     async with AsyncExitStack() as stack:
 
-        async def set_up(
+        async def start(
             *scripts: Script | list[Script] | str,
             first_event: float = 5,
             between_events: float = 5,
             their_name: str = "their-{n}",
             **model: Any,
-        ) -> Stage:
+        ) -> ProxySetup:
             broker = MemoryBroker()
             upstreams = []
             for each in scripts:
@@ -140,10 +140,10 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
             client = await stack.enter_async_context(
                 httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway", headers=HEADERS)
             )
-            stage = Stage(client, upstreams, broker, app.state.gateway)
-            collecting = asyncio.create_task(_collect_records(stage, observer))
+            setup = ProxySetup(client, upstreams, broker, app.state.gateway)
+            collecting = asyncio.create_task(_collect_records(setup, observer))
             stack.callback(collecting.cancel)
             await eventually(lambda: app.state.gateway.models.find(MODEL) is not None)
-            return stage
+            return setup
 
-        yield set_up
+        yield start

@@ -12,7 +12,7 @@ import pytest
 from proxy.embeddings import parse
 from proxy.errors import InvalidAnswer
 from tests.fakes.scripted_upstream import Script, silence, status
-from tests.proxy.conftest import MODEL, SetStage, Stage
+from tests.proxy.conftest import MODEL, ProxySetup, StartProxy
 
 
 def base64_of(*numbers: float) -> str:
@@ -58,34 +58,34 @@ def test_other_dimensions_than_requested_are_an_error() -> None:
         parse(json.dumps(body([1.0])).encode(), 1, 2)
 
 
-async def embed(stage: Stage) -> Any:
-    return await stage.client.post(
+async def embed(setup: ProxySetup) -> Any:
+    return await setup.client.post(
         "/v1/embeddings", json={"model": MODEL, "input": ["one", "two"], "encoding_format": "float"}
     )
 
 
-async def test_through_the_gateway(set_stage: SetStage) -> None:
+async def test_through_the_gateway(start_proxy: StartProxy) -> None:
     script = status(200, body([1.0, 0.0], base64_of(0.0, 1.0), usage={"prompt_tokens": 9, "total_tokens": 9}))
-    stage = await set_stage(script, task="embed")
-    answer = (await embed(stage)).json()
+    setup = await start_proxy(script, task="embed")
+    answer = (await embed(setup)).json()
     assert [each["embedding"] for each in answer["data"]] == [[1.0, 0.0], [0.0, 1.0]]
     assert answer["usage"]["prompt_tokens"] == 9
-    (request,) = stage.upstreams[0].requests
+    (request,) = setup.upstreams[0].requests
     assert (request.path, request.body["model"], request.body["input"]) == ("/v1/embeddings", "their-0", ["one", "two"])
-    assert (await stage.record()).usage.prompt_tokens == 9
-    assert (await stage.chat()).status_code == 400  # it only embeds
+    assert (await setup.record()).usage.prompt_tokens == 9
+    assert (await setup.chat()).status_code == 400  # it only embeds
 
 
 @pytest.mark.parametrize(
     ("script", "expected"),
     [(status(200, body([1.0])), 502), (status(200, b"<html>"), 502), (silence, 504), (status(500), 502)],
 )
-async def test_faults(set_stage: SetStage, script: Script, expected: int) -> None:
-    stage = await set_stage(script, task="embed", first_event=0.2 if expected == 504 else 20, tries=1)
-    response = await embed(stage)
+async def test_faults(start_proxy: StartProxy, script: Script, expected: int) -> None:
+    setup = await start_proxy(script, task="embed", first_event=0.2 if expected == 504 else 20, tries=1)
+    response = await embed(setup)
     assert (response.status_code, response.json()["error"]["code"]) == (expected, "upstream_error")
 
 
-async def test_implausible_usage_is_estimated(set_stage: SetStage) -> None:
-    stage = await set_stage(status(200, body([1.0], [1.0], usage={"prompt_tokens": 10**9})), task="embed")
-    assert (await embed(stage)).json()["usage"]["prompt_tokens"] == 2
+async def test_implausible_usage_is_estimated(start_proxy: StartProxy) -> None:
+    setup = await start_proxy(status(200, body([1.0], [1.0], usage={"prompt_tokens": 10**9})), task="embed")
+    assert (await embed(setup)).json()["usage"]["prompt_tokens"] == 2

@@ -25,7 +25,7 @@ from tests.fakes.scripted_upstream import (
     usage,
 )
 from tests.gateway.conftest import eventually
-from tests.proxy.conftest import MODEL, UPSTREAM_KEY, SetStage, Stage
+from tests.proxy.conftest import MODEL, UPSTREAM_KEY, ProxySetup, StartProxy
 
 BOMB = gzip.compress(b"data: {}\n\n" * 1_000_000)
 ERROR = {
@@ -70,13 +70,13 @@ def _short_retry_delay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("fault", BEFORE)
 async def test_a_fault_before_the_first_token_is_an_http_status_and_costs_nothing(
-    set_stage: SetStage, fault: str
+    start_proxy: StartProxy, fault: str
 ) -> None:
     script, expected, code = BEFORE[fault]
     with capture_logs() as logs:
-        stage = await set_stage(script, first_event=0.2 if expected == 504 else 20)
-        response = await stage.chat()
-        record = await stage.record()
+        setup = await start_proxy(script, first_event=0.2 if expected == 504 else 20)
+        response = await setup.chat()
+        record = await setup.record()
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["type"]) == (expected, code, "server_error")
     assert record.outcome is Outcome.FAILED
@@ -90,18 +90,20 @@ async def test_a_fault_before_the_first_token_is_an_http_status_and_costs_nothin
 
 
 @pytest.mark.parametrize("fault", BEFORE)
-async def test_a_fault_before_the_first_token_fails_over_to_the_next_upstream(set_stage: SetStage, fault: str) -> None:
+async def test_a_fault_before_the_first_token_fails_over_to_the_next_upstream(
+    start_proxy: StartProxy, fault: str
+) -> None:
     script, expected, _ = BEFORE[fault]
-    stage = await set_stage(script, answer("from", " the second"), first_event=1 if expected == 504 else 20)
-    response = await stage.chat()
+    setup = await start_proxy(script, answer("from", " the second"), first_event=1 if expected == 504 else 20)
+    response = await setup.chat()
     assert response.json()["choices"][0]["message"]["content"] == "from the second"
-    assert stage.upstreams[1].requests[0].body["model"] == "their-1"
+    assert setup.upstreams[1].requests[0].body["model"] == "their-1"
 
 
-async def test_a_lost_connection_is_retried_before_the_next_upstream(set_stage: SetStage) -> None:
-    stage = await set_stage(hang_up, answer("second"), tries=3)
-    assert (await stage.chat()).json()["choices"][0]["message"]["content"] == "second"
-    assert stage.request_counts == [3, 1]
+async def test_a_lost_connection_is_retried_before_the_next_upstream(start_proxy: StartProxy) -> None:
+    setup = await start_proxy(hang_up, answer("second"), tries=3)
+    assert (await setup.chat()).json()["choices"][0]["message"]["content"] == "second"
+    assert setup.request_counts == [3, 1]
 
 
 AFTER: dict[str, tuple[Script, str]] = {
@@ -117,16 +119,16 @@ AFTER: dict[str, tuple[Script, str]] = {
 
 @pytest.mark.parametrize("fault", AFTER)
 async def test_a_fault_after_the_first_token_is_an_error_event_without_failover(
-    set_stage: SetStage, fault: str
+    start_proxy: StartProxy, fault: str
 ) -> None:
     script, code = AFTER[fault]
-    stage = await set_stage(script, answer("second"), between_events=0.5 if fault == "silent" else 20)
-    received = await stage.events()
+    setup = await start_proxy(script, answer("second"), between_events=0.5 if fault == "silent" else 20)
+    received = await setup.events()
     assert "".join(_text(event) for event in received) == "one two "
     assert received[-1]["error"]["code"] == code
     assert UPSTREAM_KEY not in str(received)
-    assert stage.request_counts == [1, 0]
-    record = await stage.record()
+    assert setup.request_counts == [1, 0]
+    record = await setup.record()
     assert (record.outcome, record.usage.completion_tokens) == (Outcome.FAILED, 2)
 
 
@@ -145,119 +147,119 @@ IMPLAUSIBLE = [
 
 
 @pytest.mark.parametrize("reported", IMPLAUSIBLE, ids=str)
-async def test_implausible_usage_is_replaced_by_an_estimate(set_stage: SetStage, reported: dict[str, Any]) -> None:
-    stage = await set_stage(answer("one ", "two ", "three", end=(reported, "[DONE]")))
-    response = await stage.chat("a prompt of some forty characters, or more")
+async def test_implausible_usage_is_replaced_by_an_estimate(start_proxy: StartProxy, reported: dict[str, Any]) -> None:
+    setup = await start_proxy(answer("one ", "two ", "three", end=(reported, "[DONE]")))
+    response = await setup.chat("a prompt of some forty characters, or more")
     estimate = response.json()["usage"]
     assert estimate["completion_tokens"] == 4  # 13 bytes
     assert 10 <= estimate["prompt_tokens"] <= 30
-    record = await stage.record()
+    record = await setup.record()
     assert record.usage.completion_tokens == 4
 
 
-async def test_reported_usage_above_max_tokens_is_implausible(set_stage: SetStage) -> None:
-    stage = await set_stage(answer("one", end=(usage(7, 20), "[DONE]")))
-    assert (await stage.chat(max_tokens=19)).json()["usage"]["completion_tokens"] == 1
-    assert (await stage.chat(max_tokens=20)).json()["usage"]["completion_tokens"] == 20
+async def test_reported_usage_above_max_tokens_is_implausible(start_proxy: StartProxy) -> None:
+    setup = await start_proxy(answer("one", end=(usage(7, 20), "[DONE]")))
+    assert (await setup.chat(max_tokens=19)).json()["usage"]["completion_tokens"] == 1
+    assert (await setup.chat(max_tokens=20)).json()["usage"]["completion_tokens"] == 20
 
 
-async def test_text_beyond_max_tokens_is_not_billed(set_stage: SetStage) -> None:
-    stage = await set_stage(answer(*(["word "] * 500)))
-    assert (await stage.chat(max_tokens=2)).json()["usage"]["completion_tokens"] == 2
+async def test_text_beyond_max_tokens_is_not_billed(start_proxy: StartProxy) -> None:
+    setup = await start_proxy(answer(*(["word "] * 500)))
+    assert (await setup.chat(max_tokens=2)).json()["usage"]["completion_tokens"] == 2
 
 
-async def test_a_complete_answer_without_usage_is_finished(set_stage: SetStage) -> None:
-    stage = await set_stage(events_then_silence(chunk("one"), chunk(finish="stop")), between_events=0.1)
-    response = await stage.chat()
+async def test_a_complete_answer_without_usage_is_finished(start_proxy: StartProxy) -> None:
+    setup = await start_proxy(events_then_silence(chunk("one"), chunk(finish="stop")), between_events=0.1)
+    response = await setup.chat()
     assert response.json()["choices"][0]["finish_reason"] == "stop"
     assert response.json()["usage"]["completion_tokens"] == 1
 
 
-async def test_unknown_events_and_fields_are_not_passed_on(set_stage: SetStage) -> None:
+async def test_unknown_events_and_fields_are_not_passed_on(start_proxy: StartProxy) -> None:
     async def script(request: Any) -> None:
         await request.begin_stream()
         await request.write(b'event: execute\ndata: {"code": "alert(1)"}\n\n: comment\n\nid: 5\n\n')
         evil = chunk("one", execute="alert(1)", tool_calls=None)
         await request.send_events(evil | {"html": "<script>"}, {"unknown": 1}, chunk(finish="stop"), "[DONE]")
 
-    stage = await set_stage(script)
-    received = str(await stage.events())
+    setup = await start_proxy(script)
+    received = str(await setup.events())
     assert "one" in received
     assert "alert" not in received
     assert "script" not in received
 
 
-async def test_a_rejected_request_is_the_client_s_error_with_a_sanitised_message(set_stage: SetStage) -> None:
+async def test_a_rejected_request_is_the_client_s_error_with_a_sanitised_message(start_proxy: StartProxy) -> None:
     message = f"Unknown\nfield\x00 'top_k' for key {UPSTREAM_KEY}." + "x" * 5000
     refusal = {"error": {"message": message, "param": "top_k", "type": "x", "code": "unknown_parameter"}}
-    stage = await set_stage(status(400, refusal), answer("never"))
-    response = await stage.chat(top_k=3)
+    setup = await start_proxy(status(400, refusal), answer("never"))
+    response = await setup.chat(top_k=3)
     error = response.json()["error"]
     assert response.status_code == 400
     assert error["type"] == "invalid_request_error"
     assert error["param"] == "top_k"
     assert error["message"].startswith("Unknown field 'top_k' for key [redacted].x")
     assert len(error["message"]) <= 500
-    assert stage.request_counts == [1, 0]
+    assert setup.request_counts == [1, 0]
 
 
-async def test_context_length_exceeded_is_passed_on(set_stage: SetStage) -> None:
+async def test_context_length_exceeded_is_passed_on(start_proxy: StartProxy) -> None:
     refusal = {"error": {"message": "too long", "code": "context_length_exceeded"}}
-    stage = await set_stage(status(400, refusal))
-    assert (await stage.chat()).json()["error"]["code"] == "context_length_exceeded"
-    assert (await stage.record()).error is FailureCode.CONTEXT_LENGTH_EXCEEDED
+    setup = await start_proxy(status(400, refusal))
+    assert (await setup.chat()).json()["error"]["code"] == "context_length_exceeded"
+    assert (await setup.record()).error is FailureCode.CONTEXT_LENGTH_EXCEEDED
 
 
-async def test_repeated_failures_open_the_circuit_breaker(set_stage: SetStage) -> None:
-    stage = await set_stage(status(500), tries=1)
+async def test_repeated_failures_open_the_circuit_breaker(start_proxy: StartProxy) -> None:
+    setup = await start_proxy(status(500), tries=1)
     for _ in range(7):
-        response = await stage.chat()
-    assert stage.request_counts == [5]
+        response = await setup.chat()
+    assert setup.request_counts == [5]
     assert response.status_code == 503
     assert 1 <= int(response.headers["retry-after"]) <= 15
-    await eventually(lambda: len(stage.records) == 7)
-    assert [record.error for record in stage.records].count(FailureCode.UPSTREAM_BUSY) == 2
+    await eventually(lambda: len(setup.records) == 7)
+    assert [record.error for record in setup.records].count(FailureCode.UPSTREAM_BUSY) == 2
 
 
-async def test_retry_after_of_an_upstream_is_respected(set_stage: SetStage) -> None:
-    stage = await set_stage([status(429, None, retry_after="30"), answer("never")], answer("second"))
-    assert (await stage.chat()).status_code == 200
-    assert (await stage.chat()).status_code == 200
-    assert stage.request_counts == [1, 2]
+async def test_retry_after_of_an_upstream_is_respected(start_proxy: StartProxy) -> None:
+    setup = await start_proxy([status(429, None, retry_after="30"), answer("never")], answer("second"))
+    assert (await setup.chat()).status_code == 200
+    assert (await setup.chat()).status_code == 200
+    assert setup.request_counts == [1, 2]
 
 
 async def test_a_disconnect_closes_the_upstream_s_connection_and_bills_what_was_delivered(
-    set_stage: SetStage,
+    start_proxy: StartProxy,
 ) -> None:
-    stage = await set_stage(events_then_silence(chunk("one "), chunk("two ")))
-    reading = asyncio.create_task(stage.chat(stream=True))
-    streamed = stage.gateway.metrics.tokens.labels(MODEL)
+    setup = await start_proxy(events_then_silence(chunk("one "), chunk("two ")))
+    reading = asyncio.create_task(setup.chat(stream=True))
+    streamed = setup.gateway.metrics.tokens.labels(MODEL)
     await eventually(lambda: streamed._value.get() == 2)
     reading.cancel()
-    await asyncio.wait_for(stage.upstreams[0].requests[0].disconnected.wait(), 20)
-    record = await stage.record()
+    await asyncio.wait_for(setup.upstreams[0].requests[0].disconnected.wait(), 20)
+    record = await setup.record()
     assert record.outcome is Outcome.CANCELLED
     assert record.usage.completion_tokens == 2
 
 
-async def test_concurrency_is_limited(set_stage: SetStage) -> None:
-    stage = await set_stage([events_then_silence(chunk("one ")), answer("second")], concurrency=1)
-    first = asyncio.create_task(stage.chat(stream=True))
-    await eventually(lambda: stage.request_counts == [1])
-    second = asyncio.create_task(stage.chat())
+async def test_concurrency_is_limited(start_proxy: StartProxy) -> None:
+    setup = await start_proxy([events_then_silence(chunk("one ")), answer("second")], concurrency=1)
+    first = asyncio.create_task(setup.chat(stream=True))
+    await eventually(lambda: setup.request_counts == [1])
+    second = asyncio.create_task(setup.chat())
     await asyncio.sleep(0.05)
-    assert stage.request_counts == [1]
+    assert setup.request_counts == [1]
     first.cancel()
     assert (await second).json()["choices"][0]["message"]["content"] == "second"
 
 
-async def test_clients_can_set_neither_the_upstream_s_url_nor_its_api_key(set_stage: SetStage) -> None:
+async def test_clients_can_set_neither_the_upstream_s_url_nor_its_api_key(start_proxy: StartProxy) -> None:
     """docs/design/hostile-input.md#H48."""
     evil = {"api_base": "http://evil", "base_url": "http://evil", "api_key": "x", "extra_headers": {"x-evil": "1"}}
-    stage = await set_stage(answer("one"))
-    response = await stage.chat(**evil, user="alice", metadata={"a": "b"})
+    setup = await start_proxy(answer("one"))
+    response = await setup.chat(**evil, user="alice", metadata={"a": "b"})
     assert response.status_code == 200
-    (request,) = stage.upstreams[0].requests
+    (request,) = setup.upstreams[0].requests
     assert request.headers["authorization"] == f"Bearer {UPSTREAM_KEY}"
     assert not evil.keys() & request.body.keys()
     assert "x-evil" not in request.headers
@@ -270,9 +272,9 @@ def _text(event: dict[str, Any]) -> str:
     return "".join(choice["delta"].get("content") or "" for choice in event.get("choices", ()))
 
 
-async def test_tool_calls_are_forwarded(set_stage: SetStage) -> None:
+async def test_tool_calls_are_forwarded(start_proxy: StartProxy) -> None:
     call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
-    stage = await set_stage(
+    setup = await start_proxy(
         events(
             chunk(role="assistant", tool_calls=[call]),
             chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}]),
@@ -283,19 +285,19 @@ async def test_tool_calls_are_forwarded(set_stage: SetStage) -> None:
         )
     )
     tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
-    choice = (await stage.chat(tools=tools, tool_choice="required")).json()["choices"][0]
+    choice = (await setup.chat(tools=tools, tool_choice="required")).json()["choices"][0]
     assert choice["finish_reason"] == "tool_calls"
     (call,) = choice["message"]["tool_calls"]
     assert call == {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}}
-    (request,) = stage.upstreams[0].requests
+    (request,) = setup.upstreams[0].requests
     assert (request.body["tools"], request.body["tool_choice"]) == (tools, "required")
 
 
-async def test_a_proxied_model_is_listed_and_streams_like_a_local_one(set_stage: SetStage) -> None:
-    stage: Stage = await set_stage(answer("one ", "two"))
-    models = (await stage.client.get("/v1/models")).json()["data"]
+async def test_a_proxied_model_is_listed_and_streams_like_a_local_one(start_proxy: StartProxy) -> None:
+    setup: ProxySetup = await start_proxy(answer("one ", "two"))
+    models = (await setup.client.get("/v1/models")).json()["data"]
     assert [model["id"] for model in models] == [MODEL]
-    received = await stage.events()
+    received = await setup.events()
     assert "".join(map(_text, received)) == "one two"
     assert received[-1]["usage"]["completion_tokens"] == 3
     assert received[-1]["usage"]["prompt_tokens"] == 7

@@ -12,7 +12,7 @@ from tests.fakes.scripted_worker import start_and_wait
 from tests.gateway.conftest import KEY, eventually, stage
 from tests.gateway.conftest import MODEL as THERE
 from tests.gateway.conftest import Stage as Upstream
-from tests.proxy.conftest import MODEL, SetStage, Stage
+from tests.proxy.conftest import MODEL, ProxySetup, StartProxy
 
 
 async def _listen(upstream: Upstream) -> AsyncIterator[str]:
@@ -32,13 +32,13 @@ async def there() -> AsyncIterator[Upstream]:
 
 
 @pytest.fixture
-async def here(there: Upstream, set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+async def here(there: Upstream, start_proxy: StartProxy, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProxySetup]:
     monkeypatch.setenv("TEST_UPSTREAM_KEY", KEY)
     async for url in _listen(there):
-        yield await set_stage(url, their_name=THERE)
+        yield await start_proxy(url, their_name=THERE)
 
 
-async def test_chats_with_and_without_streaming(there: Upstream, here: Stage) -> None:
+async def test_chats_with_and_without_streaming(there: Upstream, here: ProxySetup) -> None:
     whole = (await here.chat(n=2, max_tokens=4, logprobs=True, top_logprobs=2, seed=5)).json()
     assert [choice["message"]["content"] for choice in whole["choices"]] == ["0 1 2 3 "] * 2
     assert [choice["finish_reason"] for choice in whole["choices"]] == ["length"] * 2
@@ -54,20 +54,20 @@ async def test_chats_with_and_without_streaming(there: Upstream, here: Stage) ->
     assert (first.model, first.n, first.sampling.seed, first.sampling.logprobs) == (THERE, 2, 5, 2)
 
 
-async def test_completions(here: Stage) -> None:
+async def test_completions(here: ProxySetup) -> None:
     body = {"model": MODEL, "prompt": "once", "max_tokens": 3, "logprobs": 1}
     choice = (await here.client.post("/v1/completions", json=body)).json()["choices"][0]
     assert choice["text"] == "0 1 2 "
     assert choice["logprobs"]["tokens"] == ["0 ", "1 ", "2 "]
 
 
-async def test_the_upstream_s_rejections_are_passed_on(here: Stage) -> None:
+async def test_the_upstream_s_rejections_are_passed_on(here: ProxySetup) -> None:
     response = await here.chat(content="x" * 5000)
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "context_length_exceeded"
 
 
-async def test_a_disconnect_cancels_the_upstream_s_job(there: Upstream, here: Stage) -> None:
+async def test_a_disconnect_cancels_the_upstream_s_job(there: Upstream, here: ProxySetup) -> None:
     there.worker.script = start_and_wait
     reading = asyncio.create_task(here.chat(stream=True))
     await eventually(lambda: bool(there.worker.jobs))

@@ -24,11 +24,11 @@ def call(index: int, arguments: str | None = None, **more: Any) -> dict[str, Any
 
 def calls_of(*chunks: dict[str, Any]) -> list[ToolCallDelta]:
     parser = StreamParser.of(1)
-    said: list[ToolCallDelta] = []
+    deltas: list[ToolCallDelta] = []
     for each in chunks:
         for piece in parse(parser, delta={"tool_calls": [each]}):
-            said += piece.calls or []
-    return said
+            deltas += piece.calls or []
+    return deltas
 
 
 def test_chats_and_completions_give_the_same_deltas() -> None:
@@ -55,10 +55,12 @@ def test_logprobs_have_no_invented_ids() -> None:
 
 
 def test_a_call_has_its_name_once_and_a_valid_id() -> None:
-    said = calls_of(call(0, "", name="f", id="call_1"), call(0, '{"a"', name="f", id="call_1"), call(1, "{}", name="g"))
-    assert said[:2] == [ToolCallDelta(index=0, id="call_1", name="f"), ToolCallDelta(index=0, arguments='{"a"')]
-    assert (said[2].index, said[2].name, said[2].arguments) == (1, "g", "{}")
-    assert said[2].id.startswith("call_")
+    deltas = calls_of(
+        call(0, "", name="f", id="call_1"), call(0, '{"a"', name="f", id="call_1"), call(1, "{}", name="g")
+    )
+    assert deltas[:2] == [ToolCallDelta(index=0, id="call_1", name="f"), ToolCallDelta(index=0, arguments='{"a"')]
+    assert (deltas[2].index, deltas[2].name, deltas[2].arguments) == (1, "g", "{}")
+    assert deltas[2].id.startswith("call_")
     assert calls_of(call(0, name="f", id="<script>"))[0].id.startswith("call_")
 
 

@@ -105,11 +105,11 @@ def test_matching_and_other_texts(compiler: GrammarCompiler, of: Grammar, good: 
     ],
 )
 def test_an_invalid_grammar_is_rejected_in_one_line(compiler: GrammarCompiler, of: Grammar) -> None:
-    with pytest.raises(GrammarRejected) as refused:
+    with pytest.raises(GrammarRejected) as error:
         compiler.matcher(of)
-    assert 0 < len(str(refused.value)) <= 300
-    assert "\n" not in str(refused.value)
-    assert "guidance" not in str(refused.value)
+    assert 0 < len(str(error.value)) <= 300
+    assert "\n" not in str(error.value)
+    assert "guidance" not in str(error.value)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

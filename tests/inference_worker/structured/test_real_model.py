@@ -75,12 +75,12 @@ def test_other_kinds_of_grammars(engine: Engine, tokenizer: Tokenizer) -> None:
     }
     requests = [request(tokenizer, name, "Answer: ", each, 5, 60, n=4) for name, each in kinds.items()]
     outcome = generate(engine, requests)
-    said = {
+    outputs = {
         name: [text(tokenizer, one.ids) for (of, _), one in outcome.items() if of == name and one.reason == "stop"]
         for name in kinds
     }
-    assert all(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2} (am|pm) é+", one) for one in said["regex"])
-    assert said["choice"]
-    assert set(said["choice"]) <= {"positive", "negative", 'größe "x"'}
-    assert all(re.fullmatch(r"\d{1,3}(\+\d{1,3})*", one) for one in said["lark"])
-    assert all(isinstance(json.loads(one), dict) for one in said["object"])
+    assert all(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2} (am|pm) é+", one) for one in outputs["regex"])
+    assert outputs["choice"]
+    assert set(outputs["choice"]) <= {"positive", "negative", 'größe "x"'}
+    assert all(re.fullmatch(r"\d{1,3}(\+\d{1,3})*", one) for one in outputs["lark"])
+    assert all(isinstance(json.loads(one), dict) for one in outputs["object"])

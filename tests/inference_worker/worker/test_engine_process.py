@@ -131,7 +131,7 @@ async def test_an_abort_of_the_last_request_is_followed_by_a_report() -> None:
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     await engine.start()
     try:
-        engine.abort("nobody")
+        engine.abort("unknown")
         async with asyncio.timeout(10):
             report = await anext(aiter(engine.reports()))
         assert report == StepReport(load=EngineLoad())

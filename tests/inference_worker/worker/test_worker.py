@@ -406,8 +406,8 @@ async def test_a_job_that_crashes_the_engine_repeatedly_is_given_up(monkeypatch:
     monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
     async with Bench().up() as bench:
         await bench.send(make_job("poison"))
-        for deaths in range(1, 4):
-            await bench.submitted(deaths)
+        for crashes in range(1, 4):
+            await bench.submitted(crashes)
             bench.engine.die()
         terminal, _ = await bench.ended("poison")
         await bench.until(lambda: bench.engine.alive)

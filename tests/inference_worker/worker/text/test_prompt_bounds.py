@@ -131,5 +131,5 @@ def test_a_template_that_rejects_some_messages_is_measured_with_the_rest() -> No
     bounds = prompt_bounds(Tokenizer(definition()), ChatTemplate(source, {}))
     assert bounds.per_conversation > 10
     assert bounds.per_message >= bounds.per_conversation
-    nobody = ChatTemplate("{{ raise_exception('no') }}", {})
-    assert prompt_bounds(Tokenizer(definition()), nobody).per_conversation == 0
+    rejecting = ChatTemplate("{{ raise_exception('no') }}", {})
+    assert prompt_bounds(Tokenizer(definition()), rejecting).per_conversation == 0

@@ -93,22 +93,22 @@ def test_log_probabilities_of_long_prompts_are_split_over_several_replies(monkey
     monkeypatch.setattr(prompt_echo, "MAX_POSITIONS", 2)
     tokenizer = counting_text().tokenizer
     rows = [PositionLogprobs(Candidate(FIRST + i, -1.0), [Candidate(FIRST, -0.5)]) for i in range(5)]
-    told = list(prompt_echo.prompt_logprobs(tokenizer, JOB, "a", PromptScores(3, rows, [1, 2, 3, 4, 5])))
-    assert [(part.start, len(part.logprobs), part.ranks) for part in told] == [
+    replies = list(prompt_echo.prompt_logprobs(tokenizer, JOB, "a", PromptScores(3, rows, [1, 2, 3, 4, 5])))
+    assert [(part.start, len(part.logprobs), part.ranks) for part in replies] == [
         (3, 2, [1, 2]),
         (5, 2, [3, 4]),
         (7, 1, [5]),
     ]
-    assert told[1].logprobs[0].chosen.text == "2 "
-    assert told[1].logprobs[0].top[0].text == "0 "
+    assert replies[1].logprobs[0].chosen.text == "2 "
+    assert replies[1].logprobs[0].top[0].text == "0 "
 
 
 async def test_the_operator_s_default_max_tokens_applies_if_the_client_sets_none() -> None:
     tokens = TokenPrompt([1] * 15)
 
     async def limit(**sampling: int) -> int | None:
-        asked = job(tokens, SamplingParams(seed=1, **sampling))
-        return (await counting_text().prepare(asked, "r", LIMITS)).sampling.max_tokens
+        request = job(tokens, SamplingParams(seed=1, **sampling))
+        return (await counting_text().prepare(request, "r", LIMITS)).sampling.max_tokens
 
     assert await limit() is None
     assert await limit(default_max_tokens=3) == 3
