@@ -1,4 +1,7 @@
-"""A usage record is stored once, whatever is repeated, reordered or unavailable; impossible ones are parked."""
+"""A usage record is stored once, whatever is repeated, reordered or unavailable; impossible ones are parked.
+
+Also covers `money/usage_store.py`, which has the port and the result of an insertion.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,163 @@
+"""The audit's checks: each passes consistent records and names one inconsistency; the auditor applies them together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from auth_billing.audit.audit_checks import (
+    CREDIT_SECONDS,
+    LATE_SECONDS,
+    YOUNG_SECONDS,
+    check_account,
+    check_entry,
+    check_entry_of_job,
+    check_hold_of_job,
+    check_holds,
+    check_job,
+    check_job_of_entry,
+    check_leases,
+    check_ledger_sums,
+    check_pending_credit,
+    check_usage_of_job,
+)
+from auth_billing.audit.audit_records import Check, LedgerSums, RawLedgerEntry
+from auth_billing.money.billing_records import Balance, Hold, JobState
+from router.messages import Usage
+from tests.auth_billing.money.test_usage_reports import job
+
+NOW = 1_000_000.0
+USED = Usage(prompt_tokens=10, completion_tokens=3)
+SETTLED = replace(job(1, at=NOW - 2 * LATE_SECONDS, usage=USED), deadline=NOW, hold=10**18)
+HELD = replace(SETTLED, state=JobState.HELD, cost=None, final=None, created=NOW - 2 * YOUNG_SECONDS)
+ORGANISATION = SETTLED.organisation
+HOLD = Hold(HELD.hold, "2026-11", "", "")
+BALANCE = Balance(
+    ORGANISATION, 5, 7, {HELD.id: HOLD}, used={"2026-11": {"organisation": HELD.hold + 7}}, credited=12 + HELD.hold
+)
+ENTRY = RawLedgerEntry(
+    f"{SETTLED.id}:settle:0",
+    ORGANISATION,
+    f"customer:{ORGANISATION}",
+    "revenue",
+    SETTLED.cost,
+    "settle",
+    SETTLED.id,
+    USED,
+    SETTLED.price.version,
+)
+
+
+def checks(found: object) -> set[Check]:
+    return {each.check for each in found}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("change", "violated"),
+    [
+        ({}, set()),
+        ({"available": -1, "spent": 13}, {Check.NOT_NEGATIVE}),
+        ({"available": 6}, {Check.ACCOUNT_ADDS_UP}),
+        ({"used": {"2026-11": {"organisation": HELD.hold + 8}}}, {Check.BUDGETS_ADD_UP}),
+        ({"used": {"2026-11": {"organisation": HELD.hold - 1}}}, {Check.BUDGETS_ADD_UP}),
+    ],
+)
+def test_an_account_adds_up(change: dict[str, object], violated: set[Check]) -> None:
+    assert checks(check_account(replace(BALANCE, **change))) == violated  # type: ignore[arg-type]
+
+
+def test_a_hold_is_that_of_an_open_job_of_the_same_organisation_and_amount() -> None:
+    assert not checks(check_holds(BALANCE, {HELD.id: HELD}))
+    assert checks(check_holds(BALANCE, {})) == {Check.HOLD_HAS_JOB}
+    assert checks(check_holds(BALANCE, {HELD.id: SETTLED})) == {Check.HOLD_HAS_JOB}
+    assert checks(check_holds(BALANCE, {HELD.id: replace(HELD, hold=1)})) == {Check.HOLD_IS_JOBS}
+    lease = replace(BALANCE, held={"lease-1": replace(HOLD, gateway="gateway-1", at=NOW)})
+    assert not checks(check_holds(lease, {}))
+
+
+def test_a_lease_is_used_or_released_in_time() -> None:
+    lease = replace(BALANCE, held={"lease-1": replace(HOLD, gateway="gateway-1", at=NOW)})
+    assert not checks(check_leases(lease, NOW + LATE_SECONDS))
+    assert checks(check_leases(lease, NOW + LATE_SECONDS + 1)) == {Check.LEASE_IN_TIME}
+
+
+def test_what_was_spent_is_in_the_ledger_or_on_its_way() -> None:
+    sums = LedgerSums(settled=7, credits=0, credited=BALANCE.credited, oldest_waiting=None)
+    assert not checks(check_ledger_sums(BALANCE, sums, 0, BALANCE))
+    assert not checks(check_ledger_sums(BALANCE, replace(sums, settled=4), 3, BALANCE))
+    assert checks(check_ledger_sums(BALANCE, replace(sums, settled=4), 2, BALANCE)) == {Check.SPENT_IS_LEDGER}
+    assert checks(check_ledger_sums(BALANCE, replace(sums, settled=8), 0, BALANCE)) == {Check.SPENT_IS_LEDGER}
+    assert checks(check_ledger_sums(BALANCE, replace(sums, credits=1), 0, BALANCE)) == {Check.CREDIT_IS_LEDGER}
+
+
+def test_credit_reaches_the_account_in_time() -> None:
+    sums = LedgerSums(0, 0, 0, oldest_waiting=NOW)
+    assert not checks(check_pending_credit(ORGANISATION, sums, NOW + CREDIT_SECONDS))
+    assert checks(check_pending_credit(ORGANISATION, sums, NOW + CREDIT_SECONDS + 1)) == {Check.CREDIT_TAKEN_IN}
+    assert not checks(check_pending_credit(ORGANISATION, replace(sums, oldest_waiting=None), NOW + 1e9))
+
+
+def test_a_job_costs_its_price_and_at_most_its_hold_and_is_settled_in_time() -> None:
+    assert SETTLED.cost
+    assert not checks(check_job(SETTLED, NOW + 1e9))
+    assert checks(check_job(replace(SETTLED, cost=SETTLED.cost + 1), NOW)) == {Check.COST_IS_PRICE}
+    assert not checks(check_job(replace(SETTLED, cost=5, hold=5), NOW))
+    assert checks(check_job(replace(SETTLED, cost=None), NOW)) == {Check.READABLE}
+    assert not checks(check_job(HELD, NOW + LATE_SECONDS))
+    assert checks(check_job(HELD, NOW + LATE_SECONDS + 1)) == {Check.HOLD_IN_TIME}
+
+
+def test_a_running_job_has_its_hold_unless_it_is_young() -> None:
+    empty = replace(BALANCE, held={})
+    assert not checks(check_hold_of_job(HELD, BALANCE, NOW))
+    assert checks(check_hold_of_job(HELD, empty, NOW)) == {Check.JOB_HAS_HOLD}
+    assert checks(check_hold_of_job(HELD, None, NOW)) == {Check.JOB_HAS_HOLD}
+    assert not checks(check_hold_of_job(replace(HELD, created=NOW), empty, NOW))
+    assert not checks(check_hold_of_job(SETTLED, empty, NOW))
+
+
+def test_a_job_and_its_ledger_entry_agree() -> None:
+    assert not checks(check_entry_of_job(SETTLED, ENTRY))
+    assert checks(check_entry_of_job(SETTLED, None)) == {Check.JOB_IN_LEDGER}
+    assert not checks(check_entry_of_job(replace(SETTLED, cost=0), None))
+    assert checks(check_entry_of_job(HELD, ENTRY)) == {Check.LEDGER_IS_JOBS}
+    for change in ({"amount": 1}, {"usage": None}, {"price_version": 99}, {"organisation": "org-x"}):
+        assert checks(check_entry_of_job(SETTLED, replace(ENTRY, **change))) == {Check.LEDGER_IS_JOBS}  # type: ignore[arg-type]
+
+
+def test_a_finished_job_is_charged_no_more_than_its_workers_recorded() -> None:
+    assert not checks(check_usage_of_job(SETTLED, [USED], NOW))
+    split = [Usage(prompt_tokens=10, completion_tokens=1), Usage(prompt_tokens=10, completion_tokens=2)]
+    assert not checks(check_usage_of_job(SETTLED, split, NOW))  # two attempts
+    assert checks(check_usage_of_job(SETTLED, split[:1], NOW)) == {Check.WORKED}
+    assert checks(check_usage_of_job(SETTLED, [], NOW)) == {Check.WORKED}
+    assert SETTLED.final is not None
+    assert not checks(check_usage_of_job(SETTLED, [], SETTLED.final.at))  # the record may still arrive
+
+
+@pytest.mark.parametrize(
+    ("change", "violated"),
+    [
+        ({}, set()),
+        ({"amount": 0}, {Check.ROW_BALANCES}),
+        ({"amount": True}, {Check.ROW_BALANCES}),
+        ({"amount": 1.5}, {Check.ROW_BALANCES}),
+        ({"credit": "cash"}, {Check.ROW_BALANCES}),
+        ({"id": f"{SETTLED.id}:settle:1"}, {Check.SETTLED_ONCE}),
+        ({"kind": "topup"}, {Check.ROW_BALANCES}),
+    ],
+)
+def test_an_entry_moves_a_positive_amount_between_the_accounts_of_its_kind(
+    change: dict[str, object], violated: set[Check]
+) -> None:
+    assert checks(check_entry(replace(ENTRY, **change))) == violated  # type: ignore[arg-type]
+
+
+def test_the_job_of_an_entry_exists() -> None:
+    assert not checks(check_job_of_entry(ENTRY, {SETTLED.id: SETTLED}))
+    assert checks(check_job_of_entry(ENTRY, {})) == {Check.ROW_HAS_JOB}
+    assert checks(check_job_of_entry(replace(ENTRY, organisation="org-x"), {SETTLED.id: SETTLED})) == {
+        Check.ROW_HAS_JOB
+    }
+    assert not checks(check_job_of_entry(replace(ENTRY, kind="topup", job=None), {}))

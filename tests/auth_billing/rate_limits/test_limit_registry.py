@@ -1,0 +1,68 @@
+"""The limits of subjects: configured ones over the operator's defaults, cached for seconds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from auth_billing.errors import StoreUnavailable
+from auth_billing.rate_limits.limit_registry import LimitRegistry
+from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind, key_subject, project_subject
+from auth_billing.rate_limits.store_circuit import OPEN_SECONDS, StoreCircuit
+from tests.fakes.accounts import FakeClock
+from tests.fakes.rate_buckets import DictLimitStore
+
+KEY, PROJECT = key_subject("k0", ""), project_subject("proj_1")
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.clock, self.store = FakeClock(100.0), DictLimitStore()
+        defaults = {SubjectKind.KEY: Limits(requests_per_minute=60, tokens_per_minute=1000)}
+        self.registry = LimitRegistry(self.store, defaults, StoreCircuit(self.clock))
+
+    async def of(self, subject: Subject) -> Limits:
+        return (await self.registry.limits_of([subject]))[0]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+async def test_configured_limits_override_the_defaults_of_their_kind(stage: Stage) -> None:
+    stage.store.limits[KEY.id] = Limits(requests_per_minute=5)
+    assert await stage.of(KEY) == Limits(requests_per_minute=5, tokens_per_minute=1000)
+    assert await stage.of(PROJECT) == Limits()
+
+
+async def test_a_change_is_in_force_here_at_once(stage: Stage) -> None:
+    await stage.of(KEY)
+    changed = await stage.registry.change(KEY, Limits(requests_per_minute=7))
+    assert await stage.of(KEY) == changed == Limits(requests_per_minute=7, tokens_per_minute=1000)
+
+
+async def test_limits_are_read_again_after_seconds_and_kept_while_the_store_is_away(stage: Stage) -> None:
+    await stage.of(KEY)
+    stage.store.limits[KEY.id] = Limits(requests_per_minute=5)
+    stage.clock.now += 9
+    assert (await stage.of(KEY)).requests_per_minute == 60
+    stage.store.absence.away = True
+    stage.clock.now += 2
+    assert (await stage.of(KEY)).requests_per_minute == 60
+    stage.store.absence.away = False
+    stage.clock.now += OPEN_SECONDS
+    assert (await stage.of(KEY)).requests_per_minute == 5
+
+
+async def test_limits_that_are_not_known_need_the_store(stage: Stage) -> None:
+    stage.store.absence.away = True
+    with pytest.raises(StoreUnavailable):
+        await stage.of(KEY)
+
+
+async def test_concurrent_requests_read_the_store_once(stage: Stage) -> None:
+    before = stage.store.absence.asked
+    await asyncio.gather(*(stage.of(KEY) for _ in range(20)))
+    assert stage.store.absence.asked == before + 1
