@@ -45,7 +45,7 @@ class WorkerMetrics:
         )
         self._success = Counter(
             "headrace_request_success",
-            "Choices by how they ended",
+            "Ended choices by finish reason",
             (*LABELS, "finished_reason"),
             registry=registry,
         )
