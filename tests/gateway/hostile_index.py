@@ -21,26 +21,26 @@ TEXT = "tests/inference_worker/worker/text/"
 STRUCTURED = "tests/inference_worker/structured/"
 TABLE = f"{REFUSALS}test_refused"
 """The class is a key of `test_refusals.CASES`."""
-NO_SUCH_URL = f"{REFUSALS}test_what_there_is_not_is_404_with_and_without_a_key"
+NO_SUCH_URL = f"{REFUSALS}test_unknown_urls_are_404_with_and_without_a_key"
 
 INDEX: dict[str, list[str]] = {
     # Transport and JSON
-    "H1": [TABLE, f"{GATEWAY}openai/test_base.py::test_bodies_that_are_no_request"],
+    "H1": [TABLE, f"{GATEWAY}openai/test_base.py::test_bodies_that_are_not_requests_are_refused"],
     "H2": [TABLE, f"{STRICT}test_refuses"],
     "H3": [TABLE, f"{STRICT}test_reads_declared_length_first", f"{STRICT}test_reads_no_more_than_it_may"],
-    "H4": [f"{HTTP}test_chunks_without_end", f"{SERVER}test_a_body_that_never_ends_is_cut"],
+    "H4": [f"{HTTP}test_endless_chunked_bodies_are_refused", f"{SERVER}test_an_endless_body_times_out"],
     "H5": [
         f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
-        f"{HTTP}test_a_body_longer_than_its_length_is_cut_and_the_rest_is_not_a_request",
-        f"{HTTP}test_a_body_shorter_than_its_length_is_waited_for_in_vain",
-        f"{HTTP}test_what_follows_a_refused_body_is_no_request",
-        f"{REFUSALS}test_two_lengths_of_one_body",
+        f"{HTTP}test_data_behind_a_body_is_not_parsed_as_a_request",
+        f"{HTTP}test_a_body_shorter_than_its_content_length_times_out",
+        f"{HTTP}test_data_behind_a_refused_body_is_not_parsed_as_a_request",
+        f"{REFUSALS}test_two_content_lengths_are_refused",
     ],
     "H7": [
         f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
-        f"{HTTP}test_a_thousand_headers",
-        f"{HTTP}test_a_request_that_is_never_finished_is_given_up",
-        f"{REFUSALS}test_more_headers_than_anybody_needs",
+        f"{HTTP}test_a_thousand_headers_are_refused",
+        f"{HTTP}test_an_unfinished_request_times_out",
+        f"{REFUSALS}test_too_many_headers_are_431",
     ],
     "H8": [TABLE, f"{STRICT}test_refuses_media_types"],
     "H9": [TABLE, f"{STRICT}test_refuses_media_types"],
@@ -48,8 +48,8 @@ INDEX: dict[str, list[str]] = {
     "H12": [TABLE, f"{STRICT}test_refuses"],
     "H13": [TABLE, f"{STRICT}test_refuses"],
     "H15": [TABLE, f"{STRICT}test_refuses"],
-    "H17": [TABLE, f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
-    "H19": [f"{HTTP}test_no_host_header_gets_past_the_key", f"{REFUSALS}test_a_host_that_is_none_is_400"],
+    "H17": [TABLE, f"{REFUSALS}test_other_servers_fields_are_ignored"],
+    "H19": [f"{HTTP}test_a_host_header_cannot_bypass_authentication", f"{REFUSALS}test_an_invalid_host_is_400"],
     # Semantics
     **{f"H{row}": [TABLE] for row in (21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 34, 36, 39, 42, 43, 46, 49)},
     "H32": [
@@ -71,63 +71,63 @@ INDEX: dict[str, list[str]] = {
         f"{STRUCTURED}test_bombs.py::test_many_schemas_leak_neither_memory_nor_processes_nor_files",
         f"{STRUCTURED}test_bombs.py::test_the_result_cache_s_memory_is_bounded",
     ],
-    "H40": [TABLE, f"{GATEWAY}openai/test_tools.py::test_what_is_wrong_is_named"],
+    "H40": [TABLE, f"{GATEWAY}openai/test_tools.py::test_invalid_tools_are_named"],
     "H41": [
         f"{TEXT}tool_calls/test_call_parser.py::test_text_that_is_not_a_call",
         f"{TEXT}tool_calls/test_call_parser.py::test_an_incomplete_call_keeps_its_arguments_so_far",
         f"{TEXT}tool_calls/test_call_parser.py::test_any_split_gives_the_same_result_and_each_character_is_in_one_span",
         f"{TEXT}tool_calls/test_json_scanner.py::test_depth_is_bounded",
     ],
-    "H44": [f"{REFUSALS}test_a_picture_in_a_text_is_text"],
-    "H48": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
-    "H50": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
+    "H44": [f"{REFUSALS}test_an_image_url_in_a_text_is_text"],
+    "H48": [f"{REFUSALS}test_other_servers_fields_are_ignored"],
+    "H50": [f"{REFUSALS}test_other_servers_fields_are_ignored"],
     "H51": [
-        f"{GATEWAY}http/routes/test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants",
+        f"{GATEWAY}http/routes/test_chat_completions.py::test_a_clients_cache_salt_narrows_its_tenants",
         f"{KEYS}test_authenticator.py::test_tenants_have_different_stable_cache_salts",
         "tests/inference_worker/engine/scheduling/test_prefix_cache.py::test_salts_separate",
     ],
     # Streaming
     "H52": ["tests/integration/test_last_cent.py::test_the_last_cent_is_spent_once", f"{RACES}test_the_last_cent"],
     "H53": [
-        f"{SERVER}test_a_client_that_leaves_a_stream_cancels_its_job",
-        f"{SERVER}test_a_client_that_leaves_before_its_answer_cancels_its_job",
-        f"{SERVER}test_a_client_that_leaves_after_the_last_token_got_all_of_it",
+        f"{SERVER}test_a_disconnect_from_a_stream_cancels_its_job",
+        f"{SERVER}test_a_disconnect_before_the_answer_cancels_the_job",
+        f"{SERVER}test_a_client_that_disconnects_after_the_last_token_is_billed_in_full",
         f"{CLIENTS}test_a_reset_after_the_headers_costs_nothing",
         f"{CLIENTS}test_a_reset_after_three_chunks_costs_what_was_given_out",
         f"{CLIENTS}test_a_reset_between_the_last_token_and_done_costs_all_of_them",
-        f"{CLIENTS}test_a_client_that_closes_its_half_has_left",
+        f"{CLIENTS}test_a_half_closed_connection_counts_as_a_disconnect",
     ],
     "H55": [
-        f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_time",
-        f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_size",
-        f"{CLIENTS}test_those_that_do_not_read_are_dropped_and_are_felt_by_nobody",
-        f"{CLIENTS}test_the_kernel_keeps_little_of_what_is_not_read",
+        f"{SERVER}test_a_client_that_does_not_read_is_disconnected_after_a_timeout",
+        f"{SERVER}test_a_client_that_does_not_read_is_disconnected_above_a_size",
+        f"{CLIENTS}test_clients_that_do_not_read_are_disconnected_without_affecting_other_clients",
+        f"{CLIENTS}test_the_kernel_buffers_little_unread_data",
     ],
     "H56": [f"{GATEWAY}http/routes/test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
-    "H57": [f"{REFUSALS}test_there_is_nothing_to_resume_by_last_event_id"],
+    "H57": [f"{REFUSALS}test_last_event_id_is_ignored"],
     "H59": [
         f"{GATEWAY}http/test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
-        f"{GATEWAY}http/test_unauthenticated_connections.py::test_so_many_connections_without_a_key_and_no_more",
+        f"{GATEWAY}http/test_unauthenticated_connections.py::test_unauthenticated_connections_are_limited",
     ],
     "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_at_the_same_place"],
     # Other endpoints
     "H61": [
         TABLE,
         f"{GATEWAY}openai/test_prompts.py::test_wrong_prompts",
-        f"{GATEWAY}openai/test_base.py::test_prompts_that_cannot_fit",
+        f"{GATEWAY}openai/test_base.py::test_prompts_that_cannot_fit_are_refused",
     ],
     "H63": [f"{GATEWAY}http/routes/test_embeddings.py::test_refusals"],
     "H64": [
-        f"{REFUSALS}test_no_model_by_a_strange_name",
+        f"{REFUSALS}test_unusual_model_names_are_404",
         f"{AUTHENTICATION}test_wrong_credentials",
-        f"{GATEWAY}admission/test_model_catalogue.py::test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist",
+        f"{GATEWAY}admission/test_model_catalogue.py::test_a_key_sees_its_models_under_all_names_and_no_other_models",
         f"{GATEWAY}admission/test_model_catalogue.py::test_a_key_without_models_sees_none",
-        f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
+        f"{GATEWAY}test_revocation.py::test_a_revoked_key_is_refused_at_once",
     ],
     **{f"H{row}": [NO_SUCH_URL] for row in (65, 66, 68, 69, 70, 71)},
     "H72": [
-        f"{GATEWAY}answers/test_idempotency.py::test_what_can_not_be_a_key",
-        f"{GATEWAY}answers/test_idempotency.py::test_tenants_and_endpoints_have_keys_of_their_own",
+        f"{GATEWAY}answers/test_idempotency.py::test_invalid_keys_are_refused",
+        f"{GATEWAY}answers/test_idempotency.py::test_keys_are_separate_by_tenant_and_endpoint",
         f"{GATEWAY}answers/test_idempotency.py::test_the_same_key_with_another_body_is_refused",
         f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
     ],
@@ -146,14 +146,14 @@ INDEX: dict[str, list[str]] = {
     "H75": [
         f"{KEYS}test_authenticator.py::test_unknown_id_and_wrong_secret_are_refused_alike",
         f"{KEYS}test_authenticator.py::test_known_and_unknown_ids_are_compared_in_constant_time",
-        f"{AUTHENTICATION}test_whatever_is_wrong_with_a_key_the_answer_is_the_same",
+        f"{AUTHENTICATION}test_all_invalid_keys_get_the_same_response",
     ],
     "H76": [
-        f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
+        f"{GATEWAY}test_revocation.py::test_a_revoked_key_is_refused_at_once",
         f"{KEYS}test_authenticator.py::test_a_revoked_key_is_refused_within_seconds_without_invalidation",
         f"{KEYS}test_authenticator.py::test_a_cached_key_expires_on_time",
         f"{AUTHENTICATION}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
-        f"{AUTHENTICATION}test_no_page_of_another_origin_can_read_an_answer",
+        f"{AUTHENTICATION}test_pages_of_other_origins_cannot_read_responses",
     ],
     # Billing and administration
     "H88": [
@@ -162,15 +162,15 @@ INDEX: dict[str, list[str]] = {
         f"{KEYS}money/test_credit.py::test_invalid_amounts_are_refused",
         f"{KEYS}money/test_credit.py::test_credit_never_exceeds_64_bits",
     ],
-    "H90": [f"{ORGANIZATION}test_access.py::test_queries_that_are_none"],
+    "H90": [f"{ORGANIZATION}test_access.py::test_invalid_queries_are_refused"],
     "H91": [
         "tests/runtime/test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
         "tests/runtime/test_tables.py::test_csv_cells_do_not_begin_like_formulas",
     ],
-    "H92": [f"{ORGANIZATION}test_export.py::test_a_table_is_bounded"],
+    "H92": [f"{ORGANIZATION}test_export.py::test_exports_are_limited_in_rows_and_number"],
     "H93": [
-        f"{ORGANIZATION}test_access.py::test_only_administrators_get_in",
-        f"{ORGANIZATION}test_access.py::test_there_is_one_way_to_each_route",
+        f"{ORGANIZATION}test_access.py::test_only_administrators_are_authorised",
+        f"{ORGANIZATION}test_access.py::test_routes_have_one_method_and_one_path",
     ],
     "H94": [
         f"{KEYS}prices/test_price_file.py::test_an_invalid_file_is_a_one_line_error",
@@ -212,7 +212,7 @@ INDEX: dict[str, list[str]] = {
         f"{TEXT}test_chat_template.py::test_size_is_limited",
     ],
     "H118": [
-        f"{OPERATORS}test_it_is_not_on_the_port_of_the_api",
-        f"{OPERATORS}test_health_asks_nobody",
+        f"{OPERATORS}test_operator_pages_are_not_on_the_apis_port",
+        f"{OPERATORS}test_health_is_answered_from_memory",
     ],
 }

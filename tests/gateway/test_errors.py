@@ -1,4 +1,4 @@
-"""The tree of the gateway's errors is the one that its module's docstring draws."""
+"""The tree in the docstring of `gateway.errors` is complete."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ def subclasses(kind: type[Exception]) -> set[type[Exception]]:
     return {kind}.union(*(subclasses(sub) for sub in kind.__subclasses__()))
 
 
-def test_the_drawn_tree_is_the_tree() -> None:
+def test_every_error_is_in_the_docstrings_tree() -> None:
     for kind in subclasses(GatewayError):
         assert kind.__name__ in str(errors.__doc__)

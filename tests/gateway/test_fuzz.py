@@ -100,12 +100,14 @@ def test_every_operation_is_drawn_from(api: OpenApiSchema) -> None:
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize(("method", "path", "model"), OPERATIONS)
-def test_whatever_comes(api: OpenApiSchema, method: str, path: str, model: str | None, mode: GenerationMode) -> None:
+def test_generated_requests_get_documented_responses(
+    api: OpenApiSchema, method: str, path: str, model: str | None, mode: GenerationMode
+) -> None:
     draw(api, method, path, mode, model, KEY, EXAMPLES)
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-def test_whatever_comes_to_administrators(api: OpenApiSchema, mode: GenerationMode) -> None:
+def test_generated_admin_requests_get_documented_responses(api: OpenApiSchema, mode: GenerationMode) -> None:
     for method, path in ADMINISTRATION:
         draw(api, method, path, mode, None, ADMIN_KEY, ADMIN_EXAMPLES)
 

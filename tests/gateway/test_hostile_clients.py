@@ -1,4 +1,4 @@
-"""Clients that vanish, stop half-way or do not read, by raw sockets: what they cost, and that nobody else feels it."""
+"""Clients that disconnect, stop half-way or do not read, by raw sockets: their cost, and no effect on other clients."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_a_reset_between_the_last_token_and_done_costs_all_of_them(serve: 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_closes_its_half_has_left(serve: Serve, stream: bool) -> None:
+async def test_a_half_closed_connection_counts_as_a_disconnect(serve: Serve, stream: bool) -> None:
     """It may still read, but nobody can know that; a half-open connection is not worth a place in the batch."""
     server = await serve(start_and_wait)
     reader, writer = await server.post(stream=stream)
@@ -84,7 +84,7 @@ async def test_a_client_that_closes_its_half_has_left(serve: Serve, stream: bool
     writer.close()
 
 
-async def test_half_a_request_and_the_end(serve: Serve) -> None:
+async def test_an_incomplete_request_costs_nothing(serve: Serve) -> None:
     server = await serve()
     for part in (b"", b"POST /v1/chat", head(100), head(100) + b'{"model"'):
         reader, writer = await server.connect()
@@ -115,7 +115,7 @@ async def many_that_do_not_read(server: Served) -> AsyncIterator[None]:
             sock.close()
 
 
-async def test_those_that_do_not_read_are_dropped_and_are_felt_by_nobody(serve: Serve) -> None:
+async def test_clients_that_do_not_read_are_disconnected_without_affecting_other_clients(serve: Serve) -> None:
     """Kept of each is at most what the settings say; the one that reads beside them has all of its answer."""
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
@@ -148,7 +148,7 @@ async def test_those_that_do_not_read_are_dropped_and_are_felt_by_nobody(serve: 
 CANARY = [{"role": "user", "content": f"hi {number}"} for number in range(3)]
 
 
-def test_the_kernel_keeps_little_of_what_is_not_read() -> None:
+def test_the_kernel_buffers_little_unread_data() -> None:
     with bind("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()) as client:
         connection, _ = listener.accept()
         with connection:

@@ -1,4 +1,4 @@
-"""No class of hostile input is without a test, and no name in the index is without a test of that name."""
+"""Every class of hostile input has a test, and every test in the index exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I9: an API key is in no log line, message, answer or error of a request, however the request ends."""
+"""I9: an API key is in no log line, message, response or error, however its request ends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ async def key_of(stage: Stage) -> key_format.ApiKey:
 
 
 @pytest.mark.usefixtures("restored")
-async def test_a_key_is_nowhere_but_in_its_request(set_stage: SetStage, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_key_appears_nowhere_but_in_its_request(
+    set_stage: SetStage, capsys: pytest.CaptureFixture[str]
+) -> None:
     logging.configure("gateway", level="debug")
     standard_logging.getLogger().setLevel(standard_logging.DEBUG)  # the most that libraries would say
     stage = await set_stage(count)

@@ -42,7 +42,7 @@ async def ask(client: openai.AsyncOpenAI, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("code", [FailureCode.WORKER_LOST, FailureCode.WORKER_SHUTDOWN])
-async def test_a_503_is_tried_again_when_we_say_so(serve: Serve, code: FailureCode) -> None:
+async def test_a_503_is_retried_if_its_headers_allow_it(serve: Serve, code: FailureCode) -> None:
     server = await serve(once(fail(code)))
     began = time.monotonic()
     async with sdk(server) as client:
@@ -52,7 +52,7 @@ async def test_a_503_is_tried_again_when_we_say_so(serve: Serve, code: FailureCo
     assert time.monotonic() - began >= 1.0, "the client waits for as long as Retry-After says"
 
 
-async def test_a_stream_that_failed_before_its_first_byte_is_tried_again(serve: Serve) -> None:
+async def test_a_stream_that_failed_before_its_first_byte_is_retried(serve: Serve) -> None:
     server = await serve(once(fail(FailureCode.WORKER_LOST)))
     async with sdk(server) as client:
         stream = await ask(client, stream=True)
@@ -61,7 +61,7 @@ async def test_a_stream_that_failed_before_its_first_byte_is_tried_again(serve: 
 
 
 @pytest.mark.parametrize("code", [FailureCode.FAILED_REPEATEDLY, FailureCode.UNDECODABLE])
-async def test_what_would_fail_again_is_not_tried_again(serve: Serve, code: FailureCode) -> None:
+async def test_permanent_failures_are_not_retried(serve: Serve, code: FailureCode) -> None:
     server = await serve(fail(code))
     async with sdk(server) as client:
         with pytest.raises(openai.InternalServerError) as failed:
@@ -71,7 +71,7 @@ async def test_what_would_fail_again_is_not_tried_again(serve: Serve, code: Fail
     assert len(server.stage.worker.jobs) == 1
 
 
-async def test_what_is_wrong_with_a_request_becomes_its_own_exception(serve: Serve) -> None:
+async def test_client_errors_become_the_sdks_exceptions(serve: Serve) -> None:
     server = await serve()
     async with sdk(server) as client, sdk(server, "hr_live_unknown") as stranger:
         with pytest.raises(openai.BadRequestError) as bad:

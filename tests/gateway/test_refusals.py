@@ -375,7 +375,7 @@ async def test_refused(shared: Stage, case: Case, caplog: pytest.LogCaptureFixtu
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
 @pytest.mark.parametrize("row", ["H1", "H2", "H3", "H8", "H9", "H11", "H12", "H13", "H15"])
-async def test_every_endpoint_reads_bodies_alike(
+async def test_every_endpoint_parses_bodies_alike(
     shared: Stage, path: str, row: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for case in CASES[row]:
@@ -393,7 +393,7 @@ async def test_a_refused_field_is_named(set_stage: SetStage) -> None:
         assert response.json()["error"]["param"] == param
 
 
-async def test_fields_of_others_are_ignored_and_used_for_nothing(set_stage: SetStage) -> None:
+async def test_other_servers_fields_are_ignored(set_stage: SetStage) -> None:
     """H17, H48, H50: unknown fields are ignored, so a provider's address or key from a client goes nowhere."""
     stage = await set_stage()
     evil = {"evil": 1, "api_base": "http://evil", "base_url": "http://evil", "api_key": CANARY, "background": True}
@@ -403,7 +403,7 @@ async def test_fields_of_others_are_ignored_and_used_for_nothing(set_stage: SetS
     assert "evil" not in repr(stage.worker.jobs)
 
 
-async def test_a_picture_in_a_text_is_text(set_stage: SetStage) -> None:
+async def test_an_image_url_in_a_text_is_text(set_stage: SetStage) -> None:
     """H44."""
     stage = await set_stage()
     text = "![](http://evil/) <img src=file:///etc/passwd>"
@@ -412,7 +412,7 @@ async def test_a_picture_in_a_text_is_text(set_stage: SetStage) -> None:
 
 
 @pytest.mark.parametrize("value", ["-1", "1e30", "chatcmpl-other", "x" * 1000])
-async def test_there_is_nothing_to_resume_by_last_event_id(set_stage: SetStage, value: str) -> None:
+async def test_last_event_id_is_ignored(set_stage: SetStage, value: str) -> None:
     """H57: no stream of this API can be resumed by an id, so the header of a request means nothing."""
     stage = await set_stage()
     stage.client.headers["last-event-id"] = value
@@ -450,7 +450,7 @@ OUT_OF_SCOPE = [
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("method", "path"), OUT_OF_SCOPE)
-async def test_what_there_is_not_is_404_with_and_without_a_key(shared: Stage, method: str, path: str) -> None:
+async def test_unknown_urls_are_404_with_and_without_a_key(shared: Stage, method: str, path: str) -> None:
     """H65, H68-H71 and all else: the same answer for everybody, whatever is sent."""
     answers = []
     for headers in ({}, {"authorization": "Bearer nonsense"}, {"content-type": "multipart/form-data"}):
@@ -478,7 +478,7 @@ async def test_another_method_is_405(shared: Stage, method: str) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["..%2f", "%2e%2e/%2e%2e/etc/passwd", "x%00", "%ff", "x" * 5000])
-async def test_no_model_by_a_strange_name(shared: Stage, name: str) -> None:
+async def test_unusual_model_names_are_404(shared: Stage, name: str) -> None:
     """H64; that a key is needed is in `test_authentication.py`."""
     response = await shared.client.get(f"/v1/models/{name}")
     assert response.status_code == 404
@@ -486,7 +486,7 @@ async def test_no_model_by_a_strange_name(shared: Stage, name: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["x/v1/public?", "a#b", "", "a b", "user@host", "a:b", "[::1", "x\\y", "a,b"])
-async def test_a_host_that_is_none_is_400(set_stage: SetStage, host: str) -> None:
+async def test_an_invalid_host_is_400(set_stage: SetStage, host: str) -> None:
     """H19."""
     stage = await set_stage()
     response = await stage.client.get("/v1/models", headers={"host": host})
@@ -496,12 +496,12 @@ async def test_a_host_that_is_none_is_400(set_stage: SetStage, host: str) -> Non
 
 
 @pytest.mark.parametrize("host", ["a", "a.b-c_d:80", "127.0.0.1:8000", "[::1]:8000", "xn--bcher-kva.example"])
-async def test_a_host_that_is_one_is_fine(set_stage: SetStage, host: str) -> None:
+async def test_a_valid_host_is_accepted(set_stage: SetStage, host: str) -> None:
     stage = await set_stage()
     assert (await stage.client.get("/v1/models", headers={"host": host})).status_code == 200
 
 
-async def test_more_headers_than_anybody_needs(set_stage: SetStage) -> None:
+async def test_too_many_headers_are_431(set_stage: SetStage) -> None:
     """H7."""
     stage = await set_stage()
     response = await stage.client.get("/v1/models", headers=[(f"x-{number}", "1") for number in range(1000)])
@@ -510,7 +510,7 @@ async def test_more_headers_than_anybody_needs(set_stage: SetStage) -> None:
     assert stage.accounts.asked == []
 
 
-async def test_two_lengths_of_one_body(set_stage: SetStage) -> None:
+async def test_two_content_lengths_are_refused(set_stage: SetStage) -> None:
     """H5: Content-Length and Transfer-Encoding together are how requests are smuggled."""
     stage = await set_stage()
     response = await stage.client.post(CHAT, content=b"{}", headers={**JSON, "transfer-encoding": "chunked"})

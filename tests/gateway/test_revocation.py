@@ -1,4 +1,4 @@
-"""A key that is ended is refused at once, whatever a gateway remembers of it; a key is ended from any process."""
+"""A revoked key is refused at once in every gateway, although gateways cache keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS = ["key", "project", "user", "organisation"]
 
 
 @pytest.mark.parametrize("ended", ENDS)
-async def test_it_is_refused_at_once(set_stage: SetStage, ended: str) -> None:
+async def test_a_revoked_key_is_refused_at_once(set_stage: SetStage, ended: str) -> None:
     stage = await set_stage()
     accounts = DictOrganisationStore()
     await accounts.ensure_organisation(Organisation("acme", "Acme", 1.0))

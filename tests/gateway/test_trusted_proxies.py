@@ -1,4 +1,4 @@
-"""Behind a proxy: who asks, and by which scheme, is what a proxy says that the operator trusts, and nobody else."""
+"""Behind a proxy, client address and scheme are taken from trusted proxies only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORWARDED = {"x-forwarded-for": "6.6.6.6, 203.0.113.7", "x-forwarded-proto": "ht
         ("10.0.0.0/8,127.0.0.0/8", ["https", "203.0.113.7"]),
     ],
 )
-async def test_only_a_trusted_proxy_is_believed(serve: Serve, trusted: str, seen: list[str]) -> None:
+async def test_only_trusted_proxies_set_the_client_address(serve: Serve, trusted: str, seen: list[str]) -> None:
     served = await serve(trusted_proxies=trusted)
 
     @served.stage.app.get("/seen")

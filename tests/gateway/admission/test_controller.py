@@ -1,4 +1,4 @@
-"""Too much work is refused at once, in OpenAI's shape, with an honest Retry-After; nothing is held or queued for it."""
+"""Admission control: overload is refused at once with a `Retry-After`; waiting requests see their queue position."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def told(stage: Stage, load: GatewayLoad) -> None:
     ("tokens", "tier", "retry_after"),
     [(10_000, "default", "11"), (10_000, "priority", None), (50_000, "flex", None), (80_000, "flex", "60")],
 )
-async def test_a_turn_that_would_come_too_late_is_refused_with_the_wait(
+async def test_a_request_with_too_long_a_wait_is_refused_with_a_retry_after(
     set_stage: SetStage, tokens: int, tier: str, retry_after: str | None
 ) -> None:
     stage = await set_stage()
@@ -59,7 +59,7 @@ async def test_a_turn_that_would_come_too_late_is_refused_with_the_wait(
     assert stage.billing.held == {}
 
 
-async def test_requests_of_one_moment_are_counted_before_any_of_them_is_queued(set_stage: SetStage) -> None:
+async def test_concurrent_requests_are_counted_before_any_is_queued(set_stage: SetStage) -> None:
     """256 tokens each at 100 a second: the fourth would wait for more than ten seconds."""
     stage = await set_stage(never, header_delay=0.0)
     full_fleet(stage, rate=100.0)
@@ -75,7 +75,7 @@ async def test_requests_of_one_moment_are_counted_before_any_of_them_is_queued(s
     await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def test_a_line_of_unknown_speed_is_bounded_by_its_length(set_stage: SetStage) -> None:
+async def test_a_queue_without_measured_throughput_is_limited_in_length(set_stage: SetStage) -> None:
     """A fleet of 8 places that nobody has seen full: 8 run, 32 wait."""
     stage = await set_stage(never)
     full_fleet(stage, rate=None)
@@ -88,7 +88,7 @@ async def test_a_line_of_unknown_speed_is_bounded_by_its_length(set_stage: SetSt
     await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def test_a_refusal_reads_no_body_and_takes_nothing_from_a_limit(set_stage: SetStage) -> None:
+async def test_a_refusal_reads_no_body_and_charges_no_limit(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_key="1 requests/minute")
     stage.broker.alarm = True
     answer = await stage.client.post("/v1/chat/completions", content=b"no JSON", headers={"idempotency-key": "k"})
@@ -99,7 +99,7 @@ async def test_a_refusal_reads_no_body_and_takes_nothing_from_a_limit(set_stage:
     assert (await stage.chat()).status_code == 200
 
 
-async def test_who_waits_in_a_stream_is_told_where_it_stands(serve: Serve) -> None:
+async def test_a_waiting_stream_reports_its_queue_position(serve: Serve) -> None:
     """Two are before it, 256 tokens each at 100 a second; a client that repeats it by its key hears the same."""
     go = asyncio.Event()
 
@@ -125,7 +125,7 @@ async def test_who_waits_in_a_stream_is_told_where_it_stands(serve: Serve) -> No
         writer.close()
 
 
-async def test_a_client_of_openai_ignores_where_it_stands(serve: Serve) -> None:
+async def test_the_stock_client_ignores_queue_positions(serve: Serve) -> None:
     async def script(worker: ScriptedWorker, job: Job) -> None:
         await asyncio.sleep(0.1)
         await count(worker, job)
@@ -138,7 +138,7 @@ async def test_a_client_of_openai_ignores_where_it_stands(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_nobody_begins_with_in_time_is_given_up(
+async def test_a_job_that_no_worker_begins_in_time_expires(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     monkeypatch.setattr(controller, "MIN_BEGIN_TIMEOUT", 0.2)
@@ -152,7 +152,7 @@ async def test_what_nobody_begins_with_in_time_is_given_up(
     await stage.worker.cancel_of(job.id).wait()
 
 
-async def test_what_somebody_has_begun_with_has_until_the_deadline(
+async def test_a_job_that_a_worker_has_begun_runs_until_its_deadline(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller, "MIN_BEGIN_TIMEOUT", 1.0)

@@ -1,4 +1,4 @@
-"""Aliases of models: the file, and what a client sees of them."""
+"""Model aliases: the alias file, and the names that clients see."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_the_file(tmp_path: Path) -> None:
         ("not toml", "can't read the aliases"),
     ],
 )
-def test_what_the_file_may_not_hold(text: str, reason: str, tmp_path: Path) -> None:
+def test_invalid_alias_files_are_refused(text: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=reason) as caught:
         read_aliases(written(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_alias_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="No such file"):
         read_aliases(str(tmp_path / "none.toml"))
     (tmp_path / "latin.toml").write_bytes(b'[aliases]\na = "\xe9"')
@@ -77,7 +77,7 @@ async def test_an_alias_is_answered_by_its_model_under_the_models_own_name(set_s
     assert {job.model for job in stage.worker.jobs} == {MODEL}
 
 
-async def test_the_list_has_aliases_of_models_that_are_known(set_stage: SetStage, aliases: str) -> None:
+async def test_the_model_list_has_aliases_of_known_models(set_stage: SetStage, aliases: str) -> None:
     stage = await set_stage(model_aliases=aliases)
     listed = (await stage.client.get("/v1/models")).json()["data"]
     assert [(model["id"], model["root"], model["object"]) for model in listed] == [
@@ -99,7 +99,7 @@ async def test_a_target_appears_with_its_first_heartbeat(set_stage: SetStage, al
     assert (await stage.client.get("/v1/models/later")).json()["root"] == "org/later"
 
 
-async def test_a_model_that_is_served_wins_over_an_alias_and_the_log_says_so(set_stage: SetStage, aliases: str) -> None:
+async def test_a_served_model_takes_precedence_over_an_alias_with_a_warning(set_stage: SetStage, aliases: str) -> None:
     stage = await set_stage(model_aliases=aliases)
 
     def found() -> ModelInfo:
@@ -116,7 +116,7 @@ async def test_a_model_that_is_served_wins_over_an_alias_and_the_log_says_so(set
 
 
 @pytest.mark.parametrize("entry", [MODEL, "gpt-4o"])
-async def test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist(
+async def test_a_key_sees_its_models_under_all_names_and_no_other_models(
     set_stage: SetStage, aliases: str, entry: str
 ) -> None:
     stage = await set_stage(model_aliases=aliases)
@@ -145,7 +145,7 @@ async def test_a_key_without_models_sees_none(set_stage: SetStage, aliases: str)
     assert not stage.worker.jobs
 
 
-async def test_the_list_has_no_name_that_would_not_be_found(set_stage: SetStage, aliases: str) -> None:
+async def test_every_listed_name_can_be_requested(set_stage: SetStage, aliases: str) -> None:
     """An alias of a model that is allowed, hidden by a model that is not."""
     stage = await set_stage(model_aliases=aliases)
     stage.worker.bus.send_status(status("gpt-4o", "worker-2"))

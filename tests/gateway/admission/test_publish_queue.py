@@ -1,4 +1,4 @@
-"""Whose job goes to the broker next when the workers are full."""
+"""The fair queue of admitted jobs: which job is published next when the workers are full."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def at_workers(turns: list[QueuedJob]) -> int:
     return sum(turn.released and not turn.left for turn in turns)
 
 
-async def test_one_tenant_alone_has_all_places_and_what_workers_take_ahead() -> None:
+async def test_a_single_tenant_gets_all_slots_and_the_prefetch() -> None:
     queue = fair(16)
     turns = enter(queue, "noisy", 1000)
     assert at_workers(turns) == 17
@@ -56,7 +56,7 @@ async def test_one_tenant_alone_has_all_places_and_what_workers_take_ahead() -> 
     assert queue.waiting == 981
 
 
-async def test_whoever_comes_while_one_floods_goes_at_once() -> None:
+async def test_a_quiet_tenant_is_released_at_once_during_a_flood() -> None:
     queue = fair(16)
     noisy = enter(queue, "noisy", 1000)
     (first,) = enter(queue, "quiet", 1)
@@ -73,7 +73,7 @@ async def test_whoever_comes_while_one_floods_goes_at_once() -> None:
         turn.leave()
 
 
-async def test_two_tenants_that_flood_share_by_tokens() -> None:
+async def test_two_flooding_tenants_share_by_tokens() -> None:
     queue = fair(8)
     lengths, served = {"long": 100, "short": 10}, Counter[str]()
     going = [turn for tenant in lengths for turn in enter(queue, tenant, 300)]
@@ -89,7 +89,7 @@ async def test_two_tenants_that_flood_share_by_tokens() -> None:
     assert abs(served["long"] - served["short"]) <= 2 * 8 * 100
 
 
-async def test_a_job_of_many_choices_waits_for_all_its_places_and_is_not_passed() -> None:
+async def test_a_job_with_many_choices_waits_for_all_its_slots_and_is_not_overtaken() -> None:
     queue = fair(4)
     small = enter(queue, "a", 3)
     (wide,) = enter(queue, "a", 1, n=4)
@@ -102,18 +102,18 @@ async def test_a_job_of_many_choices_waits_for_all_its_places_and_is_not_passed(
     assert wider.released
 
 
-async def test_other_gateways_are_left_their_part() -> None:
+async def test_other_gateways_keep_their_share() -> None:
     assert at_workers(enter(fair(16, 1, 1000), "a", 100)) == 9
     assert at_workers(enter(fair(16, 1, 3), "a", 100)) == 14
     assert at_workers(enter(fair(1, 3, 1000), "a", 5)) == 2
 
 
-async def test_without_a_worker_the_broker_keeps_them() -> None:
+async def test_without_workers_all_jobs_are_published() -> None:
     queue = PublishQueue(Models(0, workers=0))  # type: ignore[arg-type]
     assert at_workers(enter(queue, "a", 100)) == 100
 
 
-async def test_more_workers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_additional_capacity_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish_queue, "RECHECK_SECONDS", 0.01)
     models = Models(2)
     turns = enter(PublishQueue(models), "a", 10)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ async def test_more_workers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     await eventually(lambda: at_workers(turns) == 9)
 
 
-async def test_flex_has_its_floor_here_too() -> None:
+async def test_flex_keeps_its_minimum_share() -> None:
     queue = fair(16)
     default = enter(queue, "a", 100)
     flex = enter(queue, "a", 100, service_class=ServiceClass.FLEX)
@@ -131,7 +131,7 @@ async def test_flex_has_its_floor_here_too() -> None:
     assert at_workers(flex) == 2
 
 
-async def test_what_was_read_for_a_tenant_counts() -> None:
+async def test_prompt_tokens_are_charged_to_the_tenant() -> None:
     queue = fair(2)
     running = enter(queue, "a", 1) + enter(queue, "b", 2)
     waiting = [*enter(queue, "a", 1), *enter(queue, "b", 1)]
@@ -141,7 +141,7 @@ async def test_what_was_read_for_a_tenant_counts() -> None:
     assert [turn.released for turn in waiting] == [False, True]
 
 
-async def test_a_request_is_held_until_its_turn_and_then_answered(set_stage: SetStage) -> None:
+async def test_a_waiting_request_is_published_later_and_answered(set_stage: SetStage) -> None:
     released = asyncio.Event()
 
     async def patient(worker: ScriptedWorker, job: Job) -> None:
@@ -162,7 +162,7 @@ async def test_a_request_is_held_until_its_turn_and_then_answered(set_stage: Set
     assert not stage.billing.voided
 
 
-async def test_who_leaves_while_held_was_never_queued_and_what_cannot_be_queued_then_fails(
+async def test_waiting_requests_that_end_early_or_cannot_be_published(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = await set_stage(never)

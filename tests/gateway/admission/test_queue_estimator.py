@@ -1,4 +1,4 @@
-"""The line of jobs: positions, and how long it takes, from this gateway's jobs and what the others say."""
+"""Queue positions and waiting times, from this gateway's jobs and the other gateways' reports."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def model(*, full: bool = True, running: int = 8, rate: float = 100.0, workers: 
     return found
 
 
-def test_an_empty_line_before_free_places(queues: QueueEstimator) -> None:
+def test_an_empty_queue_with_free_slots(queues: QueueEstimator) -> None:
     assert queues.estimate(model(full=False), ServiceClass.DEFAULT) == QueueEstimate(0, 0.0)
 
 
-def test_as_many_as_there_are_places_come_at_once(queues: QueueEstimator) -> None:
+def test_requests_up_to_the_number_of_slots_start_at_once(queues: QueueEstimator) -> None:
     free = model(full=False, running=0)
     for number in range(8):
         assert queues.estimate(free, ServiceClass.DEFAULT).position == 0
@@ -64,7 +64,7 @@ def test_as_many_as_there_are_places_come_at_once(queues: QueueEstimator) -> Non
     assert ninth == QueueEstimate(1, None)  # nobody has seen this fleet at work
 
 
-def test_the_line_takes_as_long_as_its_tokens(queues: QueueEstimator) -> None:
+def test_the_wait_is_the_queued_tokens_by_the_throughput(queues: QueueEstimator) -> None:
     full = model()
     for number in range(8):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
@@ -81,7 +81,7 @@ def test_the_line_takes_as_long_as_its_tokens(queues: QueueEstimator) -> None:
     assert queues.report().queues[0].running == 8
 
 
-def test_a_worker_for_which_jobs_wait_has_no_room_whatever_its_capacity(queues: QueueEstimator) -> None:
+def test_a_worker_with_waiting_jobs_has_no_free_slots(queues: QueueEstimator) -> None:
     """Its cache is full: three run where there are eight places."""
     for number in range(3):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
@@ -96,7 +96,7 @@ def test_choices_are_counted(queues: QueueEstimator) -> None:
     )
 
 
-def test_classes_wait_for_those_before_them(queues: QueueEstimator) -> None:
+def test_classes_wait_for_higher_classes(queues: QueueEstimator) -> None:
     full = model(running=0)
     queues.enter([job(id="d", max_tokens=100)])
     queues.enter([job(id="f", max_tokens=100, service_class=ServiceClass.FLEX)])
@@ -107,7 +107,7 @@ def test_classes_wait_for_those_before_them(queues: QueueEstimator) -> None:
     assert queues.estimate(full, ServiceClass.FLEX).seconds == pytest.approx(3.0)
 
 
-def test_other_gateways_jobs_are_in_line_too_and_spread_over_it(queues: QueueEstimator, clock: Clock) -> None:
+def test_other_gateways_jobs_are_spread_over_the_queue(queues: QueueEstimator, clock: Clock) -> None:
     full = model(running=0)
     work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)
     queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
@@ -120,11 +120,11 @@ def test_other_gateways_jobs_are_in_line_too_and_spread_over_it(queues: QueueEst
     assert queues.estimate(full, ServiceClass.DEFAULT).position == 3  # a gateway that is silent has gone
 
 
-def test_a_line_that_does_not_move(queues: QueueEstimator) -> None:
+def test_without_throughput_the_wait_is_infinite(queues: QueueEstimator) -> None:
     assert queues.estimate(model(running=0, rate=0.0), ServiceClass.DEFAULT).seconds == math.inf
 
 
-def test_answers_are_as_long_as_the_last_ones(queues: QueueEstimator) -> None:
+def test_answer_lengths_are_estimated_from_recent_answers(queues: QueueEstimator) -> None:
     for _ in range(100):
         queues.record_answer(MODEL, 20)
     queues.enter([job(id="a", max_tokens=1000)])
@@ -133,13 +133,13 @@ def test_answers_are_as_long_as_the_last_ones(queues: QueueEstimator) -> None:
     assert queues.report().queues[0].tokens == 20 + 5 + 20
 
 
-def test_embeddings_are_as_long_as_their_inputs(queues: QueueEstimator) -> None:
+def test_embeddings_are_estimated_from_their_inputs(queues: QueueEstimator) -> None:
     prompt = EmbeddingPrompt(inputs=["x" * 40, [1, 2, 3]])
     queues.enter([job(prompt=prompt)])
     assert queues.report().queues[0].tokens == 13
 
 
-def test_another_tenant_s_flood_is_not_before_a_quiet_one(queues: QueueEstimator) -> None:
+def test_another_tenants_flood_is_not_ahead_of_a_quiet_tenant(queues: QueueEstimator) -> None:
     full = model()
     for number in range(8):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
@@ -156,7 +156,7 @@ def test_another_tenant_s_flood_is_not_before_a_quiet_one(queues: QueueEstimator
     assert queues.estimate(full, ServiceClass.DEFAULT, tenant="quiet").position == 1
 
 
-def test_what_other_gateways_have(queues: QueueEstimator) -> None:
+def test_other_gateways_load(queues: QueueEstimator) -> None:
     work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)
     queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
     queues.observe(GatewayLoad(gateway="gateway-3", queues=[]))

@@ -14,7 +14,7 @@ from tests.gateway.conftest import SetStage
 
 
 @pytest.mark.parametrize(("unconfirmed", "status_code"), [(500, 200), (501, 503)])
-async def test_too_many_publishes_without_an_answer(
+async def test_too_many_unconfirmed_publishes_shed_load(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, unconfirmed: int, status_code: int
 ) -> None:
     stage = await set_stage()
@@ -26,7 +26,7 @@ async def test_too_many_publishes_without_an_answer(
         assert answer.json()["error"]["code"] == "overloaded"
 
 
-async def test_an_event_loop_that_is_late_for_long(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sustained_event_loop_lag_sheds_load(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_protection, "PROBE_SECONDS", 0.01)
     stage = await set_stage(max_loop_lag=0.02)
 

@@ -1,4 +1,4 @@
-"""However a stream's tokens are cut into deltas and batches: joined, its chunks are the answer as a whole."""
+"""The chunks of a stream join to the whole answer, however its tokens are cut into deltas and batches."""
 
 from __future__ import annotations
 

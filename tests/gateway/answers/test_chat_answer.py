@@ -1,4 +1,4 @@
-"""Calls in whole answers and in chunks, as OpenAI spells them, and as its own client reads them."""
+"""Tool calls in whole answers and chunks, and as OpenAI's client parses them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def client(stage: Stage) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(api_key=KEY, base_url="http://gateway/v1", http_client=stage.client, max_retries=0)
 
 
-async def test_a_whole_answer_of_calls(set_stage: SetStage) -> None:
+async def test_a_whole_answer_with_tool_calls_only(set_stage: SetStage) -> None:
     stage = await set_stage(answer(PARTS))
     body = (await stage.chat(tools=TOOLS, n=2)).json()
     ChatCompletion.model_validate(body)
@@ -68,19 +68,19 @@ async def test_a_whole_answer_of_calls(set_stage: SetStage) -> None:
     assert body["usage"]["completion_tokens"] == 6
 
 
-async def test_words_beside_calls_stay(set_stage: SetStage) -> None:
+async def test_text_beside_tool_calls_is_kept(set_stage: SetStage) -> None:
     stage = await set_stage(answer([("Let me see.", []), *PARTS]))
     message = (await stage.chat(tools=TOOLS)).json()["choices"][0]["message"]
     assert (message["content"], message["tool_calls"]) == ("Let me see.", CALLS)
 
 
-async def test_without_calls_there_is_no_key_for_them(set_stage: SetStage) -> None:
+async def test_without_calls_tool_calls_is_left_out(set_stage: SetStage) -> None:
     stage = await set_stage(say("hi"))
     message = (await stage.chat(tools=TOOLS)).json()["choices"][0]["message"]
     assert message == {"role": "assistant", "content": "hi", "refusal": None}
 
 
-async def test_chunks_have_id_and_name_once_and_arguments_in_pieces(set_stage: SetStage) -> None:
+async def test_chunks_send_id_and_name_once_and_arguments_in_parts(set_stage: SetStage) -> None:
     stage = await set_stage(answer(PARTS))
     chunks = frames((await stage.chat(tools=TOOLS, stream=True)).text)
     for chunk in chunks:
@@ -107,7 +107,7 @@ async def test_every_token_s_log_probability_is_in_one_chunk(set_stage: SetStage
 
 
 @pytest.mark.parametrize(("choice", "reason"), [(tool("weather"), "stop"), ("required", "tool_calls")])
-async def test_calling_the_named_tool_is_no_reason(set_stage: SetStage, choice: Any, reason: str) -> None:
+async def test_a_call_forced_by_name_finishes_with_stop(set_stage: SetStage, choice: Any, reason: str) -> None:
     stage = await set_stage(answer(PARTS))
     body = (await stage.chat(tools=TOOLS, tool_choice=choice)).json()
     assert body["choices"][0]["finish_reason"] == reason
@@ -141,7 +141,7 @@ async def test_openai_s_client_streams_and_parses_calls(set_stage: SetStage) -> 
     assert prompt.tools[0]["function"]["parameters"]["required"] == ["city"]
 
 
-async def test_streamed_calls_without_words_have_no_content(set_stage: SetStage) -> None:
+async def test_streamed_calls_without_text_have_null_content(set_stage: SetStage) -> None:
     stage = await set_stage(answer(PARTS))
     async with client(stage).chat.completions.stream(model=MODEL, messages=HI, tools=TOOLS) as stream:  # type: ignore[arg-type]
         message = (await stream.get_final_completion()).choices[0].message

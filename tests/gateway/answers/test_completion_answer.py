@@ -1,4 +1,4 @@
-"""What of the prompt, of token ids and of several candidates comes back: whole and streamed alike."""
+"""Echoed prompts, token ids, log probabilities and best-of selection, whole and streamed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_token_ids_beside_the_text(set_stage: SetStage) -> None:
     assert [id_ for chunk in streamed for id_ in chunk["choices"][0].get("token_ids", [])] == [0, 1, 2, 3, 4]
 
 
-async def test_prompt_logprobs_as_vllm_has_them(set_stage: SetStage) -> None:
+async def test_prompt_logprobs_have_vllms_format(set_stage: SetStage) -> None:
     stage = await set_stage()
     expected = [
         None,
@@ -144,7 +144,7 @@ async def candidates(worker: ScriptedWorker, job: Job) -> None:
     worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 2)))
 
 
-async def test_the_best_of_several_candidates_and_all_are_counted(set_stage: SetStage) -> None:
+async def test_the_best_candidates_are_returned_and_all_are_billed(set_stage: SetStage) -> None:
     stage = await set_stage(candidates)
     for response in (await stage.chat(best_of=4, n=2), await stage.complete(best_of=4, n=2)):
         body = response.json()
@@ -174,7 +174,7 @@ async def test_options_reach_the_worker(set_stage: SetStage) -> None:
     assert (await stage.complete("x" * 2000, truncate_prompt_tokens=4)).status_code == 200
 
 
-async def test_what_is_told_of_a_prompt_twice_counts_once(set_stage: SetStage) -> None:
+async def test_a_prompt_that_two_attempts_report_counts_once(set_stage: SetStage) -> None:
     async def twice(worker: ScriptedWorker, job: Job) -> None:
         for attempt in (uuid.uuid4().hex, uuid.uuid4().hex):
             worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=2))
@@ -215,7 +215,7 @@ async def test_a_gap_in_a_prompts_logprobs_is_an_error(set_stage: SetStage) -> N
     assert (await stage.complete(prompt_logprobs=0)).json()["error"]["code"] == "replies_lost"
 
 
-async def test_a_long_prompt_told_at_once_is_no_slow_client(set_stage: SetStage) -> None:
+async def test_a_long_prompt_in_one_window_does_not_count_as_unread(set_stage: SetStage) -> None:
     async def burst(worker: ScriptedWorker, job: Job) -> None:
         attempt, length = uuid.uuid4().hex, 4000
         worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=length))

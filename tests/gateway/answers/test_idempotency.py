@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a request runs once per key, whoever asks for it how often, and from which gateway."""
+"""`Idempotency-Key`: a request runs once per key, however often and through whichever gateway it is sent."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Held:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
-async def test_an_answer_is_repeated(set_stage: SetStage, path: str, stream: bool) -> None:
+async def test_a_stored_response_is_replayed(set_stage: SetStage, path: str, stream: bool) -> None:
     stage = await set_stage()
     first = await ask(stage, path=path, stream=stream)
     assert first.status_code == 200
@@ -74,7 +74,7 @@ async def test_an_answer_is_repeated(set_stage: SetStage, path: str, stream: boo
     assert len(stage.worker.jobs) == 1
 
 
-async def test_twenty_at_once_are_one_job(set_stage: SetStage) -> None:
+async def test_twenty_concurrent_requests_with_a_key_run_one_job(set_stage: SetStage) -> None:
     stage = await set_stage()
     answers = await asyncio.gather(*(ask(stage) for _ in range(20)))
     assert {answer.status_code for answer in answers} == {200}
@@ -92,7 +92,7 @@ async def test_without_a_key_nothing_is_deduplicated_or_stored(set_stage: SetSta
     assert stage.idempotency.absence.asked == 0
 
 
-async def test_a_promise_that_can_not_be_kept_is_not_given(set_stage: SetStage) -> None:
+async def test_a_request_does_not_run_while_its_key_cannot_be_claimed(set_stage: SetStage) -> None:
     stage = await set_stage()
     stage.idempotency.absence.away = True
     answers = await asyncio.gather(ask(stage), ask(stage))
@@ -124,7 +124,7 @@ async def test_the_same_key_with_another_body_is_refused(set_stage: SetStage, wa
     assert len(stage.worker.jobs) == 1
 
 
-async def test_order_and_spacing_do_not_make_another_body(set_stage: SetStage) -> None:
+async def test_key_order_and_white_space_do_not_change_the_fingerprint(set_stage: SetStage) -> None:
     stage = await set_stage()
     headers = {"idempotency-key": "k", "content-type": "application/json"}
     body = {"model": MODEL, "messages": HI}
@@ -133,7 +133,7 @@ async def test_order_and_spacing_do_not_make_another_body(set_stage: SetStage) -
     assert one.text == other.text
 
 
-async def test_tenants_and_endpoints_have_keys_of_their_own(set_stage: SetStage) -> None:
+async def test_keys_are_separate_by_tenant_and_endpoint(set_stage: SetStage) -> None:
     """H72."""
     stage = await set_stage()
     mine = await ask(stage)
@@ -145,7 +145,7 @@ async def test_tenants_and_endpoints_have_keys_of_their_own(set_stage: SetStage)
     assert [job.tenant for job in stage.worker.jobs] == ["tenant-1", "tenant-1", "tenant-2"]
 
 
-async def test_a_stranger_is_told_nothing(set_stage: SetStage) -> None:
+async def test_an_unauthenticated_caller_gets_no_stored_response(set_stage: SetStage) -> None:
     stage = await set_stage()
     await ask(stage)
     asked = stage.idempotency.absence.asked
@@ -156,7 +156,7 @@ async def test_a_stranger_is_told_nothing(set_stage: SetStage) -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 256, b"x" * 10_000, "é".encode(), b"a\tb", b"\x7f", b"\xff"])
-async def test_what_can_not_be_a_key(set_stage: SetStage, key: bytes) -> None:
+async def test_invalid_keys_are_refused(set_stage: SetStage, key: bytes) -> None:
     """H72; CR and LF end a header long before us."""
     stage = await set_stage()
     response = await stage.client.post(
@@ -171,7 +171,7 @@ async def test_what_can_not_be_a_key(set_stage: SetStage, key: bytes) -> None:
     assert stage.idempotency.absence.asked == 0
 
 
-async def test_two_keys_are_none(set_stage: SetStage) -> None:
+async def test_two_key_headers_are_refused(set_stage: SetStage) -> None:
     stage = await set_stage()
     headers = [("idempotency-key", "a"), ("idempotency-key", "b")]
     response = await stage.client.post(CHAT, json={"model": MODEL, "messages": HI}, headers=headers)
@@ -179,7 +179,7 @@ async def test_two_keys_are_none(set_stage: SetStage) -> None:
 
 
 @pytest.mark.parametrize("key", ["x", " ", "x" * 255, "a'b\"{$ne:1}", "../../etc/passwd"])
-async def test_what_can_be_a_key(set_stage: SetStage, key: str) -> None:
+async def test_valid_keys_are_accepted(set_stage: SetStage, key: str) -> None:
     stage = await set_stage()
     for _ in range(2):
         assert (await ask(stage, f"<{key}>"[:255])).status_code == 200
@@ -190,9 +190,7 @@ async def test_what_can_be_a_key(set_stage: SetStage, key: str) -> None:
     ("fields", "status"),
     [({"temperature": 3}, 400), ({"model": "nobody"}, 404), ({"n": 17}, 400), ({"messages": 5}, 400)],
 )
-async def test_what_is_wrong_with_a_request_is_repeated(
-    set_stage: SetStage, fields: dict[str, Any], status: int
-) -> None:
+async def test_a_client_error_is_replayed(set_stage: SetStage, fields: dict[str, Any], status: int) -> None:
     stage = await set_stage()
     first = await ask(stage, **fields)
     await settled(stage)
@@ -205,7 +203,7 @@ async def test_what_is_wrong_with_a_request_is_repeated(
 @pytest.mark.parametrize(
     ("content", "status"), [(b"{", 400), (b'{"a": NaN}', 400), (b" " * 5_000_000, 413)], ids=["{", "NaN", "5 MB"]
 )
-async def test_what_can_not_be_read_is_no_request(set_stage: SetStage, content: bytes, status: int) -> None:
+async def test_an_unreadable_body_is_refused_and_not_stored(set_stage: SetStage, content: bytes, status: int) -> None:
     stage = await set_stage()
     headers = {"idempotency-key": "key-1", "content-type": "application/json"}
     assert (await stage.client.post(CHAT, content=content, headers=headers)).status_code == status
@@ -213,7 +211,7 @@ async def test_what_can_not_be_read_is_no_request(set_stage: SetStage, content: 
     assert (await ask(stage)).status_code == 200
 
 
-async def test_a_failure_that_the_store_has_not_heard_of_is_not_repeated_either(
+async def test_a_failure_is_not_replayed_before_the_store_knows_of_it(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.answers.idempotency.RECORD_TIMEOUT", 0.05)
@@ -247,7 +245,7 @@ async def test_a_failure_that_the_store_has_not_heard_of_is_not_repeated_either(
         (FailureCode.ENGINE_ERROR, True),
     ],
 )
-async def test_a_failure_is_not_repeated(
+async def test_a_server_error_is_not_replayed(
     set_stage: SetStage, code: FailureCode, after_tokens: bool, stream: bool
 ) -> None:
     stage = await set_stage(fail(code, after_tokens=after_tokens))
@@ -263,7 +261,7 @@ async def test_a_failure_is_not_repeated(
     assert len(stage.worker.jobs) == 2
 
 
-async def test_a_broken_route_is_a_500_for_all_and_runs_again(
+async def test_a_failing_route_is_a_500_for_all_readers_and_runs_again(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = await set_stage()
@@ -281,7 +279,7 @@ async def test_a_broken_route_is_a_500_for_all_and_runs_again(
     assert (await ask(stage)).status_code == 200
 
 
-async def test_another_gateway_says_to_wait_and_then_repeats(set_stage: SetStage) -> None:
+async def test_another_gateway_answers_409_and_replays_later(set_stage: SetStage) -> None:
     held, store = Held(), DictIdempotencyStore()
     here, there = await set_stage(held, idempotency=store), await set_stage(idempotency=store)
     first = asyncio.create_task(ask(here, stream=True))
@@ -315,7 +313,7 @@ async def test_a_dead_gateways_request_runs_again(set_stage: SetStage) -> None:
     assert (await ask(here)).json()["id"] == there.worker.jobs[0].id
 
 
-async def test_a_running_request_says_that_it_lives(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_running_request_renews_its_lease(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.answers.idempotency.LEASE_SECONDS", 0.03)
     held = Held()
     stage = await set_stage(held)
@@ -328,7 +326,9 @@ async def test_a_running_request_says_that_it_lives(set_stage: SetStage, monkeyp
     assert (await first).status_code == 200
 
 
-async def test_an_answer_is_kept_when_the_store_is_back(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_is_stored_when_the_store_is_available_again(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gateway.answers.idempotency.DEFAULT_WAIT", wait_fixed(0.01))
     held = Held()
     stage = await set_stage(held)
@@ -342,7 +342,7 @@ async def test_an_answer_is_kept_when_the_store_is_back(set_stage: SetStage, mon
     assert len(stage.worker.jobs) == 1
 
 
-async def test_an_answer_that_is_too_long_is_given_but_not_kept(
+async def test_an_overlong_response_is_delivered_but_not_stored(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.answers.shared_response.MAX_BYTES", 300)
@@ -358,7 +358,7 @@ async def test_an_answer_that_is_too_long_is_given_but_not_kept(
     assert len(stage.worker.jobs) == 1
 
 
-async def test_an_answer_that_the_store_refuses_is_not_kept(set_stage: SetStage) -> None:
+async def test_a_response_that_the_store_refuses_is_not_kept(set_stage: SetStage) -> None:
     stage = await set_stage()
     stage.idempotency.largest = 10
     assert (await ask(stage)).status_code == 200
@@ -390,7 +390,7 @@ FIRST_TOKENS, LAST_TOKEN, DONE = b'"content":"0 1 "', b'"content":"2 "', b"data:
 
 
 @pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
-async def test_a_second_reader_has_it_from_the_beginning_and_outlives_the_first(
+async def test_a_second_reader_starts_at_the_beginning_and_outlives_the_first(
     serve: Serve, leave: Callable[[asyncio.StreamWriter], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.0)
@@ -410,7 +410,7 @@ async def test_a_second_reader_has_it_from_the_beginning_and_outlives_the_first(
     assert not server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).is_set()
 
 
-async def test_who_comes_back_soon_finds_the_stream_going_on(serve: Serve) -> None:
+async def test_a_client_that_reconnects_soon_joins_the_running_stream(serve: Serve) -> None:
     held = Held()
     server = await serve(held)
     async with Caller(server) as first:
@@ -424,7 +424,7 @@ async def test_who_comes_back_soon_finds_the_stream_going_on(serve: Serve) -> No
 
 
 @pytest.mark.parametrize("header_delay", [0.0, 60.0], ids=["streaming", "before the status"])
-async def test_what_nobody_reads_is_cancelled_and_runs_again(
+async def test_a_run_without_readers_is_cancelled_and_starts_again(
     serve: Serve, header_delay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.05)
@@ -442,7 +442,9 @@ async def test_what_nobody_reads_is_cancelled_and_runs_again(
     assert len(server.stage.worker.jobs) == 2
 
 
-async def test_who_comes_too_late_for_the_beginning_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_joins_after_the_beginning_was_dropped_is_refused(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gateway.answers.shared_response.MAX_BYTES", 700)
     held = Held()
     server = await serve(held)
@@ -454,7 +456,7 @@ async def test_who_comes_too_late_for_the_beginning_is_told(serve: Serve, monkey
         assert b" 409 " in await late.reader.readline()
 
 
-async def test_a_stopping_gateway_ends_what_nobody_reads(serve: Serve) -> None:
+async def test_a_stopping_gateway_ends_runs_without_readers(serve: Serve) -> None:
     server = await serve(start_and_wait)
     async with Caller(server) as first:
         await first.reader.readuntil(FIRST_TOKENS)
@@ -464,7 +466,7 @@ async def test_a_stopping_gateway_ends_what_nobody_reads(serve: Serve) -> None:
     assert server.stage.idempotency.records == {}
 
 
-async def test_openais_client(serve: Serve) -> None:
+async def test_the_stock_client_gets_the_replay(serve: Serve) -> None:
     server = await serve()
     client = server.client.with_options(default_headers={"Idempotency-Key": "from-the-sdk"})
     one = await client.chat.completions.create(model=MODEL, messages=HI)

@@ -1,4 +1,4 @@
-"""`/openapi.json` describes what the routes really take and give."""
+"""`/openapi.json` describes the actual requests and responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_the_document_needs_no_key_and_has_every_route(set_stage: SetStage
             assert bool(operation.get("security")) == path.startswith("/v1/")
 
 
-async def test_answers_are_as_described(set_stage: SetStage) -> None:
+async def test_responses_match_the_document(set_stage: SetStage) -> None:
     stage = await set_stage()
     document = (await stage.client.get("/openapi.json")).json()
     answers = {
@@ -41,7 +41,7 @@ async def test_answers_are_as_described(set_stage: SetStage) -> None:
         schema(document, name).validate(response.json())
 
 
-async def test_bodies_are_described(set_stage: SetStage) -> None:
+async def test_request_bodies_are_documented(set_stage: SetStage) -> None:
     stage = await set_stage()
     document = (await stage.client.get("/openapi.json")).json()
     chat, text = schema(document, "ChatCompletionRequest"), schema(document, "CompletionRequest")

@@ -1,4 +1,4 @@
-"""Who may call what: every route needs a key unless it is marked public."""
+"""Authentication: every route requires a key unless it is marked public."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_conflicting_credentials(set_stage: SetStage, headers: list[tuple[
     assert stage.accounts.asked == []
 
 
-async def test_the_body_is_not_read_for_a_stranger(set_stage: SetStage) -> None:
+async def test_the_body_of_an_unauthenticated_caller_is_not_read(set_stage: SetStage) -> None:
     stage = await set_stage()
     response = await stage.client.post(
         "/v1/chat/completions", content=b"not json", headers={"authorization": "Bearer hr_live_unknown"}
@@ -86,7 +86,7 @@ async def test_store_down(set_stage: SetStage) -> None:
     assert int(response.headers["retry-after"]) <= 60
 
 
-async def test_every_route_of_the_app_is_closed_or_public(set_stage: SetStage) -> None:
+async def test_every_route_requires_a_key_or_is_public(set_stage: SetStage) -> None:
     stage = await set_stage()
     assert unprotected_routes(stage.app) == []
     del stage.client.headers["authorization"]
@@ -129,7 +129,7 @@ async def test_every_route_refuses_a_key_without_its_scope_before_the_body_is_re
     assert not stage.worker.jobs
 
 
-def test_a_forgotten_dependency_is_found() -> None:
+def test_a_route_without_authentication_is_found() -> None:
     app = FastAPI(openapi_url=None)
 
     @app.get("/v1/forgotten")
@@ -146,7 +146,7 @@ def test_a_forgotten_dependency_is_found() -> None:
     assert unprotected_routes(app) == ["/v1/forgotten", "/mounted"]
 
 
-async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(set_stage: SetStage) -> None:
+async def test_all_invalid_keys_get_the_same_response(set_stage: SetStage) -> None:
     """Unknown, wrong, expired, revoked, and no key at all that was sent as one."""
     stage = await set_stage()
     made: dict[str, IssuedKey] = {}
@@ -168,7 +168,7 @@ async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(set_stage: Se
     assert len({answer.text for answer in answers}) == 1
 
 
-async def test_no_page_of_another_origin_can_read_an_answer(set_stage: SetStage) -> None:
+async def test_pages_of_other_origins_cannot_read_responses(set_stage: SetStage) -> None:
     stage = await set_stage()
     origin = {"origin": "https://evil.example"}
     answer = await stage.client.get("/v1/models", headers=origin)

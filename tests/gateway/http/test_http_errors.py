@@ -1,4 +1,4 @@
-"""What clients see of everything that goes wrong: status, type, code, advice; never FastAPI's `detail`."""
+"""Error responses: status, type, code and retry hints of every failure; never FastAPI's `detail`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_failure_code_has_a_row() -> None:
     assert set(FailureCode) <= HTTP_ERRORS.keys()
 
 
-def test_every_error_has_a_row_of_its_own_or_of_its_family() -> None:
+def test_every_error_has_a_row_or_inherits_one() -> None:
     kinds = subclasses(GatewayError) | subclasses(wire_errors.PublishError) | subclasses(account_errors.AccountError)
     families = {GatewayError, errors.GenerationError, JobFailed}  # never raised themselves, or with a failure code
     nearest = {kind: next(base for base in kind.__mro__ if base in HTTP_ERRORS) for kind in kinds - families}
@@ -36,14 +36,14 @@ def test_every_error_has_a_row_of_its_own_or_of_its_family() -> None:
 
 
 @pytest.mark.parametrize("row", HTTP_ERRORS.values())
-def test_rows_keep_the_rules(row: HttpError) -> None:
+def test_every_unavailable_response_has_a_retry_hint(row: HttpError) -> None:
     assert row.status in {400, 401, 403, 404, 405, 408, 409, 413, 415, 429, 431, 499, 500, 502, 503, 504}
     if row.status == 503:
         assert row.retry_after is None or 1 <= row.retry_after <= 60
         assert row.retry_after is not None or row.should_retry is False
 
 
-def test_an_unknown_error_says_nothing() -> None:
+def test_an_unknown_error_reveals_nothing() -> None:
     body = error_body(RuntimeError("password=hunter2"))
     assert "hunter2" not in str(body)
     assert http_error(RuntimeError()).status == 500
@@ -54,7 +54,7 @@ def test_a_repeatedly_failing_job_is_not_to_be_retried() -> None:
     assert error_headers(error) == {"x-should-retry": "false"}
 
 
-def test_an_upstream_s_retry_after_is_told_but_never_more_than_a_minute() -> None:
+def test_an_upstreams_retry_after_is_passed_on_up_to_a_minute() -> None:
     def said(seconds: int | None) -> dict[str, str]:
         failed = Failed(
             job_id="j", attempt_id="a", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=seconds
@@ -137,7 +137,7 @@ async def test_media_type_encoding_and_size(set_stage: SetStage) -> None:
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_quick_failure_is_a_status_also_of_a_stream(
+async def test_an_early_failure_of_a_stream_is_a_status(
     set_stage: SetStage, code: FailureCode, status: int, stream: bool
 ) -> None:
     stage = await set_stage(fail(code, "It is too long."))
@@ -153,7 +153,7 @@ async def test_a_failure_after_tokens_fails_a_whole_answer(set_stage: SetStage) 
     assert (await stage.chat()).status_code == 500
 
 
-async def test_broker_blocked_or_away(set_stage: SetStage) -> None:
+async def test_broker_blocked_or_down(set_stage: SetStage) -> None:
     stage = await set_stage()
     stage.broker.alarm = True
     response = await stage.chat()
@@ -166,7 +166,9 @@ async def test_broker_blocked_or_away(set_stage: SetStage) -> None:
     assert (await stage.client.get("/readyz")).status_code == 200
 
 
-async def test_model_whose_workers_went_long_ago(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_without_workers_for_a_minute_is_unavailable(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = await set_stage()
     clock = stage.gateway.models._clock
     monkeypatch.setattr(stage.gateway.models, "_clock", lambda: clock() + 61)
@@ -196,7 +198,7 @@ async def test_clients_timeout_is_the_deadline_of_a_whole_answer(set_stage: SetS
 
 
 @pytest.mark.parametrize("value", ["-5", "NaN", "x", "1e9", "inf", "0"])
-async def test_nonsense_timeouts_are_the_operators(set_stage: SetStage, value: str) -> None:
+async def test_invalid_client_timeouts_are_ignored(set_stage: SetStage, value: str) -> None:
     stage = await set_stage(count, max_request_seconds=50)
     body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}]}
     response = await stage.client.post("/v1/chat/completions", json=body, headers={"x-stainless-read-timeout": value})
@@ -205,7 +207,7 @@ async def test_nonsense_timeouts_are_the_operators(set_stage: SetStage, value: s
     assert 49 < job.deadline - job.created <= 51
 
 
-async def test_workers_gone_before_and_after_the_first_word(
+async def test_workers_lost_before_and_after_the_first_reply(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
@@ -218,9 +220,7 @@ async def test_workers_gone_before_and_after_the_first_word(
     assert (await started.chat()).json()["error"]["code"] == "worker_lost"
 
 
-async def test_while_the_broker_takes_nothing_answers_wait_for_a_minute(
-    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_answers_wait_a_minute_for_a_blocked_broker(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
     monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
     stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=2.0)
@@ -233,7 +233,7 @@ async def test_while_the_broker_takes_nothing_answers_wait_for_a_minute(
     stage.broker.alarm = False
 
 
-async def test_when_the_broker_is_back_workers_have_their_time_to_come_back_too(
+async def test_workers_get_time_to_reconnect_after_the_broker(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)

@@ -1,4 +1,4 @@
-"""Bytes that no HTTP library would send, to the real server: framing that lies, heads without end, strange targets."""
+"""Malformed HTTP against a real server: framing, endless heads and bodies, request targets."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_malformed_http_is_400_in_openais_shape_and_closed(serve: Serve, s
     assert (await answer_to(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).status == 200
 
 
-async def test_a_thousand_headers(serve: Serve) -> None:
+async def test_a_thousand_headers_are_refused(serve: Serve) -> None:
     server = await serve()
     many = b"".join(f"x-{number}: 1\r\n".encode() for number in range(1000))
     answer = await answer_to(server, b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + many + b"Connection: close\r\n\r\n")
@@ -105,7 +105,7 @@ async def test_a_thousand_headers(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("host", [b"x/v1/public?", b"a#b", b"", b"/healthz", b"a b", b"user@host"])
-async def test_no_host_header_gets_past_the_key(serve: Serve, host: bytes) -> None:
+async def test_a_host_header_cannot_bypass_authentication(serve: Serve, host: bytes) -> None:
     server = await serve()
     request = b"GET /v1/models HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
     assert (await answer_to(server, request)).status == 400
@@ -116,14 +116,14 @@ async def test_no_host_header_gets_past_the_key(serve: Serve, host: bytes) -> No
     "target",
     [b"http://evil/v1/models", b"//evil/v1/models", b"*", b"/v1/../v1/models", b"/v1/./models", b"\\v1\\models"],
 )
-async def test_a_target_is_a_path_and_nothing_else(serve: Serve, target: bytes) -> None:
+async def test_a_request_target_must_be_a_path(serve: Serve, target: bytes) -> None:
     server = await serve()
     answer = await answer_to(server, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert answer.status == 404
     assert json.loads(answer.body)["error"]["code"] == "unknown_url"
 
 
-async def test_a_body_longer_than_its_length_is_cut_and_the_rest_is_not_a_request(serve: Serve) -> None:
+async def test_data_behind_a_body_is_not_parsed_as_a_request(serve: Serve) -> None:
     server = await serve()
     answer = await answer_to(server, head(len(BODY) - 1) + BODY + b"\r\n\r\n")
     assert answer.status == 400
@@ -132,7 +132,7 @@ async def test_a_body_longer_than_its_length_is_cut_and_the_rest_is_not_a_reques
     assert server.stage.worker.jobs == []
 
 
-async def test_a_body_shorter_than_its_length_is_waited_for_in_vain(serve: Serve) -> None:
+async def test_a_body_shorter_than_its_content_length_times_out(serve: Serve) -> None:
     server = await serve(body_timeout=0.1)
     answer = await answer_to(server, head(len(BODY) + 1) + BODY)
     assert answer.status == 408
@@ -140,7 +140,7 @@ async def test_a_body_shorter_than_its_length_is_waited_for_in_vain(serve: Serve
     assert server.stage.worker.jobs == []
 
 
-async def test_what_follows_a_refused_body_is_no_request(serve: Serve) -> None:
+async def test_data_behind_a_refused_body_is_not_parsed_as_a_request(serve: Serve) -> None:
     """The body of a stranger is not read, so nothing in it is ever taken for the next request."""
     server = await serve()
     stranger = CHAT.replace(KEY.encode(), b"hr_live_unknown").replace(str(len(BODY)).encode(), b"35")
@@ -150,7 +150,7 @@ async def test_what_follows_a_refused_body_is_no_request(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(("chunk", "status"), [(b"1\r\nx\r\n", 408), (b"10000\r\n" + b"x" * 65536 + b"\r\n", 413)])
-async def test_chunks_without_end(serve: Serve, chunk: bytes, status: int) -> None:
+async def test_endless_chunked_bodies_are_refused(serve: Serve, chunk: bytes, status: int) -> None:
     server = await serve(body_timeout=0.5 if status == 408 else 60.0)
     reader, writer = await server.connect()
     writer.write(CHUNKED)
@@ -171,9 +171,7 @@ async def test_chunks_without_end(serve: Serve, chunk: bytes, status: int) -> No
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: x\r\nA"])
-async def test_a_request_that_is_never_finished_is_given_up(
-    serve: Serve, begun: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unfinished_request_times_out(serve: Serve, begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.http.http_protocol.HEAD_SECONDS", 0.1)
     monkeypatch.setattr("gateway.http.server.KEEP_ALIVE_SECONDS", 0.1)
     server = await serve()
@@ -185,7 +183,7 @@ async def test_a_request_that_is_never_finished_is_given_up(
     writer.close()
 
 
-async def test_a_slow_head_is_not_too_slow_if_it_arrives(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_headers_are_accepted_within_the_timeout(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.http.http_protocol.HEAD_SECONDS", 1.0)
     server = await serve(start_and_wait)
     reader, writer = await server.connect()

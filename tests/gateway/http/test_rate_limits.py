@@ -1,4 +1,4 @@
-"""What clients see of limits: headers on whatever they are answered, and refusals that say how long to wait."""
+"""Rate limits as clients see them: headers of every response, and refusals with a waiting time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def told(response: httpx.Response, name: str) -> tuple[int, int, str]:
         (-1, "0s"),
     ],
 )
-def test_times_are_written_as_openai_does(seconds: float, text: str) -> None:
+def test_durations_have_openais_format(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
@@ -56,13 +56,13 @@ def test_times_can_be_read_back(seconds: float) -> None:
     assert total == pytest.approx(seconds, abs=0.001)
 
 
-async def test_where_nothing_limits_a_large_number_is_told(set_stage: SetStage) -> None:
+async def test_without_limits_the_headers_have_a_large_number(set_stage: SetStage) -> None:
     response = await (await set_stage()).chat()
     assert told(response, "requests") == told(response, "tokens") == (UNLIMITED, UNLIMITED, "0s")
     assert "x-ratelimit-limit-project-tokens" not in response.headers
 
 
-async def test_every_answer_says_how_the_limits_stand(set_stage: SetStage) -> None:
+async def test_every_response_has_the_limit_headers(set_stage: SetStage) -> None:
     stage = await set_stage(
         limits_per_key="60 requests/minute, 5 concurrent", limits_per_model="100 requests/day, 6000 tokens/minute"
     )
@@ -85,7 +85,7 @@ async def test_every_answer_says_how_the_limits_stand(set_stage: SetStage) -> No
     assert not (await stage.client.post("/v1/chat/completions", headers={"authorization": "no"})).headers.keys() & ALL
 
 
-async def test_too_many_requests_are_told_when_to_come_back(set_stage: SetStage) -> None:
+async def test_refused_requests_get_a_retry_after(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_key="2 requests/minute")
     answers = [await stage.chat(temperature=9), await stage.chat(), await stage.chat()]
     assert [answer.status_code for answer in answers] == [400, 200, 429]  # a failed request counts
@@ -100,7 +100,7 @@ async def test_too_many_requests_are_told_when_to_come_back(set_stage: SetStage)
     assert told(refused, "requests")[2].endswith("s")
 
 
-async def test_a_limit_a_day_says_a_minute_at_most(set_stage: SetStage) -> None:
+async def test_a_daily_limit_has_a_retry_after_of_at_most_a_minute(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_model="1 requests/day")
     await stage.chat()
     refused = await stage.chat()
@@ -109,7 +109,7 @@ async def test_a_limit_a_day_says_a_minute_at_most(set_stage: SetStage) -> None:
     assert told(refused, "requests")[2].startswith("23h59m")
 
 
-async def test_tokens_that_were_not_used_come_back(set_stage: SetStage) -> None:
+async def test_unused_tokens_are_returned_to_the_limit(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_key="400 tokens/minute")
     answers = [await stage.chat(max_tokens=100) for _ in range(10)]
     assert [answer.status_code for answer in answers] == [200] * 10  # each may use more than 100
@@ -119,7 +119,7 @@ async def test_tokens_that_were_not_used_come_back(set_stage: SetStage) -> None:
     assert 400 - used - 128 <= remaining <= 400 - 100  # while the last one ran
 
 
-async def test_a_prompt_that_no_minute_has_room_for_is_not_to_be_tried_again(set_stage: SetStage) -> None:
+async def test_a_prompt_larger_than_the_limit_is_not_to_be_retried(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_model="10 tokens/minute")
     refused = await stage.complete(list(range(11)))
     assert refused.status_code == 429
@@ -164,7 +164,7 @@ async def _soon(room: object) -> bool:
     return True
 
 
-async def test_requests_that_share_an_answer_have_a_slot_each(set_stage: SetStage) -> None:
+async def test_requests_that_share_a_response_hold_a_slot_each(set_stage: SetStage) -> None:
     go_on = asyncio.Event()
 
     async def wait_and_count(worker: ScriptedWorker, job: Job) -> None:
@@ -182,7 +182,7 @@ async def test_requests_that_share_an_answer_have_a_slot_each(set_stage: SetStag
     assert sorted([(await each).status_code for each in asking]) == [200, 200, 429]
 
 
-async def test_an_answer_that_is_repeated_counts_as_a_request_and_not_as_tokens(set_stage: SetStage) -> None:
+async def test_a_replayed_response_counts_as_a_request_but_not_as_tokens(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_key="10 requests/minute, 1 concurrent", limits_per_model="5 requests/minute")
     headers = {"idempotency-key": "k"}
     body = {"model": MODEL, "messages": HI}
@@ -191,7 +191,7 @@ async def test_an_answer_that_is_repeated_counts_as_a_request_and_not_as_tokens(
     assert told(answers[-1], "requests")[:2] == (10, 3)
 
 
-async def test_requests_whose_client_leaves_leave_their_slot(set_stage: SetStage) -> None:
+async def test_a_disconnect_frees_the_requests_slot(set_stage: SetStage) -> None:
     stage = await set_stage(never, limits_per_key="1 concurrent")
     for _ in range(3):
         asking = asyncio.create_task(stage.chat())
@@ -202,7 +202,7 @@ async def test_requests_whose_client_leaves_leave_their_slot(set_stage: SetStage
         await eventually(lambda: len(stage.gateway.inbox) == 0)
 
 
-async def test_without_the_store_nothing_new_runs(set_stage: SetStage) -> None:
+async def test_without_the_store_new_requests_are_refused(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_key="1 concurrent")
     stage.buckets.absence.away = True
     refused = await stage.chat()
@@ -218,7 +218,7 @@ async def test_limits_of_a_model_are_its_project_s(set_stage: SetStage) -> None:
     assert [(await stage.chat()).status_code for _ in range(2)] == [200, 429]
 
 
-async def test_the_stock_client_waits_and_tries_again(serve: Serve) -> None:
+async def test_the_stock_client_waits_and_retries(serve: Serve) -> None:
     served = await serve(count, limits_per_key="60 requests/minute")
     client = served.client.with_options(max_retries=3)
     answers = await asyncio.gather(
@@ -234,6 +234,6 @@ async def test_the_stock_client_waits_and_tries_again(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("text", ["60", "0 concurrent", "60 requests/minute 3 concurrent"])
-def test_limits_that_cannot_be_read_are_refused_at_start(text: str) -> None:
+def test_invalid_default_limits_prevent_the_start(text: str) -> None:
     with pytest.raises(ValueError, match="is no limit"):
         GatewaySettings(limits_per_key=text)

@@ -1,4 +1,4 @@
-"""What surrounds every request: ids, trace, metrics."""
+"""The middleware of every request: ids, trace, metrics, draining of refused bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.metrics import GatewayMetrics
 from tests.gateway.conftest import SetStage
 
 
-async def test_every_answer_has_an_id_errors_too(set_stage: SetStage) -> None:
+async def test_every_response_has_a_request_id(set_stage: SetStage) -> None:
     stage = await set_stage()
     ids = set()
     for path in ("/healthz", "/nowhere", "/v1/models", "/v1/models/x"):
@@ -28,7 +28,7 @@ async def test_every_answer_has_an_id_errors_too(set_stage: SetStage) -> None:
 
 
 @pytest.mark.parametrize("value", ["a b", "x" * 513, "é", ""])
-async def test_client_ids_that_are_not_plain_are_not_echoed(set_stage: SetStage, value: str) -> None:
+async def test_client_request_ids_are_echoed_in_plain_ascii_only(set_stage: SetStage, value: str) -> None:
     stage = await set_stage()
     response = await stage.client.get("/healthz", headers={"x-client-request-id": value.encode()})
     assert response.status_code == 200
@@ -65,7 +65,7 @@ async def test_metrics_have_few_labels_whatever_is_asked(set_stage: SetStage) ->
 
 
 @pytest.mark.parametrize("pieces", [1, 3, 1000], ids=["small", "in pieces", "without end"])
-async def test_who_is_refused_before_all_was_sent_has_the_refusal_and_is_heard_out(pieces: int) -> None:
+async def test_the_body_of_a_refused_request_is_drained(pieces: int) -> None:
     """Else the connection would be reset, and the refusal lost that was not read yet."""
     happened: list[str] = []
     left = pieces
@@ -80,7 +80,7 @@ async def test_who_is_refused_before_all_was_sent_has_the_refusal_and_is_heard_o
     assert happened == ["answered", *["heard"] * min(pieces, 4), "closed"]
 
 
-async def test_a_client_that_sends_nothing_is_not_heard_out_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_draining_a_silent_client_is_bounded_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_context, "DRAIN_SECONDS", 0.01)
     happened: list[str] = []
 

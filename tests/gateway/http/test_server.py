@@ -1,4 +1,4 @@
-"""The gateway as a server on a real port: OpenAI's own client, clients that vanish or do not read, and its shutdown."""
+"""The gateway on a real port: OpenAI's client, disconnecting and slow clients, shutdown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_openai_sync_client_and_the_other_endpoints(serve: Serve) -> None:
     assert await asyncio.to_thread(use) == ["0 1 2 3 4 ", "0 1 ", "0 ", MODEL, MODEL]
 
 
-async def test_openai_client_raises_our_errors_as_its_own(serve: Serve) -> None:
+async def test_openai_client_raises_its_own_exceptions(serve: Serve) -> None:
     server = await serve()
     with pytest.raises(openai.NotFoundError) as missing:
         await server.client.chat.completions.create(model="nobody", messages=HI)
@@ -96,7 +96,7 @@ async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Ser
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
 
 
-async def test_text_without_ids_fails_in_band_when_its_worker_is_lost_and_nobody_begins_again(serve: Serve) -> None:
+async def test_text_without_token_ids_is_not_resumed_when_its_worker_is_lost(serve: Serve) -> None:
     seen, heard = asyncio.Event(), asyncio.Queue[object]()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
@@ -126,7 +126,7 @@ async def test_text_without_ids_fails_in_band_when_its_worker_is_lost_and_nobody
     listening.cancel()
 
 
-async def test_pings_come_while_waiting_and_are_ignored_by_the_client(serve: Serve) -> None:
+async def test_comments_are_sent_while_waiting_and_ignored_by_the_client(serve: Serve) -> None:
     go = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
@@ -159,7 +159,7 @@ async def test_there_are_no_comments_between_tokens(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
-async def test_a_client_that_leaves_a_stream_cancels_its_job(
+async def test_a_disconnect_from_a_stream_cancels_its_job(
     serve: Serve, leave: Callable[[asyncio.StreamWriter], None]
 ) -> None:
     server = await serve(start_and_wait, ping_interval=60.0)  # no ping notices it
@@ -176,9 +176,7 @@ async def test_a_client_that_leaves_a_stream_cancels_its_job(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("script", [never, start_and_wait])
-async def test_a_client_that_leaves_before_its_answer_cancels_its_job(
-    serve: Serve, script: Script, stream: bool
-) -> None:
+async def test_a_disconnect_before_the_answer_cancels_the_job(serve: Serve, script: Script, stream: bool) -> None:
     server = await serve(script, header_delay=60.0, ping_interval=60.0)
     _, writer = await server.post(stream=stream)
     await server.stage.worker.received.wait()
@@ -188,7 +186,7 @@ async def test_a_client_that_leaves_before_its_answer_cancels_its_job(
     await eventually(lambda: len(server.stage.gateway.inbox) == 0)
 
 
-async def test_a_client_that_leaves_after_the_last_token_got_all_of_it(serve: Serve) -> None:
+async def test_a_client_that_disconnects_after_the_last_token_is_billed_in_full(serve: Serve) -> None:
     server = await serve()
     reader, writer = await server.post(stream=True)
     await reader.readuntil(b'"finish_reason":"length"')
@@ -198,7 +196,7 @@ async def test_a_client_that_leaves_after_the_last_token_got_all_of_it(serve: Se
     assert not server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).is_set()
 
 
-async def test_a_client_that_leaves_in_the_middle_of_its_body_costs_nothing(serve: Serve) -> None:
+async def test_a_client_that_disconnects_within_its_body_is_not_billed(serve: Serve) -> None:
     server = await serve()
     _, writer = await server.connect()
     writer.write(head(100) + b'{"model"')
@@ -219,7 +217,7 @@ async def flood(worker: ScriptedWorker, job: Job) -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_what_was_not_sent_to_a_client_that_leaves_costs_nothing(serve: Serve) -> None:
+async def test_text_that_was_not_sent_before_a_disconnect_is_not_billed(serve: Serve) -> None:
     server = await serve(flood, max_unread_bytes=2**40)
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -233,7 +231,7 @@ async def test_what_was_not_sent_to_a_client_that_leaves_costs_nothing(serve: Se
     assert server.stage.receipts[0].usage.completion_tokens == sent > 0
 
 
-async def test_a_client_that_does_not_read_is_dropped_by_time(serve: Serve) -> None:
+async def test_a_client_that_does_not_read_is_disconnected_after_a_timeout(serve: Serve) -> None:
     server = await serve(flood, send_timeout=0.2, max_unread_bytes=2**40)
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -244,7 +242,7 @@ async def test_a_client_that_does_not_read_is_dropped_by_time(serve: Serve) -> N
     writer.transport.abort()
 
 
-async def test_a_client_that_does_not_read_is_dropped_by_size(serve: Serve) -> None:
+async def test_a_client_that_does_not_read_is_disconnected_above_a_size(serve: Serve) -> None:
     server = await serve(flood)
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -256,7 +254,7 @@ async def test_a_client_that_does_not_read_is_dropped_by_size(serve: Serve) -> N
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
 
 
-async def test_a_body_that_never_ends_is_cut(serve: Serve) -> None:
+async def test_an_endless_body_times_out(serve: Serve) -> None:
     server = await serve(body_timeout=0.2, max_body_bytes=1000)
     for start, status in ((head(500) + b"{", b"408"), (head(5_000_000), b"413")):
         reader, writer = await server.connect()
@@ -272,7 +270,7 @@ async def test_a_body_that_never_ends_is_cut(serve: Serve) -> None:
     writer.close()
 
 
-async def test_headers_of_every_answer(serve: Serve) -> None:
+async def test_every_response_has_the_standing_headers(serve: Serve) -> None:
     server = await serve()
     client = server.client
     for response in (
@@ -289,7 +287,7 @@ async def test_headers_of_every_answer(serve: Serve) -> None:
         assert "server" not in headers
 
 
-async def test_shutdown_lets_streams_end_and_takes_no_new_ones(serve: Serve) -> None:
+async def test_shutdown_lets_streams_end_and_accepts_no_new_requests(serve: Serve) -> None:
     go = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
@@ -312,7 +310,7 @@ async def test_shutdown_lets_streams_end_and_takes_no_new_ones(serve: Serve) -> 
     writer.close()
 
 
-async def test_whoever_has_connected_before_the_end_is_answered(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_made_before_the_shutdown_are_answered(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.http.http_protocol.STOPPING_SECONDS", 20.0)
     server = await serve(shutdown_grace=60.0)
     _, silent = await server.connect()
@@ -328,7 +326,7 @@ async def test_whoever_has_connected_before_the_end_is_answered(serve: Serve, mo
     writer.close()
 
 
-def test_a_connection_that_nobody_has_taken_yet_is_the_last_one() -> None:
+def test_connections_in_the_backlog_are_accepted_at_shutdown() -> None:
     listener = bind("127.0.0.1", 0)
     listener.setblocking(False)
     waiting = [socket.create_connection(listener.getsockname(), timeout=20) for _ in range(3)]
@@ -340,7 +338,7 @@ def test_a_connection_that_nobody_has_taken_yet_is_the_last_one() -> None:
         each.close()
 
 
-async def test_streams_that_outlast_the_grace_end_with_an_error(serve: Serve) -> None:
+async def test_streams_that_outlast_the_grace_period_end_with_an_error(serve: Serve) -> None:
     server = await serve(start_and_wait, shutdown_grace=0.1)
     reader, writer = await server.post(stream=True)
     await reader.readuntil(b'"content":"0 1 "')
@@ -355,7 +353,7 @@ async def test_streams_that_outlast_the_grace_end_with_an_error(serve: Serve) ->
     writer.close()
 
 
-async def test_a_taken_port_is_one_line() -> None:
+async def test_a_port_in_use_is_reported_in_one_line() -> None:
     async with stage() as set_up:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -365,7 +363,7 @@ async def test_a_taken_port_is_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_address_that_is_not_ours_is_one_line() -> None:
+def test_an_address_that_is_not_local_is_reported_in_one_line() -> None:
     with pytest.raises(StartupError, match="cannot listen on"):
         bind("192.0.2.1", 0)
 

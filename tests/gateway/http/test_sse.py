@@ -1,4 +1,4 @@
-"""Streams by the write: all that has come leaves at once."""
+"""Event streams: all events that are ready are sent in one write."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_window_is_one_write(set_stage: SetStage) -> None:
     assert len({json.dumps({**chunk, "choices": None}) for chunk in chunks}) == 1
 
 
-async def test_the_usage_comes_in_a_chunk_of_its_own(set_stage: SetStage) -> None:
+async def test_the_usage_is_a_separate_chunk(set_stage: SetStage) -> None:
     stage = await set_stage(one_window)
     window, _ = await writes(stage, stream_options={"include_usage": True})
     *frames, last, _, _ = window.decode("ascii").split("\n\n")

@@ -1,4 +1,4 @@
-"""H59: connections on which nobody shows a key."""
+"""H59: the limit on unauthenticated connections per address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fakes.accounts import FakeClock
 from tests.gateway.conftest import HEADERS, Serve, eventually
 
 
-def test_many_may_come_at_once_but_not_stay_silent() -> None:
+def test_many_connections_may_open_at_once_but_not_stay_unauthenticated() -> None:
     clock = FakeClock()
     those = UnauthenticatedConnections(2, clock)
     assert all(those.add(("10.0.0.1", port)) for port in range(10))
@@ -27,7 +27,7 @@ def test_many_may_come_at_once_but_not_stay_silent() -> None:
     assert len(those) == 3
 
 
-def test_a_network_of_ipv6_is_one_origin() -> None:
+def test_an_ipv6_network_counts_as_one_address() -> None:
     clock = FakeClock()
     those = UnauthenticatedConnections(1, clock)
     assert those.add(("2001:db8::1", 1))
@@ -37,7 +37,7 @@ def test_a_network_of_ipv6_is_one_origin() -> None:
     assert those.add(("no address", 1))
 
 
-async def test_so_many_connections_without_a_key_and_no_more(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unauthenticated_connections_are_limited(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unauthenticated_connections, "GRACE_SECONDS", 0.0)
     served = await serve(max_strangers=3)
     those = served.stage.gateway.unauthenticated

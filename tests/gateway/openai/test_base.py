@@ -1,4 +1,4 @@
-"""Requests with a field that is wrong: 400, naming the field, without reaching a worker."""
+"""Invalid request fields: 400 that names the field, and no job."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def test_completions_are_as_strict(field: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("message", "param"), BAD_MESSAGES)
-def test_a_wrong_message_names_the_place(message: Any, param: str) -> None:
+def test_an_invalid_message_is_named(message: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         chat(messages=[message])
     assert caught.value.param == param
 
 
 @pytest.mark.parametrize(("field", "value"), NOT_OFFERED)
-def test_what_is_not_offered_is_refused_by_name(field: str, value: Any) -> None:
+def test_unsupported_fields_are_refused_by_name(field: str, value: Any) -> None:
     with pytest.raises(UnsupportedParameter) as caught:
         chat(**{field: value})
     assert caught.value.param == field
@@ -148,7 +148,7 @@ def test_what_is_not_offered_is_refused_by_name(field: str, value: Any) -> None:
         },
     ],
 )
-def test_fields_that_contradict_each_other(fields: dict[str, Any]) -> None:
+def test_conflicting_fields_are_refused_by_name(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         chat(**fields)
     assert caught.value.param in fields
@@ -188,7 +188,7 @@ def test_fields_that_contradict_each_other(fields: dict[str, Any]) -> None:
         {"messages": [{"role": "function", "name": "f", "content": None}, {"role": "assistant", "refusal": "no"}]},
     ],
 )
-def test_what_is_fine(fields: dict[str, Any]) -> None:
+def test_valid_fields_are_accepted(fields: dict[str, Any]) -> None:
     chat(**fields)
 
 
@@ -199,7 +199,7 @@ def test_completions_logprobs_are_a_number_up_to_five(logprobs: Any) -> None:
 
 
 @pytest.mark.parametrize("body", ["null", "[]", '"x"', "5", "{}", '{"model": "m"}'])
-async def test_bodies_that_are_no_request(set_stage: SetStage, body: str) -> None:
+async def test_bodies_that_are_not_requests_are_refused(set_stage: SetStage, body: str) -> None:
     stage = await set_stage()
     for path in ("/v1/chat/completions", "/v1/completions"):
         response = await stage.client.post(path, content=body, headers={"content-type": "application/json"})
@@ -208,7 +208,7 @@ async def test_bodies_that_are_no_request(set_stage: SetStage, body: str) -> Non
         assert response.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_operators_cap_of_choices(set_stage: SetStage) -> None:
+async def test_the_operators_maximum_of_choices(set_stage: SetStage) -> None:
     stage = await set_stage(max_choices=3)
     assert (await stage.chat(n=3)).status_code == 200
     response = await stage.chat(n=4)
@@ -217,7 +217,7 @@ async def test_operators_cap_of_choices(set_stage: SetStage) -> None:
     assert len(stage.worker.jobs) == 1
 
 
-async def test_prompts_that_cannot_fit(set_stage: SetStage) -> None:
+async def test_prompts_that_cannot_fit_are_refused(set_stage: SetStage) -> None:
     stage = await set_stage()  # 128 tokens of at most 8 bytes
     assert (await stage.chat("x" * 127 * 8)).status_code == 200
     for response in (

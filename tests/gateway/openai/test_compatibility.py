@@ -1,4 +1,4 @@
-"""`docs/openai-compatibility.md` says what the request models say, and these know every field of the specification."""
+"""`docs/openai-compatibility.md` matches the request models, which cover every field of the specification."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EXTRAS = {
 """What clients of vLLM send besides (`extra_body`)."""
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_the_page_matches_the_code() -> None:
     assert PAGE.read_text() == page(), "run: python -m gateway.openai.compatibility > docs/openai-compatibility.md"
 
 
@@ -58,6 +58,6 @@ def test_every_field_of_the_specification_has_a_behaviour(path: str) -> None:
 
 
 @pytest.mark.parametrize("request_model", ENDPOINTS.values())
-def test_every_field_has_one_behaviour_and_says_it(request_model: type[RequestBody]) -> None:
+def test_every_field_has_one_behaviour_and_a_description(request_model: type[RequestBody]) -> None:
     assert not request_model.not_offered.keys() & request_model.model_fields.keys()
     assert [row.field for row in rows(request_model) if not row.meaning] == []

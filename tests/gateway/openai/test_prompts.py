@@ -1,4 +1,4 @@
-"""The forms of `prompt`, and their limits."""
+"""The four forms of `prompt`, and their limits."""
 
 from __future__ import annotations
 

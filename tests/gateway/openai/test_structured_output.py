@@ -1,4 +1,4 @@
-"""What an answer must look like: what reaches a worker, and what is refused before it does."""
+"""Structured output: grammars that reach the worker, and schemas that are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OFFERED: list[tuple[dict[str, Any], GrammarKind | None, Any]] = [
 
 @pytest.mark.parametrize("endpoint", ["chat", "complete"])
 @pytest.mark.parametrize(("fields", "kind", "source"), OFFERED)
-async def test_what_is_offered_reaches_the_worker(
+async def test_supported_grammars_reach_the_worker(
     set_stage: SetStage, endpoint: str, fields: dict[str, Any], kind: GrammarKind | None, source: Any
 ) -> None:
     stage = await set_stage()
@@ -58,7 +58,7 @@ async def test_what_is_offered_reaches_the_worker(
 @pytest.mark.parametrize(
     ("outputs", "kind"), [({"regex": "[0-9]+"}, GrammarKind.REGEX), ({"grammar": 'start: "a"'}, GrammarKind.LARK)]
 )
-async def test_text_of_a_grammar_is_sent_as_it_is(
+async def test_a_grammars_text_is_sent_unchanged(
     set_stage: SetStage, outputs: dict[str, str], kind: GrammarKind
 ) -> None:
     stage = await set_stage()
@@ -159,7 +159,7 @@ async def test_bad_schemas_are_refused_at_once(set_stage: SetStage, schema: Any)
         ({"response_format": {"type": "json_object"}, "structured_outputs": {"regex": "a"}}, None),
     ],
 )
-def test_bad_wishes_are_refused_by_name(fields: dict[str, Any], param: str | None) -> None:
+def test_invalid_structured_outputs_are_refused_by_name(fields: dict[str, Any], param: str | None) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
     with pytest.raises(InvalidRequest) as refused:
         ChatCompletionRequest.parse(body)

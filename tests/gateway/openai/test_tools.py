@@ -1,4 +1,4 @@
-"""Tools and the choice of them: what is refused by name, and what a worker is told."""
+"""Tools and tool choice: invalid values are refused by name, valid ones reach the worker."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def parse(**fields: Any) -> ChatCompletionRequest:
 
 
 @pytest.mark.parametrize(("fields", "param"), BAD)
-def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:
+def test_invalid_tools_are_named(fields: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse(**fields)
     assert caught.value.param == param
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:
         {"properties": {"type": {"type": "string"}, "required": {"type": "array", "items": {"type": "number"}}}},
     ],
 )
-def test_schemas_that_are_fine(parameters: dict[str, Any]) -> None:
+def test_valid_parameter_schemas_are_accepted(parameters: dict[str, Any]) -> None:
     parse(tools=[tool(parameters=parameters, strict=True, description="d")])
 
 
@@ -122,7 +122,7 @@ RESULTS: list[tuple[list[dict[str, Any]], bool]] = [
 
 
 @pytest.mark.parametrize(("messages", "fine"), RESULTS)
-def test_results_follow_their_calls(messages: list[dict[str, Any]], fine: bool) -> None:
+def test_tool_results_follow_their_calls(messages: list[dict[str, Any]], fine: bool) -> None:
     if fine:
         parse(messages=[*HI, *messages])
         return
@@ -141,7 +141,7 @@ CHOICES: list[tuple[dict[str, Any], ToolChoice]] = [
 
 
 @pytest.mark.parametrize(("fields", "choice"), CHOICES)
-async def test_a_worker_is_told_of_tools_and_choice(
+async def test_tools_and_tool_choice_reach_the_worker(
     set_stage: SetStage, fields: dict[str, Any], choice: ToolChoice
 ) -> None:
     stage = await set_stage()
@@ -157,7 +157,7 @@ async def test_a_worker_is_told_of_tools_and_choice(
     ]
 
 
-async def test_a_conversation_with_results_reaches_the_worker_in_the_new_form(set_stage: SetStage) -> None:
+async def test_deprecated_calls_reach_the_worker_as_tool_calls(set_stage: SetStage) -> None:
     stage = await set_stage()
     response = await stage.client.post(
         "/v1/chat/completions",

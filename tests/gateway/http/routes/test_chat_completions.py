@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`, whole and streamed, up to the bytes."""
+"""`/v1/chat/completions`, whole and streamed, byte by byte."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_text_of_a_model_never_breaks_a_frame(set_stage: SetStage, text: s
     assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in frames(response.text)) == text + "end"
 
 
-async def test_job_carries_what_was_asked(set_stage: SetStage) -> None:
+async def test_the_job_has_the_requests_options(set_stage: SetStage) -> None:
     stage = await set_stage()
     response = await stage.client.post(
         "/v1/chat/completions",
@@ -164,7 +164,7 @@ async def test_seed_is_always_set_and_differs(set_stage: SetStage) -> None:
     assert min(first, second) >= 0
 
 
-async def test_cache_salt_of_a_client_narrows_its_tenants(set_stage: SetStage) -> None:
+async def test_a_clients_cache_salt_narrows_its_tenants(set_stage: SetStage) -> None:
     stage = await set_stage()
     await stage.chat(cache_salt="mine")
     salt = stage.worker.jobs[0].cache_salt

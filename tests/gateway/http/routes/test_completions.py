@@ -1,4 +1,4 @@
-"""`/v1/completions`: one job a prompt, choices numbered through."""
+"""`/v1/completions`: one job per prompt, with choices numbered across prompts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def echo(worker: ScriptedWorker, job: Job) -> None:
     await say(prompt_text(job), "!")(worker, job)
 
 
-async def test_prompts_and_tokens_reach_the_worker_as_they_are(set_stage: SetStage) -> None:
+async def test_prompts_and_token_ids_reach_the_worker_unchanged(set_stage: SetStage) -> None:
     stage = await set_stage()
     response = await stage.complete([[1, 2], [3]])
     Completion.model_validate(response.json())
@@ -24,7 +24,7 @@ async def test_prompts_and_tokens_reach_the_worker_as_they_are(set_stage: SetSta
     assert stage.worker.jobs[-1].sampling.max_tokens == 16
 
 
-async def test_choices_are_prompt_times_n_plus_choice(set_stage: SetStage) -> None:
+async def test_choices_are_numbered_across_prompts(set_stage: SetStage) -> None:
     async def both(worker: ScriptedWorker, job: Job) -> None:
         await (count if job.n > 1 else echo)(worker, job)
 

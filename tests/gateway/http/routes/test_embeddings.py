@@ -1,4 +1,4 @@
-"""`/v1/embeddings`: one job a request, a vector an input, in their order."""
+"""`/v1/embeddings`: one job per request, one vector per input, in order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def numbers(vector: bytes) -> list[float]:
         ([[5, 6], [7]], [[5, 6], [7]]),
     ],
 )
-async def test_four_shapes_of_input(embedding: Embedding, given: Any, inputs: list[Any]) -> None:
+async def test_the_four_forms_of_input(embedding: Embedding, given: Any, inputs: list[Any]) -> None:
     response = await embedding(given, user="user-1")
     assert response.status_code == 200
     body = response.json()
@@ -80,7 +80,7 @@ async def test_four_shapes_of_input(embedding: Embedding, given: Any, inputs: li
     assert body["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
 
 
-async def test_base64_is_of_the_same_float32(embedding: Embedding) -> None:
+async def test_base64_has_the_same_float32_values(embedding: Embedding) -> None:
     plain = (await embedding(["a", "b"])).json()["data"]
     response = await embedding(["a", "b"], encoding_format="base64")
     EmbeddingList.model_validate(response.json())
@@ -88,7 +88,7 @@ async def test_base64_is_of_the_same_float32(embedding: Embedding) -> None:
     assert coded == [each["embedding"] for each in plain]
 
 
-async def test_float32_survives_its_nine_digits(embedding: Embedding) -> None:
+async def test_nine_digits_preserve_float32(embedding: Embedding) -> None:
     values = [1 / 3, -1e-30, 3.4e38, 0.1]
     exact = struct.pack("<4f", *values)
 
@@ -152,7 +152,7 @@ async def test_a_missing_field_is_named(embedding: Embedding) -> None:
         assert response.json()["error"]["code"] == "missing_required_parameter"
 
 
-async def test_each_model_does_what_it_can(embedding: Embedding) -> None:
+async def test_each_model_refuses_the_other_task(embedding: Embedding) -> None:
     stage = embedding.stage
     chat = {"model": EMBEDDER, "messages": [{"role": "user", "content": "hi"}]}
     for path, body, instead in (
@@ -173,7 +173,7 @@ async def test_models_are_listed_with_their_task(embedding: Embedding) -> None:
     assert {model["id"]: model["task"] for model in listed} == {EMBEDDER: "embed", MODEL: "generate"}
 
 
-async def test_a_worker_s_no_is_the_client_s(embedding: Embedding) -> None:
+async def test_a_workers_refusal_reaches_the_client(embedding: Embedding) -> None:
     embedding.worker.script = fail(FailureCode.CONTEXT_LENGTH_EXCEEDED, "Too long.")
     response = await embedding("x")
     assert response.status_code == 400
@@ -203,7 +203,7 @@ def finished(attempt: str) -> Any:
     return lambda job: Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=1))
 
 
-async def test_a_second_attempt_brings_what_is_missing(embedding: Embedding) -> None:
+async def test_a_second_attempt_delivers_the_missing_vectors(embedding: Embedding) -> None:
     embedding.worker.script = answering(
         started("a"), embedded("a", 1), started("b"), embedded("a", 0), embedded("b", 0, 2), finished("b")
     )

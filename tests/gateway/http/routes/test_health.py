@@ -1,4 +1,4 @@
-"""H118: what is for operators is not on the API's port, and whether the gateway lives is answered from memory."""
+"""H118: operators' pages are not on the API's port, and health is answered from memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.gateway.conftest import SetStage
 
 
 @pytest.mark.parametrize("key", [True, False])
-async def test_it_is_not_on_the_port_of_the_api(set_stage: SetStage, key: bool) -> None:
+async def test_operator_pages_are_not_on_the_apis_port(set_stage: SetStage, key: bool) -> None:
     stage = await set_stage()
     if not key:
         del stage.client.headers["authorization"]
@@ -21,7 +21,7 @@ async def test_it_is_not_on_the_port_of_the_api(set_stage: SetStage, key: bool) 
     assert GatewaySettings().ops_host == "127.0.0.1"
 
 
-async def test_health_asks_nobody(set_stage: SetStage) -> None:
+async def test_health_is_answered_from_memory(set_stage: SetStage) -> None:
     """Neither broker nor store are there, and requests wait."""
     stage = await set_stage(never)
     del stage.client.headers["authorization"]

@@ -1,4 +1,4 @@
-"""Any number of models behind one gateway: each request reaches the worker of its own, under its name or an alias."""
+"""Several models behind one gateway: each request reaches a worker of its model, under its name or an alias."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def jobs(workers: dict[str, ScriptedWorker]) -> dict[str, int]:
     return {model: len(worker.jobs) for model, worker in workers.items()}
 
 
-async def test_all_are_listed(two_models: tuple[Stage, dict[str, ScriptedWorker]]) -> None:
+async def test_all_models_are_listed(two_models: tuple[Stage, dict[str, ScriptedWorker]]) -> None:
     stage, _ = two_models
     listed = (await stage.client.get("/v1/models")).json()["data"]
     assert {model["id"]: model["root"] for model in listed} == {
@@ -52,7 +52,7 @@ async def test_all_are_listed(two_models: tuple[Stage, dict[str, ScriptedWorker]
     }
 
 
-async def test_each_request_reaches_its_own(two_models: tuple[Stage, dict[str, ScriptedWorker]]) -> None:
+async def test_each_request_reaches_a_worker_of_its_model(two_models: tuple[Stage, dict[str, ScriptedWorker]]) -> None:
     stage, workers = two_models
     names = [MODEL, SECOND, "small"] * 4
     answers = await asyncio.gather(*(stage.chat(model=name) for name in names))
@@ -63,7 +63,7 @@ async def test_each_request_reaches_its_own(two_models: tuple[Stage, dict[str, S
         assert {job.model for job in worker.jobs} <= {model}
 
 
-async def test_an_alias_of_one_that_embeds(two_models: tuple[Stage, dict[str, ScriptedWorker]]) -> None:
+async def test_an_alias_of_an_embedding_model(two_models: tuple[Stage, dict[str, ScriptedWorker]]) -> None:
     stage, workers = two_models
     body = {"model": "text-embedding-3-small", "input": ["a", "b"]}
     answer = (await stage.client.post("/v1/embeddings", json=body)).json()

@@ -1,4 +1,4 @@
-"""Who gets no further, and what is no query: nothing of another organisation, nothing beyond one's role."""
+"""Authorisation and validation of the organisation API: roles, scopes, other organisations, queries and bodies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def filled(path: str, project: str = "proj_0") -> str:
 
 
 @pytest.mark.parametrize("key", [KEY, key_of("viewer"), key_of("member"), key_of("left")])
-async def test_only_administrators_get_in(office: Office, key: str) -> None:
+async def test_only_administrators_are_authorised(office: Office, key: str) -> None:
     """H93."""
     office.stage.accounts.added[key_of("left")] = Principal(
         "left", OURS, "salt", user="user-left", scopes=office.stage.accounts.added[key_of("owner")].scopes
@@ -44,14 +44,14 @@ async def test_only_administrators_get_in(office: Office, key: str) -> None:
     assert office.acts == []
 
 
-async def test_a_key_that_may_read_may_not_write(office: Office) -> None:
+async def test_a_read_only_key_cannot_write(office: Office) -> None:
     for method, path in ROUTES:
         if method != "GET":
             response = await office.ask(method, filled(path), key=key_of("reader"), json={})
             assert (response.status_code, response.json()["error"]["code"]) == (403, "missing_scope"), path
 
 
-async def test_what_is_anothers_is_as_if_it_were_not_there(office: Office) -> None:
+async def test_objects_of_other_organisations_do_not_exist(office: Office) -> None:
     for method, path in ROUTES:
         if "{" not in path:
             continue
@@ -73,7 +73,7 @@ OTHER_WAYS = (
 )
 
 
-async def test_there_is_one_way_to_each_route(office: Office) -> None:
+async def test_routes_have_one_method_and_one_path(office: Office) -> None:
     """H93."""
     for method, path, headers, status in OTHER_WAYS:
         response = await office.ask(method, path, headers=headers)
@@ -103,7 +103,7 @@ QUERIES: dict[str, str | None] = {
 }
 
 
-async def test_queries_that_are_none(office: Office) -> None:
+async def test_invalid_queries_are_refused(office: Office) -> None:
     """H90."""
     for path, param in QUERIES.items():
         response = await office.ask("GET", path)
@@ -134,7 +134,7 @@ async def test_invalid_bodies_are_refused(office: Office) -> None:
     assert office.acts == []
 
 
-async def test_when_the_act_is_done_and_not_written_the_client_is_told(office: Office) -> None:
+async def test_a_missing_audit_entry_is_reported_to_the_client(office: Office) -> None:
     office.stage.organisation.audit_log.absence.failures = 1
     response = await office.ask("POST", "/projects", json={"name": "x"})
     assert response.status_code == 503

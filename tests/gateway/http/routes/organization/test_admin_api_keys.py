@@ -15,7 +15,7 @@ def accounts_of(office: Office) -> Authenticator:
     return Authenticator(office.stage.organisation.api_keys, b"p" * 32)
 
 
-async def test_an_admin_keys_life(office: Office) -> None:
+async def test_admin_keys_are_created_listed_and_revoked(office: Office) -> None:
     keys = office.sdk.admin_api_keys
     made = await keys.create(name="Console", expires_in_seconds=60)
     principal = await accounts_of(office).authenticate(made.value)

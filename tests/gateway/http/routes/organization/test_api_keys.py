@@ -14,7 +14,7 @@ def accounts_of(office: Office) -> Authenticator:
     return Authenticator(office.stage.organisation.api_keys, b"p" * 32)
 
 
-async def test_keys_end_with_their_project_and_their_owner(office: Office) -> None:
+async def test_keys_are_revoked_with_their_project_and_their_owner(office: Office) -> None:
     made = await office.sdk.projects.service_accounts.create("proj_0", name="Importer")
     await office.sdk.projects.archive("proj_0")
     with pytest.raises(Exception, match="revoked"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.gateway.http.routes.organization.conftest import Office, key_of
 
 
-async def test_the_audit_log_is_read_by_its_own_client(office: Office) -> None:
+async def test_the_audit_log_is_queried(office: Office) -> None:
     project = await office.sdk.projects.create(name="First")
     await office.sdk.users.update("user-viewer", role="reader")
     await office.client(key_of("operator")).admin.organization.projects.archive(project.id)

@@ -1,4 +1,4 @@
-"""Usage as a table: its sum is the ledger's, it is bounded, and only administrators get it."""
+"""Usage exports: complete, equal to the ledger, limited in rows and number."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_filters(office: Office) -> None:
     assert len(none.text.splitlines()) == 1
 
 
-async def test_a_table_is_bounded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_exports_are_limited_in_rows_and_number(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """H92."""
     monkeypatch.setattr(export, "MAX_ROWS", 3)
     for number in range(4):

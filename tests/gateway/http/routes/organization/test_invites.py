@@ -6,7 +6,7 @@ from auth_billing.audit_log import Event
 from tests.gateway.http.routes.organization.conftest import Office
 
 
-async def test_an_invitations_life(office: Office) -> None:
+async def test_invitations_are_created_listed_and_revoked(office: Office) -> None:
     invites = office.sdk.invites
     made = await invites.create(email="new@example.org", role="reader")
     assert (made.object, made.role, made.status, made.projects) == ("organization.invite", "reader", "pending", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.gateway.http.routes.organization.conftest import Office
 
 
-async def test_lists_are_read_page_by_page(office: Office) -> None:
+async def test_lists_are_paginated(office: Office) -> None:
     made = [(await office.sdk.projects.create(name=f"Project {number}")).id for number in range(4)]
     page = await office.sdk.projects.list(limit=2)
     assert [each.id for each in page.data] == ["proj_0", made[0]]

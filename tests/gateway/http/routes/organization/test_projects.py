@@ -6,7 +6,7 @@ from auth_billing.audit_log import Event
 from tests.gateway.http.routes.organization.conftest import Office
 
 
-async def test_a_projects_life(office: Office) -> None:
+async def test_projects_are_created_renamed_and_archived(office: Office) -> None:
     projects = office.sdk.projects
     made = await projects.create(name="Chat bot")
     assert (made.object, made.name, made.status, made.archived_at) == (

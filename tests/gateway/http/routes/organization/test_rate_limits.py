@@ -1,4 +1,4 @@
-"""Rate limits by the stock SDK: what is set is what requests meet."""
+"""Rate limits through the stock SDK: changes apply to requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_limits_of_a_project_and_its_models(office: Office) -> None:
         await client.chat.completions.create(model=MODEL, messages=messages)  # type: ignore[arg-type]
 
 
-async def test_limits_that_are_none(office: Office) -> None:
+async def test_invalid_limits_are_refused(office: Office) -> None:
     path = "/projects/proj_0/rate_limits"
     for name in ("rl-no/model", MODEL, "nothing"):
         assert (await office.ask("POST", f"{path}/{name}", json={})).status_code == 404

@@ -21,7 +21,7 @@ def accounts_of(office: Office) -> Authenticator:
     return Authenticator(office.stage.organisation.api_keys, b"p" * 32)
 
 
-async def test_a_service_account_has_a_key_with_rights_and_a_budget(office: Office) -> None:
+async def test_a_service_account_has_a_key_with_scopes_and_a_budget(office: Office) -> None:
     made = await office.sdk.projects.service_accounts.create(
         "proj_0",
         name="Importer",
@@ -53,7 +53,7 @@ async def test_a_service_account_has_a_key_with_rights_and_a_budget(office: Offi
     assert key.value not in listed.text
 
 
-async def test_a_service_accounts_life(office: Office) -> None:
+async def test_service_accounts_are_created_renamed_and_deleted(office: Office) -> None:
     accounts = office.sdk.projects.service_accounts
     made = await accounts.create("proj_0", name="Importer", create_service_account_only=True)
     assert made.api_key is None
@@ -83,7 +83,7 @@ async def test_a_service_accounts_life(office: Office) -> None:
     ]
 
 
-async def test_no_key_makes_one_with_more_rights(office: Office) -> None:
+async def test_a_key_cannot_create_one_with_more_scopes(office: Office) -> None:
     """H86."""
     refused = await office.ask("POST", "/admin_api_keys", json={"name": "x", "scopes": ["chat.completions"]})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "insufficient_permissions")

@@ -1,4 +1,4 @@
-"""Usage and costs by the stock SDK: buckets, groups, pages, and sums that are those of the ledger."""
+"""Usage and costs through the stock SDK: buckets, groups, pages, and totals equal to the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put(
     return record
 
 
-async def test_buckets_have_what_was_used_in_them(office: Office) -> None:
+async def test_buckets_have_their_usage(office: Office) -> None:
     put(office, 0, at=10)
     put(office, 1, at=20, user="")
     put(office, 2, at=DAY + 5, service_class=ServiceClass.FLEX)
@@ -67,7 +67,7 @@ async def test_groups_and_filters(office: Office) -> None:
     assert nothing.data[0].results == []
 
 
-async def test_pages_follow_one_another_without_gap_or_repetition(office: Office) -> None:
+async def test_pages_are_consecutive(office: Office) -> None:
     for number in range(50):
         put(office, number, at=number * 1800)
     asked = {"start_time": START + 1, "end_time": START + 26 * 3600, "bucket_width": "1h", "limit": 10}
@@ -100,7 +100,7 @@ async def test_costs_are_the_ledgers_to_the_nano_dollar(office: Office) -> None:
 
 
 @pytest.mark.parametrize("path", ["/usage/completions", "/usage/embeddings", "/costs"])
-async def test_questions_that_are_none(office: Office, path: str) -> None:
+async def test_invalid_usage_queries_are_refused(office: Office, path: str) -> None:
     """H90."""
     questions: dict[str, str] = {
         "": "start_time",
@@ -127,7 +127,7 @@ async def test_questions_that_are_none(office: Office, path: str) -> None:
         assert response.json()["error"]["param"] == param, query
 
 
-async def test_an_answer_is_never_larger_than_it_may_be(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_is_limited_in_rows(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_routes, "MAX_ROWS", 2)
     for number in range(3):
         put(office, number, at=number)

@@ -9,7 +9,7 @@ from auth_billing.audit_log import Event
 from tests.gateway.http.routes.organization.conftest import Office, key_of
 
 
-async def test_people_and_their_roles(office: Office) -> None:
+async def test_members_are_listed_changed_and_removed(office: Office) -> None:
     users = office.sdk.users
     assert [each.role async for each in users.list(limit=3)] == ["owner", "admin", "member", "viewer"]
     assert [each.id for each in (await users.list(emails=["VIEWER@example.org"])).data] == ["user-viewer"]
@@ -27,7 +27,7 @@ async def test_people_and_their_roles(office: Office) -> None:
     ]
 
 
-async def test_nobody_gives_or_takes_more_than_he_has(office: Office) -> None:
+async def test_members_cannot_change_roles_above_their_own(office: Office) -> None:
     admin = office.client(key_of("admin")).admin.organization
     for refused in (
         admin.users.update("user-member", role="owner"),
