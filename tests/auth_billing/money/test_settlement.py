@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from tenacity import wait_fixed
 
 from auth_billing.money import settlement
 from auth_billing.money.billing_records import JobState
@@ -44,7 +45,7 @@ async def test_a_consumer_with_a_full_prefetch_does_not_keep_up(
         settling.usage,
         Settler(settling.stores, settling.metrics),
         metrics=settling.metrics,
-        retry_delay=lambda _tries: 0.001,
+        retry_wait=wait_fixed(0.001),
     )
     assert consumer.keeps_up
     settling.absence.away = True
