@@ -23,7 +23,7 @@ import psutil
 
 from benchmarks.peers.peer import install_packages, run_program
 from benchmarks.platform_stack import INSTALLED, cpu_seconds
-from infra.launcher.readiness import free_port, url_says_yes
+from infra.launcher.readiness import free_port, url_is_ok
 from runtime.lifecycle import StartupError
 
 REQUIREMENT = "litellm[proxy]<1.108"
@@ -96,7 +96,7 @@ def _configuration(stub_port: int) -> dict[str, object]:
 
 
 async def _until_ready(port: int, proxy: subprocess.Popen[bytes]) -> None:
-    ready = url_says_yes(f"http://127.0.0.1:{port}/health/liveliness")
+    ready = url_is_ok(f"http://127.0.0.1:{port}/health/liveliness")
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
             while proxy.poll() is None:

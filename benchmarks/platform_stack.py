@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from infra.accounts import account_access
+from infra.accounts import account_services
 from infra.accounts.embedded_store import PROGRAM
 from infra.home import environment
 from infra.home.home import Home
@@ -24,7 +24,7 @@ from infra.home.process_records import ProcessRecords, ProcessState
 from infra.home.settings import LauncherSettings
 from infra.install.steps import ROOT
 from infra.launcher.processes import WORKER, PlatformProcesses
-from infra.launcher.readiness import free_port, state_is_past_starting
+from infra.launcher.readiness import free_port, status_is_started
 from infra.launcher.supervisor import ProcessSpec, Supervisor
 from runtime.lifecycle import StartupError
 
@@ -83,7 +83,7 @@ async def _start(supervisor: Supervisor, processes: PlatformProcesses, step_time
                 raise StartupError(f"{process.spec.name} can't start: {process.reason}")
 
     await need(processes.rabbitmq(), processes.store_program())
-    async with account_access.opened(processes.home, processes.store.url) as access:
+    async with account_services.opened(processes.home, processes.store.url) as access:
         key = await access.give_development_key(f"http://127.0.0.1:{processes.settings.port}/v1")
     await need(processes.billing(), _counting_worker(processes, step_time, capacity))
     await need(processes.gateway())
@@ -110,7 +110,7 @@ def _counting_worker(processes: PlatformProcesses, step_time: float, capacity: i
         ],
         environment=os.environ,
         log=processes.home.log / "worker-1.log",
-        ready=state_is_past_starting(status),
+        ready=status_is_started(status),
         status_url=status,
         order=WORKER,
     )

@@ -35,7 +35,7 @@ from auth_billing.errors import (
     TooManySignIns,
     UnacceptableValue,
 )
-from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
+from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, MalformedRequest, UnsupportedMediaType
 
 
 class ChatError(Exception):
@@ -117,8 +117,8 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
     CreditError: ErrorResponse(400, "invalid_value"),
     MalformedRequest: ErrorResponse(400, "invalid_json"),
     BodyTooLarge: ErrorResponse(413, "request_too_large"),
-    BodyTooSlow: ErrorResponse(408, "request_timeout"),
-    BodyBrokenOff: ErrorResponse(499, "client_disconnected"),
+    BodyTimeout: ErrorResponse(408, "request_timeout"),
+    IncompleteBody: ErrorResponse(499, "client_disconnected"),
     UnsupportedMediaType: ErrorResponse(415, "unsupported_media_type"),
     UnknownUrl: ErrorResponse(404, "unknown_url", "There is nothing at this address."),
     MethodNotAllowed: ErrorResponse(405, "method_not_allowed", "This can't be done at this address."),

@@ -111,8 +111,8 @@ class Forwarder:
         failure: UpstreamError | None = None
         for target in self._targets:
             for retry in range(self._spec.tries):
-                if target.upstream.breaker.open:
-                    rest = math.ceil(target.upstream.breaker.rest)
+                if target.upstream.breaker.is_open:
+                    rest = math.ceil(target.upstream.breaker.retry_after)
                     reason = f"the circuit breaker of {target.upstream.name} is open for {rest} s"
                     failure = failure or UpstreamBusy(reason, rest)
                     break
@@ -132,7 +132,7 @@ class Forwarder:
     async def _request(self, attempt: ForwardedAttempt, target: Target) -> None:
         """Request the answer from one upstream, and update its circuit breaker."""
         breaker, outcome = target.upstream.breaker, "left"
-        breaker.enter()
+        breaker.begin_request()
         try:
             async with asyncio.timeout(target.upstream.spec.timeouts.total):
                 if isinstance(attempt.job.prompt, EmbeddingPrompt):
@@ -147,15 +147,15 @@ class Forwarder:
             outcome = error.outcome
             attempt.log.warning("upstream failed", upstream=target.upstream.name, failure=outcome, reason=error.reason)
             if error.retry_after is not None:
-                breaker.pause(error.retry_after)
+                breaker.open_for(error.retry_after)
             elif error.counts_as_failure:
-                breaker.failed()
+                breaker.record_failure()
             raise
         finally:
             if outcome == "left":
-                breaker.left()
+                breaker.record_cancellation()
             elif outcome == UpstreamTimeout.outcome:
-                breaker.failed()
+                breaker.record_failure()
             self._metrics.upstream_requests(target.upstream.name, outcome).inc()
 
     async def _stream(self, attempt: ForwardedAttempt, target: Target) -> None:
@@ -167,7 +167,7 @@ class Forwarder:
         try:
             while (data := await _next(events, timeout)) is not None:
                 timeout = spec.timeouts.between_events
-                target.upstream.breaker.succeeded()
+                target.upstream.breaker.record_success()
                 attempt.accepted = True
                 for piece in parser.parse(data):
                     self._send(attempt, piece)
@@ -190,7 +190,7 @@ class Forwarder:
         except TimeoutError:
             raise UpstreamTimeout(f"no answer within {timeout:g} s") from None
         embedded = await asyncio.to_thread(embeddings.parse, answer, len(prompt.inputs), prompt.dimensions)
-        target.upstream.breaker.succeeded()
+        target.upstream.breaker.record_success()
         attempt.accepted, attempt.reported_usage = True, embedded.usage
         self._start(attempt)
         for index, vector in enumerate(embedded.vectors):

@@ -85,7 +85,7 @@ async def _run(workers: dict[str, ProxyWorker], stop: asyncio.Event) -> None:
 
 
 def _circuit_open(upstream: Upstream) -> float:
-    return float(upstream.breaker.open)
+    return float(upstream.breaker.is_open)
 
 
 def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:

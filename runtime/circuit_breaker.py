@@ -10,56 +10,57 @@ from collections.abc import Callable
 
 FAILURES = 5
 """Consecutive failures that open the circuit."""
-REST_SECONDS = 15.0
+OPEN_SECONDS = 15.0
 """Seconds for which an open circuit refuses requests."""
-LONGEST_REST_SECONDS = 60.0
-"""Maximum for `pause`, in seconds."""
+MAX_OPEN_SECONDS = 60.0
+"""Maximum for `open_for`, in seconds."""
 
 
 class CircuitBreaker:
-    """Circuit breaker of one service. After `enter` the caller must call `succeeded`, `failed` or `left`."""
+    """Circuit breaker of one service. After `begin_request` the caller must call `record_success`, `record_failure` or
+    `record_cancellation`."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, rest: float = REST_SECONDS) -> None:
-        """`rest`: seconds for which an open circuit refuses requests."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, open_seconds: float = OPEN_SECONDS) -> None:
+        """`open_seconds`: seconds for which an open circuit refuses requests."""
         self._clock = clock
-        self._rest = rest
+        self._open_seconds = open_seconds
         self._failures = 0
-        self._rests_until = float("-inf")
+        self._open_until = float("-inf")
         self._probing = False
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether requests must not be sent now."""
-        return self.rest > 0
+        return self.retry_after > 0
 
     @property
-    def rest(self) -> float:
-        """Seconds until a request may be sent, 0 if now; during a probe the full rest."""
+    def retry_after(self) -> float:
+        """Seconds until a request may be sent, 0 if now; during a probe the full open time."""
         if self._probing:
-            return self._rest
-        return max(0.0, self._rests_until - self._clock())
+            return self._open_seconds
+        return max(0.0, self._open_until - self._clock())
 
-    def enter(self) -> None:
-        """Register a request; the first one after a rest is the probe, and blocks others until its outcome."""
+    def begin_request(self) -> None:
+        """Register a request; the first after an open period is the probe and blocks others until its outcome."""
         self._probing = self._failures >= FAILURES
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Close the circuit: the request succeeded."""
         self._failures = 0
         self._probing = False
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """Count a failure of a request, and open the circuit after `FAILURES` in a row."""
         self._failures += 1
         self._probing = False
         if self._failures >= FAILURES:
-            self._rests_until = self._clock() + self._rest
+            self._open_until = self._clock() + self._open_seconds
 
-    def left(self) -> None:
+    def record_cancellation(self) -> None:
         """End a request without an outcome: it was cancelled."""
         self._probing = False
 
-    def pause(self, seconds: float) -> None:
+    def open_for(self, seconds: float) -> None:
         """Open the circuit for the time that the service requested (Retry-After)."""
         self._probing = False
-        self._rests_until = self._clock() + min(max(seconds, 0.0), LONGEST_REST_SECONDS)
+        self._open_until = self._clock() + min(max(seconds, 0.0), MAX_OPEN_SECONDS)

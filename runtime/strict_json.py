@@ -5,8 +5,8 @@ of these causes errors in later code.
 
 MalformedRequest              the body is not strict JSON
 ├── BodyTooLarge
-├── BodyTooSlow
-├── BodyBrokenOff             the client has disconnected
+├── BodyTimeout
+├── IncompleteBody             the client has disconnected
 └── UnsupportedMediaType
 """
 
@@ -50,11 +50,11 @@ class BodyTooLarge(MalformedRequest):
     """Raised when a body is larger than allowed; the rest is not read."""
 
 
-class BodyTooSlow(MalformedRequest):
+class BodyTimeout(MalformedRequest):
     """Raised when a body did not arrive before the timeout."""
 
 
-class BodyBrokenOff(MalformedRequest):
+class IncompleteBody(MalformedRequest):
     """Raised when the client disconnected before it had sent the body; it gets no response."""
 
 
@@ -93,8 +93,8 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
 
     Raises:
         BodyTooLarge: it exceeds `max_bytes`; the rest is not read.
-        BodyTooSlow: it is not complete after `seconds`.
-        BodyBrokenOff: the client disconnected before the end.
+        BodyTimeout: it is not complete after `seconds`.
+        IncompleteBody: the client disconnected before the end.
     """
     body = bytearray()
     try:
@@ -104,9 +104,9 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
                 if len(body) > max_bytes:
                     raise _too_large(max_bytes)
     except TimeoutError as error:
-        raise BodyTooSlow("The request body did not arrive in time.") from error
+        raise BodyTimeout("The request body did not arrive in time.") from error
     except ClientDisconnect as error:
-        raise BodyBrokenOff("The client closed the connection.") from error
+        raise IncompleteBody("The client closed the connection.") from error
     return bytes(body)
 
 

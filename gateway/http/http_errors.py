@@ -65,7 +65,7 @@ from gateway.errors import (
 )
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import FailureCode
-from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
+from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, MalformedRequest, UnsupportedMediaType
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     HeadersTimeout: HttpError(408, _REQUEST, "request_timeout"),
     MalformedRequest: HttpError(400, _REQUEST, "invalid_json"),
     BodyTooLarge: HttpError(413, _REQUEST, "request_too_large"),
-    BodyTooSlow: HttpError(408, _REQUEST, "request_timeout"),
-    BodyBrokenOff: HttpError(499, _REQUEST, "client_disconnected"),
+    BodyTimeout: HttpError(408, _REQUEST, "request_timeout"),
+    IncompleteBody: HttpError(499, _REQUEST, "client_disconnected"),
     UnsupportedMediaType: HttpError(415, _REQUEST, "unsupported_media_type"),
     InvalidRequest: HttpError(400, _REQUEST, "invalid_value"),
     UnsupportedParameter: HttpError(400, _REQUEST, "unsupported_parameter"),

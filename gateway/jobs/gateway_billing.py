@@ -58,7 +58,7 @@ class GatewayBilling:
         self._bus = bus
         self._metrics = metrics
         self._heartbeat_interval = timings.gateway_heartbeat_interval
-        self._breaker = CircuitBreaker(rest=STORE_REST)
+        self._breaker = CircuitBreaker(open_seconds=STORE_REST)
         self._reserving = 0
         self._requests: set[RequestBilling] = set()
         self._receipts = RetryQueue(self._publish)
@@ -85,12 +85,12 @@ class GatewayBilling:
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
         """See `BillingPort`."""
-        if self._breaker.open or self._reserving >= MOST_RESERVING or len(self._receipts) >= MOST_WAITING:
+        if self._breaker.is_open or self._reserving >= MOST_RESERVING or len(self._receipts) >= MOST_WAITING:
             self._metrics.holds.labels("refused_unasked").inc()
             raise StoreUnavailable("holds are backed up or have failed lately")
         began, outcome = time.monotonic(), "left"
         self._reserving += 1
-        self._breaker.enter()
+        self._breaker.begin_request()
         try:
             async with asyncio.timeout(RESERVE_TIMEOUT):
                 await self._billing.reserve(principal, holds)
@@ -151,11 +151,11 @@ class GatewayBilling:
 
     def _update_breaker(self, outcome: str) -> None:
         if outcome == "unavailable":
-            self._breaker.failed()
+            self._breaker.record_failure()
         elif outcome == "left":
-            self._breaker.left()
+            self._breaker.record_cancellation()
         else:
-            self._breaker.succeeded()
+            self._breaker.record_success()
 
     async def _send_heartbeats(self) -> None:
         while True:

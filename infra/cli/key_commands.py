@@ -17,7 +17,7 @@ from auth_billing.people.projects import Projects
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.organisations import MongoOrganisationStore
-from infra.accounts.account_access import AccountAccess
+from infra.accounts.account_services import AccountServices
 
 SHOWN_PREFIX = "key_"
 
@@ -26,7 +26,7 @@ SHOWN_PREFIX = "key_"
 class KeyCommands:
     """The commands. Every method raises `StoreUnavailable` if the store fails."""
 
-    access: AccountAccess
+    access: AccountServices
 
     async def create(self, organisation: str, project: str | None, spec: KeySpec) -> IssuedKey:
         """Return a new key that belongs to no user or service account.

@@ -143,14 +143,14 @@ def _date(at: float | None) -> str:
 def _ask(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[ResultT]]) -> ResultT:
     """Run `work` with a connection to the store; print errors in one line."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_access  # noqa: PLC0415
+    from infra.accounts import account_services  # noqa: PLC0415
     from infra.cli.key_commands import KeyCommands  # noqa: PLC0415
 
     settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
     home = environment.load(LauncherSettings).folder
 
     async def run() -> ResultT:
-        async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+        async with account_services.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
             return await work(KeyCommands(access))
 
     try:

@@ -17,11 +17,11 @@ import typer
 from pydantic_settings import BaseSettings
 from rich.console import Console
 
-from infra.cli import dead_cli, keys_cli, money_cli
+from infra.cli import dead_letter_cli, keys_cli, money_cli
 from infra.home import environment
-from infra.home.home import holder_of, stop_holder
+from infra.home.home import lock_holder, stop_launcher
 from infra.home.settings import LauncherSettings
-from infra.launcher.launcher_socket import Command, ask
+from infra.launcher.command_socket import Command, send_command
 from runtime import lifecycle
 from runtime.lifecycle import StartupError, exit_cannot_start, stop_on_signals
 
@@ -81,7 +81,7 @@ def before_every_command() -> None:
     environment.check_names(os.environ, known_variables())
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     console.print(line, markup=False, soft_wrap=True)
 
 
@@ -99,7 +99,7 @@ def serve(
     settings = environment.load(LauncherSettings, port=port, model=model, device=device, model_aliases=model_aliases)
     from infra.launcher.all_in_one import serve_all_in_one  # noqa: PLC0415
 
-    lifecycle.run(serve_all_in_one(settings, _say))
+    lifecycle.run(serve_all_in_one(settings, _print_line))
 
 
 @app.command(rich_help_panel=EVERYTHING)
@@ -116,10 +116,10 @@ def up(
     settings = environment.load(
         LauncherSettings, workers=workers, port=port, model=model, device=device, model_aliases=model_aliases
     )
-    from infra.launcher.banner import greet_platform  # noqa: PLC0415
+    from infra.launcher.banner import print_platform_banner  # noqa: PLC0415
     from infra.launcher.platform_launcher import PlatformLauncher, run_or_scale  # noqa: PLC0415
 
-    run_or_scale(PlatformLauncher(settings, _say, greet_platform), settings, workers, _say)
+    run_or_scale(PlatformLauncher(settings, _print_line, print_platform_banner), settings, workers, _print_line)
 
 
 # --- A running platform ---------------------------------------------------------------------------
@@ -133,15 +133,15 @@ def ps() -> None:
     home = environment.load(LauncherSettings).folder
     shown = rows(home)
     if not shown:
-        _say(f"nothing runs in {home.path}")
+        _print_line(f"nothing runs in {home.path}")
         return
     console.print(table(shown))
-    if holder_of(home) is None:
-        _say("their launcher is gone: `headrace up` cleans up and starts again")
+    if lock_holder(home) is None:
+        _print_line("their launcher is gone: `headrace up` cleans up and starts again")
 
 
-def _ask(command: Command) -> None:
-    _say(ask(environment.load(LauncherSettings).folder, command))
+def _send(command: Command) -> None:
+    _print_line(send_command(environment.load(LauncherSettings).folder, command))
 
 
 @app.command(rich_help_panel=LOOKING)
@@ -150,21 +150,21 @@ def stop(
 ) -> None:
     """Stop one process (a worker drains first), or the whole platform."""
     if name is not None:
-        _ask(Command("stop", name))
+        _send(Command("stop", name))
         return
-    _say(stop_holder(environment.load(LauncherSettings).folder))
+    _print_line(stop_launcher(environment.load(LauncherSettings).folder))
 
 
 @app.command(rich_help_panel=LOOKING)
 def start(name: Name) -> None:
     """Start a process that was stopped."""
-    _ask(Command("start", name))
+    _send(Command("start", name))
 
 
 @app.command(rich_help_panel=LOOKING)
 def restart(name: Name) -> None:
     """Stop a process gracefully and start it again."""
-    _ask(Command("restart", name))
+    _send(Command("restart", name))
 
 
 # --- One process ----------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def gateway(
 ) -> None:
     """Run a gateway: the OpenAI-compatible API and the web chat."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.front_door.front_door import serve_gateway  # noqa: PLC0415
+    from infra.web_app.app import serve_gateway  # noqa: PLC0415
 
     settings = environment.load(
         GatewaySettings,
@@ -314,16 +314,16 @@ def billing(amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None, ops_port: Op
 def key(mongodb_url: MongoUrl = None) -> None:
     """Replace the development account's API key and print the new one."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_access  # noqa: PLC0415
+    from infra.accounts import account_services  # noqa: PLC0415
 
     settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
     home = environment.load(LauncherSettings).folder
 
     async def renew() -> str:
-        async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+        async with account_services.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
             return await access.renew_development_key()
 
-    _say(asyncio.run(renew()))
+    _print_line(asyncio.run(renew()))
 
 
 @app.command(rich_help_panel=LOOKING)
@@ -339,26 +339,26 @@ def invite(
     """Print an invitation link to an organisation, valid once, for seven days."""
     from auth_billing.access.roles import Role  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_access, people_access  # noqa: PLC0415
+    from infra.accounts import account_services, sign_in_services  # noqa: PLC0415
     from infra.launcher.banner import base_url  # noqa: PLC0415
 
     if role not in list(Role):
         raise StartupError(f"--role: {role!r} is none of {', '.join(Role)}")
     settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
     launcher = environment.load(LauncherSettings)
-    holder = holder_of(launcher.folder)
+    holder = lock_holder(launcher.folder)
     here = url or (holder.url if holder is not None and holder.url else base_url(launcher.host, launcher.port))
 
     async def link() -> str:
-        async with account_access.opened(launcher.folder, settings.mongodb_url, settings.api_key_pepper) as access:
-            return await people_access.invite(access, organisation, Role(role), email, here.rstrip("/"))
+        async with account_services.opened(launcher.folder, settings.mongodb_url, settings.api_key_pepper) as access:
+            return await sign_in_services.invite(access, organisation, Role(role), email, here.rstrip("/"))
 
-    _say(asyncio.run(link()))
+    _print_line(asyncio.run(link()))
 
 
 money_cli.register(app)
 keys_cli.register(app)
-dead_cli.register(app)
+dead_letter_cli.register(app)
 
 
 def main() -> None:

@@ -173,13 +173,13 @@ def _say(entry: CreditEntry) -> None:
 def _ask(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
     """Run `work` with a connection to the store; print errors in one line."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
-    from infra.cli.money_commands import opened_money  # noqa: PLC0415
+    from infra.cli.money_commands import open_money  # noqa: PLC0415
 
     url = environment.load(BillingSettings, mongodb_url=mongodb_url).mongodb_url
     home = environment.load(LauncherSettings).folder
 
     async def run() -> ResultT:
-        async with opened_money(home, url) as money:
+        async with open_money(home, url) as money:
             return await work(money)
 
     try:

@@ -33,7 +33,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
-from infra.accounts.account_access import opened_store
+from infra.accounts.account_services import open_store
 from infra.home.home import Home
 
 
@@ -160,13 +160,13 @@ class MoneyCommands:
 
 
 @asynccontextmanager
-async def opened_money(home: Home, mongodb_url: str) -> AsyncIterator[MoneyCommands]:
+async def open_money(home: Home, mongodb_url: str) -> AsyncIterator[MoneyCommands]:
     """Connect to a store while the context lasts; without a URL to that of the launcher that runs in `home`.
 
     Raises:
         StartupError: no store is reachable.
     """
-    async with opened_store(home, mongodb_url) as connection:
+    async with open_store(home, mongodb_url) as connection:
         yield MoneyCommands(connection)
 
 

@@ -96,7 +96,7 @@ def doing(home: Home, record: ProcessRecord) -> str:
     if record.name == "rabbitmq":
         return _broker(get_json(record.status_url, headers=_login(home)))
     status = get_json(record.status_url)
-    return "does not answer" if status is None else in_words(status)
+    return "does not answer" if status is None else format_status(status)
 
 
 def _login(home: Home) -> dict[str, str]:
@@ -117,7 +117,7 @@ def _broker(overview: dict[str, Any] | None) -> str:
     )
 
 
-def in_words(status: dict[str, Any]) -> str:
+def format_status(status: dict[str, Any]) -> str:
     """Return a `/status` response as a short text; unknown fields are shown as they are."""
     if "model" in status:
         usage = status.get("kv_cache_usage", 0)

@@ -63,7 +63,7 @@ class Home:
 
 
 @dataclass(frozen=True)
-class Holder:
+class LockHolder:
     """The launcher that holds a home's lock; `kind` is `serve` or `up`."""
 
     kind: str
@@ -71,10 +71,10 @@ class Holder:
     url: str
 
 
-class HomeBusy(StartupError):
+class HomeLocked(StartupError):
     """Raised when another launcher holds the home's lock."""
 
-    def __init__(self, home: Home, holder: Holder) -> None:
+    def __init__(self, home: Home, holder: LockHolder) -> None:
         super().__init__(
             f"`headrace {holder.kind}` already runs in {home.path} (pid {holder.pid}, {holder.url}): "
             "stop it first, or choose another HEADRACE_HOME and HEADRACE_PORT"
@@ -83,18 +83,18 @@ class HomeBusy(StartupError):
 
 
 @contextmanager
-def held(home: Home, holder: Holder) -> Iterator[None]:
+def lock_home(home: Home, holder: LockHolder) -> Iterator[None]:
     """Hold the lock of `home` while the context lasts.
 
     Raises:
-        HomeBusy: another launcher holds it.
+        HomeLocked: another launcher holds it.
     """
     descriptor = os.open(home.run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise HomeBusy(home, _read_holder(descriptor)) from error
+            raise HomeLocked(home, _read_holder(descriptor)) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(vars(holder)).encode(), 0)
         yield
@@ -102,7 +102,7 @@ def held(home: Home, holder: Holder) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder_of(home: Home) -> Holder | None:
+def lock_holder(home: Home) -> LockHolder | None:
     """Return the launcher that holds the lock of `home`, or `None`."""
     try:
         descriptor = os.open(home.run / "lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -117,13 +117,13 @@ def holder_of(home: Home) -> Holder | None:
     return None
 
 
-def stop_holder(home: Home) -> str:
+def stop_launcher(home: Home) -> str:
     """Stop the launcher of `home` by SIGTERM, wait until it has ended, and return a message for the operator.
 
     Raises:
         StartupError: nothing runs there.
     """
-    holder = holder_of(home)
+    holder = lock_holder(home)
     if holder is None or not holder.pid:
         raise StartupError(f"nothing runs in {home.path}")
     try:
@@ -135,8 +135,8 @@ def stop_holder(home: Home) -> str:
     return f"`headrace {holder.kind}` (pid {holder.pid}) has stopped"
 
 
-def _read_holder(descriptor: int) -> Holder:
+def _read_holder(descriptor: int) -> LockHolder:
     try:
-        return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
+        return LockHolder(**json.loads(os.pread(descriptor, 4096, 0)))
     except (ValueError, TypeError):  # it holds the lock, but has not written its record yet
-        return Holder("serve or up", 0, "starting")
+        return LockHolder("serve or up", 0, "starting")

@@ -98,7 +98,7 @@ def _replace(path: Path, content: bytes) -> None:
     fresh.replace(path)
 
 
-def end_orphans(records: ProcessRecords, *, grace: float) -> list[str]:
+def stop_orphans(records: ProcessRecords, *, grace: float) -> list[str]:
     """Stop the processes that a killed launcher left running, in reverse start order; returns their names.
 
     Each gets SIGTERM twice (the second skips its drain); its process group is killed after `grace` seconds.

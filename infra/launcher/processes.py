@@ -19,7 +19,7 @@ from infra.accounts.embedded_store import EmbeddedStore, answers
 from infra.home.credentials import broker_passwords, write_secret
 from infra.home.home import Home
 from infra.home.settings import LauncherSettings
-from infra.launcher.readiness import free_port, port_speaks, state_is_past_starting, url_says_yes
+from infra.launcher.readiness import free_port, port_answers, status_is_started, url_is_ok
 from infra.launcher.supervisor import ProcessSpec
 from infra.rabbitmq import definitions
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
@@ -87,7 +87,7 @@ class PlatformProcesses:
             argv=argv,
             environment=environment,
             log=self.home.log / "rabbitmq.log",
-            ready=port_speaks(self.broker.ports.amqp, AMQP_GREETING, AMQP_METHOD_FRAME),
+            ready=port_answers(self.broker.ports.amqp, AMQP_GREETING, AMQP_METHOD_FRAME),
             grace=60.0,
             status_url=f"{self.broker.management_url}/api/overview",
             order=BROKER,
@@ -131,11 +131,11 @@ class PlatformProcesses:
             "HEADRACE_DEVICE": self.settings.device,
         }
         if "HEADRACE_THREADS" not in os.environ:
-            own["HEADRACE_THREADS"] = str(threads_each(of))
-        if (memory := kv_cache_each(self.settings.device)) is not None:
+            own["HEADRACE_THREADS"] = str(threads_per_worker(of))
+        if (memory := kv_cache_per_worker(self.settings.device)) is not None:
             own["HEADRACE_KV_CACHE_MEMORY"] = memory
         spec = self._ours(name, ["worker", "--id", name], WORKER, own)
-        return replace(spec, ready=state_is_past_starting(spec.status_url))
+        return replace(spec, ready=status_is_started(spec.status_url))
 
     def proxy(self) -> ProcessSpec:
         """Return the spec of the proxy for models of upstream providers."""
@@ -164,18 +164,18 @@ class PlatformProcesses:
             argv=[sys.executable, "-m", "infra.cli", *arguments],
             environment={**os.environ, **home, **operations, **own},
             log=self.home.log / f"{name}.log",
-            ready=url_says_yes(f"http://127.0.0.1:{port}/healthz"),
+            ready=url_is_ok(f"http://127.0.0.1:{port}/healthz"),
             grace=grace + MARGIN_SECONDS,
             status_url=f"http://127.0.0.1:{port}/status",
             order=order,
         )
 
 
-def kv_cache_each(device: str) -> str | None:
+def kv_cache_per_worker(device: str) -> str | None:
     """Return the KV cache size of a CPU engine beside the platform; `None`: the operator or the engine decides."""
     return None if device != "cpu" or "HEADRACE_KV_CACHE_MEMORY" in os.environ else "1GiB"
 
 
-def threads_each(workers: int) -> int:
+def threads_per_worker(workers: int) -> int:
     """Return the CPU threads of each of `workers` engines on one machine (docs/adr/0018)."""
     return max(1, len(os.sched_getaffinity(0)) // workers)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT = 2.0
-LOWEST, FEWEST, LAST_PORT = 20_000, 1_000, 65_535
+FIRST_PORT, MIN_PORTS, LAST_PORT = 20_000, 1_000, 65_535
 """First port of our range, its minimum size, and the last port."""
-FIRST_DYNAMIC = 49_152
+FIRST_EPHEMERAL = 49_152
 """First ephemeral port by RFC 6335, section 6; on Linux the kernel's setting is read."""
-APART = 97
+PID_STRIDE = 97
 """Distance between the first ports of two processes with consecutive pids."""
-_PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def get_json(url: str, *, timeout: float = TIMEOUT, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
@@ -33,7 +33,7 @@ def get_json(url: str, *, timeout: float = TIMEOUT, headers: dict[str, str] | No
     return answer if isinstance(answer, dict) else None
 
 
-def _says_yes(url: str) -> bool:
+def _is_ok(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - always http://127.0.0.1
             return bool(response.status == 200)
@@ -41,16 +41,16 @@ def _says_yes(url: str) -> bool:
         return False
 
 
-def url_says_yes(url: str) -> Callable[[], Awaitable[bool]]:
+def url_is_ok(url: str) -> Callable[[], Awaitable[bool]]:
     """Return a check whether a GET of the URL is answered with 200."""
 
     async def ready() -> bool:
-        return await asyncio.to_thread(_says_yes, url)
+        return await asyncio.to_thread(_is_ok, url)
 
     return ready
 
 
-def _speaks(port: int, greeting: bytes, answer: bytes) -> bool:
+def _answers(port: int, greeting: bytes, answer: bytes) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
             connection.sendall(greeting)
@@ -59,11 +59,11 @@ def _speaks(port: int, greeting: bytes, answer: bytes) -> bool:
         return False
 
 
-def port_speaks(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awaitable[bool]]:
+def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awaitable[bool]]:
     """Return a check whether a loopback port answers `greeting` with bytes that begin with `answer`."""
 
     async def ready() -> bool:
-        return await asyncio.to_thread(_speaks, port, greeting, answer)
+        return await asyncio.to_thread(_answers, port, greeting, answer)
 
     return ready
 
@@ -84,25 +84,25 @@ def free_port() -> int:
     return next(port for port in _ports if is_free("127.0.0.1", port))
 
 
-def _quiet_ports() -> range:
+def _non_ephemeral_ports() -> range:
     """Return the ports below the kernel's ephemeral range, if there are enough."""
     try:
-        first_given = int(_PORTS_GIVEN.read_text().split()[0])
+        first_ephemeral = int(_EPHEMERAL_RANGE.read_text().split()[0])
     except OSError:
-        first_given = FIRST_DYNAMIC
-    return range(LOWEST, first_given if first_given >= LOWEST + FEWEST else LAST_PORT)
+        first_ephemeral = FIRST_EPHEMERAL
+    return range(FIRST_PORT, first_ephemeral if first_ephemeral >= FIRST_PORT + MIN_PORTS else LAST_PORT)
 
 
-def _from_somewhere_on(ports: Sequence[int]) -> Iterator[int]:
+def _rotated_by_pid(ports: Sequence[int]) -> Iterator[int]:
     """Cycle through the ports from an offset by pid, so that concurrent processes do not choose the same."""
-    somewhere = os.getpid() * APART % len(ports)
-    return itertools.cycle([*ports[somewhere:], *ports[:somewhere]])
+    offset = os.getpid() * PID_STRIDE % len(ports)
+    return itertools.cycle([*ports[offset:], *ports[:offset]])
 
 
-_ports = _from_somewhere_on(_quiet_ports())
+_ports = _rotated_by_pid(_non_ephemeral_ports())
 
 
-def state_is_past_starting(url: str) -> Callable[[], Awaitable[bool]]:
+def status_is_started(url: str) -> Callable[[], Awaitable[bool]]:
     """Return a check whether the `state` in a process's `/status` is no longer `starting` (model loading)."""
 
     async def ready() -> bool:

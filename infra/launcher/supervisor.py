@@ -27,7 +27,7 @@ from runtime.lifecycle import EXIT_CANNOT_START
 from runtime.retry import delay_after, exponential_backoff
 
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
-HURRY_SECONDS = 5.0
+KILL_DELAY_SECONDS = 5.0
 """Seconds from the second SIGTERM to SIGKILL."""
 
 
@@ -70,12 +70,12 @@ class SupervisedProcess:
     """One supervised process."""
 
     def __init__(
-        self, spec: ProcessSpec, records: ProcessRecords, backoff: Backoff, notice: Callable[[str], None]
+        self, spec: ProcessSpec, records: ProcessRecords, backoff: Backoff, notify: Callable[[str], None]
     ) -> None:
         self.spec = spec
         self._records = records
         self._backoff = backoff
-        self._notice = notice
+        self._notify = notify
         self._record = ProcessRecord(
             name=spec.name,
             state=ProcessState.STOPPED,
@@ -121,12 +121,12 @@ class SupervisedProcess:
             await self._within(self.spec.grace)
         await self._task
 
-    def hurry(self) -> None:
-        """Stop now: a second SIGTERM, then SIGKILL after `HURRY_SECONDS`."""
+    def stop_now(self) -> None:
+        """Stop now: a second SIGTERM, then SIGKILL after `KILL_DELAY_SECONDS`."""
         self._stopping.set()
         if self._process is not None and self._process.returncode is None:
             self._signal(signal.SIGTERM)
-            asyncio.get_running_loop().call_later(HURRY_SECONDS, kill_group, self._process.pid)
+            asyncio.get_running_loop().call_later(KILL_DELAY_SECONDS, kill_group, self._process.pid)
 
     async def _within(self, grace: float) -> None:
         process = self._process
@@ -135,7 +135,7 @@ class SupervisedProcess:
         try:
             await asyncio.wait_for(process.wait(), grace)
         except TimeoutError:
-            self._notice(f"{self.spec.name} did not stop within {grace:.0f} s: killed")
+            self._notify(f"{self.spec.name} did not stop within {grace:.0f} s: killed")
             kill_group(process.pid)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -199,11 +199,11 @@ class SupervisedProcess:
 
     async def _pause(self, status: int, deaths: int) -> None:
         refused = status == EXIT_CANNOT_START
-        reason = last_line(self.spec.log) if refused else _in_words(status, self.spec.log)
+        reason = last_line(self.spec.log) if refused else _describe_exit(status, self.spec.log)
         pause = self._backoff.refused if refused else self._backoff.pause(deaths)
         self._change(ProcessState.REFUSED if refused else ProcessState.WAITING, reason=reason)
         said = f"can't start: {reason}" if refused else reason
-        self._notice(f"{self.spec.name} {said}; retrying in {pause:.1f} s")
+        self._notify(f"{self.spec.name} {said}; retrying in {pause:.1f} s")
         if refused:
             self._settled.set()
         with contextlib.suppress(TimeoutError):
@@ -223,7 +223,7 @@ class SupervisedProcess:
         self._records.write(self._record)
 
 
-def _in_words(status: int, log: Path) -> str:
+def _describe_exit(status: int, log: Path) -> str:
     if status < 0:
         with contextlib.suppress(ValueError):
             return f"was ended by {signal.Signals(-status).name}"
@@ -246,9 +246,9 @@ def _rotate(log: Path) -> None:
 class Supervisor:
     """The supervised processes of one launcher, by name, in the order they were added."""
 
-    def __init__(self, records: ProcessRecords, notice: Callable[[str], None], backoff: Backoff | None = None) -> None:
+    def __init__(self, records: ProcessRecords, notify: Callable[[str], None], backoff: Backoff | None = None) -> None:
         self._records = records
-        self._notice = notice
+        self._notify = notify
         self._backoff = backoff or Backoff()
         self._processes: dict[str, SupervisedProcess] = {}
 
@@ -264,7 +264,7 @@ class Supervisor:
 
     def add(self, spec: ProcessSpec) -> SupervisedProcess:
         """Add a process and start it."""
-        process = SupervisedProcess(spec, self._records, self._backoff, self._notice)
+        process = SupervisedProcess(spec, self._records, self._backoff, self._notify)
         self._processes[spec.name] = process
         process.start()
         return process
@@ -283,7 +283,7 @@ class Supervisor:
                 *(self.remove(name) for name in self.names() if self._processes[name].spec.order == order)
             )
 
-    def hurry(self) -> None:
+    def stop_now(self) -> None:
         """Stop all processes now, without drain."""
         for process in self._processes.values():
-            process.hurry()
+            process.stop_now()

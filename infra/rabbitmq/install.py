@@ -11,7 +11,7 @@ from infra.rabbitmq.errors import BrokerFailed, BrokerNotInstalled
 from infra.rabbitmq.node import find_program
 
 
-def ensure_installed(say: Callable[[str], None]) -> None:
+def ensure_installed(print_line: Callable[[str], None]) -> None:
     """Install Debian's `rabbitmq-server` if it is missing.
 
     Raises:
@@ -23,7 +23,7 @@ def ensure_installed(say: Callable[[str], None]) -> None:
     except BrokerNotInstalled:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             raise
-        say("RabbitMQ is not installed: apt-get install rabbitmq-server (about a minute) ...")
+        print_line("RabbitMQ is not installed: apt-get install rabbitmq-server (about a minute) ...")
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         _run(["apt-get", "update"], environment)
         _run(["apt-get", "install", "-y", "--no-install-recommends", "rabbitmq-server"], environment)

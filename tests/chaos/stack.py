@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from infra.accounts import account_access
-from infra.accounts.account_access import AccountAccess
+from infra.accounts import account_services
+from infra.accounts.account_services import AccountServices
 from infra.accounts.embedded_store import PROGRAM
 from infra.home import environment
 from infra.home.home import Home
@@ -28,7 +28,7 @@ from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessSta
 from infra.home.settings import LauncherSettings
 from infra.install.steps import ROOT
 from infra.launcher.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
-from infra.launcher.readiness import free_port, state_is_past_starting, url_says_yes
+from infra.launcher.readiness import free_port, status_is_started, url_is_ok
 from infra.launcher.supervisor import Backoff, ProcessSpec, Supervisor, last_line
 from runtime.lifecycle import StartupError
 from tests.chaos.mutations import MUTATIONS
@@ -61,7 +61,7 @@ class Stack:
     size: Size
     processes: PlatformProcesses
     supervisor: Supervisor
-    access: AccountAccess
+    access: AccountServices
     wires: dict[str, TcpProxy] = field(default_factory=dict)
     """Proxies by the process whose broker connection they carry; `STORE` is the one to the store."""
     ports: dict[str, int] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Stack:
                 "CHAOS_COUNTS": str(self.counts),
             }
             spec = self._spec(name, ["tests.chaos.worker_process"], WORKER, own)
-            return replace(spec, ready=state_is_past_starting(spec.status_url))
+            return replace(spec, ready=status_is_started(spec.status_url))
         return self._spec(name, ["infra.cli", "billing"], BILLING, self._accounts("billing", name))
 
     def _accounts(self, user: str, name: str) -> dict[str, str]:
@@ -166,7 +166,7 @@ class Stack:
             argv=[sys.executable, "-m", *wrapper, *program],
             environment={**plain, **common, **own},
             log=self.processes.home.log / f"{name}.log",
-            ready=url_says_yes(f"http://127.0.0.1:{port}/healthz"),
+            ready=url_is_ok(f"http://127.0.0.1:{port}/healthz"),
             grace=GRACE_SECONDS,
             status_url=f"http://127.0.0.1:{port}/status",
             order=order,
@@ -196,7 +196,7 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
         supervisor = Supervisor(ProcessRecords(home.run), lambda _: None, BACKOFF)
         ends.push_async_callback(_end, supervisor, ProcessRecords(home.run))
         await _need(supervisor, processes.rabbitmq(), processes.store_program())
-        access = await ends.enter_async_context(account_access.opened(home, processes.store.url))
+        access = await ends.enter_async_context(account_services.opened(home, processes.store.url))
         stack = Stack(size, processes, supervisor, access, mutation=mutation)
         stack.ports.update({name: free_port() for name in stack.gateways})
         for name in ("billing", *stack.workers, *stack.gateways, STORE):
@@ -223,7 +223,7 @@ async def _need(supervisor: Supervisor, *specs: ProcessSpec) -> None:
 
 async def _end(supervisor: Supervisor, records: ProcessRecords) -> None:
     """At once: nothing of it is needed any more."""
-    supervisor.hurry()
+    supervisor.stop_now()
     for record in records.all():
         if (process := record.process()) is not None:
             kill_group(process.pid)

@@ -17,7 +17,7 @@ import pytest
 from auth_billing.audit.auditor import Auditor
 from auth_billing.store.audit import MongoAuditStore
 from chat_ui.generations import titles
-from infra.accounts import people_access
+from infra.accounts import sign_in_services
 from infra.home.process_records import kill_group
 from tests.chaos import books
 from tests.chaos.installed import skip_unless_installed
@@ -70,7 +70,7 @@ async def owner(stack: Stack) -> tuple[Person, Person]:
     """The owner of the installation, in a browser at each of the two gateways."""
     origins = [f"http://127.0.0.1:{stack.ports[name]}" for name in stack.gateways]
     here, there = (Browser(None, origin) for origin in origins)
-    token = await people_access.first_owner_token(stack.access)
+    token = await sign_in_services.first_owner_token(stack.access)
     assert (await here.send("POST", "/start", {"invitation": token})).status_code == 200
     there.take(here.cookies)
     return Person(here), Person(there)

@@ -20,8 +20,8 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.settings import GatewaySettings
-from infra.accounts import people_access
-from infra.front_door.front_door import open_front_door
+from infra.accounts import sign_in_services
+from infra.web_app.app import create_web_app
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.chat_ui.browser_client import Browser
@@ -41,13 +41,13 @@ class ChattingPlatform(PayingPlatform):
     def _app(self, bus: Bus, settings: GatewaySettings) -> FastAPI:
         # Requests must not be refused for waits that depend on the speed of this machine.
         patient = settings.model_copy(update={"max_wait": 600.0, "max_loop_lag": 60.0})
-        return open_front_door(self._access, bus, patient)
+        return create_web_app(self._access, bus, patient)
 
     async def owner(self) -> DescribedPerson:
         """Sign in as the installation's owner by the printed link."""
         browser = Browser(None, self.urls[0].removesuffix("/v1"))
         owner = DescribedPerson(browser)
-        await owner.call("POST", "/start", {"invitation": await people_access.first_owner_token(self._access)})
+        await owner.call("POST", "/start", {"invitation": await sign_in_services.first_owner_token(self._access)})
         return owner
 
     async def invited(self, owner: DescribedPerson, name: str) -> DescribedPerson:

@@ -35,8 +35,8 @@ from inference_worker.settings import WorkerSettings
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.worker import Worker
-from infra.accounts import account_access
-from infra.accounts.account_access import AccountAccess
+from infra.accounts import account_services
+from infra.accounts.account_services import AccountServices
 from infra.home.home import Home
 from infra.launcher.readiness import free_port, is_free
 from router.bus import Bus
@@ -64,8 +64,8 @@ class PayingPlatform:
         self.connection: StoreConnection
 
     async def __aenter__(self) -> PayingPlatform:
-        opened = account_access.opened(Home(self._home), self._database_url, pepper="0" * 64)
-        self._access: AccountAccess = await self._stack.enter_async_context(opened)
+        opened = account_services.opened(Home(self._home), self._database_url, pepper="0" * 64)
+        self._access: AccountServices = await self._stack.enter_async_context(opened)
         self.connection = self._access.connection
         await prepare_store(self.connection)
         await self._start_billing()

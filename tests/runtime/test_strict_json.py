@@ -11,8 +11,8 @@ from starlette.datastructures import Headers
 
 from runtime.strict_json import (
     INLINE_BYTES,
+    BodyTimeout,
     BodyTooLarge,
-    BodyTooSlow,
     MalformedRequest,
     UnsupportedMediaType,
     check_headers,
@@ -134,5 +134,5 @@ async def test_waits_no_longer_than_it_may() -> None:
         yield b"{"
         await asyncio.Event().wait()
 
-    with pytest.raises(BodyTooSlow):
+    with pytest.raises(BodyTimeout):
         await read_body(dawdling(), 100, 0.01)

@@ -328,7 +328,7 @@ async def test_a_store_that_keeps_failing_is_not_asked(set_stage: SetStage, monk
         assert (await stage.chat()).json()["error"]["code"] == "billing_unavailable"
     assert stage.billing.asked == FAILURES
     stage.billing.away = False
-    stage.gateway.billing._breaker._rests_until = 0.0  # the rest is over
+    stage.gateway.billing._breaker._open_until = 0.0  # the rest is over
     assert (await stage.chat()).status_code == 200
     assert (await stage.chat()).status_code == 200
 

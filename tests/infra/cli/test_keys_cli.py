@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from auth_billing.errors import InvalidApiKey
-from infra.accounts import account_access
+from infra.accounts import account_services
 from infra.cli import keys_cli
 from infra.cli.keys_cli import seconds
 from infra.cli.main import app
@@ -45,7 +45,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> 
 @pytest.fixture
 def caller(tmp_path: Path, database_url: str) -> Callable[[str], Principal | None]:
     async def ask(text: str) -> Principal | None:
-        async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
+        async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
             try:
                 return await access.authenticator().authenticate(text)
             except InvalidApiKey:

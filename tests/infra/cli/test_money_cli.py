@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from auth_billing.audit import auditor
 from auth_billing.store.connection import StoreConnection
-from infra.accounts import account_access
+from infra.accounts import account_services
 from infra.cli import money_cli
 from infra.cli.main import app
 from infra.home.home import Home
@@ -65,7 +65,7 @@ def test_an_operators_way_with_money(
     money: Money, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def prepare() -> None:
-        async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
+        async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
             await access.renew_development_key()
             await access.renew_development_key()
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.cli.process_table import duration, in_words, rows
+from infra.cli.process_table import duration, format_status, rows
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState
 
 
 def test_a_worker_is_described_by_its_load() -> None:
     status = {"model": "smollm2-135m-instruct", "device": "cpu", "running": 3, "waiting": 0, "kv_cache_usage": 0.12}
-    assert in_words(status) == "smollm2-135m-instruct on cpu: 3 running, 0 waiting, KV 12%"
+    assert format_status(status) == "smollm2-135m-instruct on cpu: 3 running, 0 waiting, KV 12%"
 
 
 def test_a_gateway_is_described_by_its_requests() -> None:
     status = {"gateway": "gateway-1", "broker": "up", "jobs": 2, "models": ["a", "b"]}
-    assert in_words(status) == "2 requests open; models: a, b; broker up"
+    assert format_status(status) == "2 requests open; models: a, b; broker up"
 
 
 def test_others_are_shown_as_they_describe_themselves() -> None:
-    assert in_words({"settled": 2, "broker": "up", "detail": {}}) == "2 settled, broker up"
+    assert format_status({"settled": 2, "broker": "up", "detail": {}}) == "2 settled, broker up"
 
 
 def test_durations_read_well() -> None:

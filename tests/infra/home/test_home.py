@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from infra.home.credentials import broker_passwords, password_file, read_client_key, write_client_env
-from infra.home.home import Holder, Home, HomeBusy, held, holder_of
+from infra.home.home import Home, HomeLocked, LockHolder, lock_holder, lock_home
 from runtime.lifecycle import StartupError
 
-HOLDER = Holder("serve", 4711, "http://127.0.0.1:8000")
+HOLDER = LockHolder("serve", 4711, "http://127.0.0.1:8000")
 
 
 @pytest.fixture
@@ -22,21 +22,21 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_a_second_launcher_hears_who_is_there(home: Home) -> None:
-    with held(home, HOLDER):
-        assert holder_of(home) == HOLDER
+    with lock_home(home, HOLDER):
+        assert lock_holder(home) == HOLDER
         with (
-            pytest.raises(HomeBusy, match=r"`headrace serve` already runs in .*pid 4711") as raised,
-            held(home, HOLDER),
+            pytest.raises(HomeLocked, match=r"`headrace serve` already runs in .*pid 4711") as raised,
+            lock_home(home, HOLDER),
         ):
             pass
         assert raised.value.holder == HOLDER
 
 
 def test_a_home_is_free_again_afterwards(home: Home) -> None:
-    with held(home, HOLDER):
+    with lock_home(home, HOLDER):
         pass
-    assert holder_of(home) is None
-    with held(home, HOLDER):
+    assert lock_holder(home) is None
+    with lock_home(home, HOLDER):
         pass
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, end_orphans
+from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, stop_orphans
 from infra.launcher.supervisor import Backoff, ProcessSpec, Supervisor
 
 QUICK = Backoff(first=0.01, limit=0.02, refused=0.01, poll=0.01)
@@ -89,7 +89,7 @@ async def stages(tmp_path: Path) -> AsyncIterator[Stages]:
 
     yield make
     for stage in made:
-        stage.supervisor.hurry()
+        stage.supervisor.stop_now()
         await stage.supervisor.stop_all()
 
 
@@ -203,7 +203,7 @@ async def test_orphans_of_a_killed_launcher_are_ended_but_nobody_elses_process(t
     # The pid of somebody who started at another time: the kernel used it again.
     records.write(ProcessRecord(name="gateway-1", state=ProcessState.READY, pid=other.pid, created=created - 60))
     try:
-        ended = await asyncio.to_thread(end_orphans, records, grace=10)
+        ended = await asyncio.to_thread(stop_orphans, records, grace=10)
         assert ended == ["worker-1"]
         assert await asyncio.wait_for(ours.wait(), 10) != 0
         assert _running(other.pid)

@@ -1,6 +1,6 @@
 """`headrace dead`: command line options and output of the dead letter commands (docs/dead-letters.md).
 
-Each command imports its implementation (`dead_commands.py`) only when it is run, so that others start fast.
+Each command imports its implementation (`dead_letter_commands.py`) only when it is run, so that others start fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from infra.home import environment
 from infra.home.settings import LauncherSettings
 
 if TYPE_CHECKING:
-    from infra.cli.dead_commands import DeadCommands, Done
+    from infra.cli.dead_letter_commands import DeadLetterCommands, Done
 
 PANEL = "A running platform"
 ResultT = TypeVar("ResultT")
@@ -49,11 +49,11 @@ def register(app: typer.Typer) -> None:
 @dead.command("list")
 def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
     """List the dead letters, with the reason of each."""
-    from infra.cli.dead_tables import facts, table  # noqa: PLC0415
+    from infra.cli.dead_letter_tables import metadata, table  # noqa: PLC0415
 
     letters = _ask(amqp_url, None, lambda commands: commands.all())
     if as_json:
-        typer.echo(json.dumps([facts(each) for each in letters], indent=2))
+        typer.echo(json.dumps([metadata(each) for each in letters], indent=2))
     elif letters:
         console.print(table(letters))
     else:
@@ -69,10 +69,10 @@ def show(
     amqp_url: AmqpUrl = None,
 ) -> None:
     """Show headers and body of a dead letter, without prompts and answers."""
-    from infra.cli.dead_tables import whole  # noqa: PLC0415
+    from infra.cli.dead_letter_tables import full_view  # noqa: PLC0415
 
     letters = _ask(amqp_url, None, lambda commands: commands.all())
-    found = [whole(each, prompt=prompt) for each in letters if each.id == id]
+    found = [full_view(each, prompt=prompt) for each in letters if each.id == id]
     if not found:
         _fail(f"no dead letter {id}")
     if as_json:
@@ -133,10 +133,12 @@ def _fail(line: str) -> None:
     raise typer.Exit(1)
 
 
-def _ask(amqp_url: str | None, mongodb_url: str | None, work: Callable[[DeadCommands], Awaitable[ResultT]]) -> ResultT:
+def _ask(
+    amqp_url: str | None, mongodb_url: str | None, work: Callable[[DeadLetterCommands], Awaitable[ResultT]]
+) -> ResultT:
     """Run `work` with a connection to the broker."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
-    from infra.cli.dead_commands import opened_dead  # noqa: PLC0415
+    from infra.cli.dead_letter_commands import open_dead_letters  # noqa: PLC0415
     from runtime import logging  # noqa: PLC0415
 
     logging.configure("dead", style="console", level="error")
@@ -144,7 +146,7 @@ def _ask(amqp_url: str | None, mongodb_url: str | None, work: Callable[[DeadComm
     home = environment.load(LauncherSettings).folder
 
     async def run() -> ResultT:
-        async with opened_dead(home, settings.amqp_url, settings.mongodb_url) as commands:
+        async with open_dead_letters(home, settings.amqp_url, settings.mongodb_url) as commands:
             return await work(commands)
 
     return asyncio.run(run())

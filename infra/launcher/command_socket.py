@@ -30,14 +30,14 @@ class Command(msgspec.Struct, frozen=True):
     workers: int = 0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CommandResult(msgspec.Struct, frozen=True):
     """Result of a command, with a message for the operator."""
 
     ok: bool
     message: str
 
 
-class Refused(Exception):
+class CommandRejected(Exception):
     """Raised when a command can't be executed now; the message says why."""
 
 
@@ -80,16 +80,16 @@ async def listening(home: Home, handle: Handler) -> AsyncIterator[None]:
             (home.run / SOCKET).unlink(missing_ok=True)
 
 
-async def _answer(line: bytes, handle: Handler) -> Answer:
+async def _answer(line: bytes, handle: Handler) -> CommandResult:
     try:
-        return Answer(True, await handle(msgspec.json.decode(line, type=Command)))
-    except (Refused, StartupError) as error:
-        return Answer(False, str(error))
+        return CommandResult(True, await handle(msgspec.json.decode(line, type=Command)))
+    except (CommandRejected, StartupError) as error:
+        return CommandResult(False, str(error))
     except msgspec.DecodeError as error:
-        return Answer(False, f"not a command: {error}")
+        return CommandResult(False, f"not a command: {error}")
 
 
-def ask(home: Home, command: Command) -> str:
+def send_command(home: Home, command: Command) -> str:
     """Send a command to the launcher of `home`, wait for its result, and return the message.
 
     Raises:
@@ -100,7 +100,7 @@ def ask(home: Home, command: Command) -> str:
             connection.connect(path)
             connection.sendall(msgspec.json.encode(command) + b"\n")
             with connection.makefile("rb") as lines:
-                answer = msgspec.json.decode(lines.readline(), type=Answer)
+                answer = msgspec.json.decode(lines.readline(), type=CommandResult)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise StartupError(f"no platform runs in {home.path}: start one with `headrace up`") from error
     except (ConnectionError, msgspec.DecodeError) as error:

@@ -36,7 +36,7 @@ ramble until their context is full."""
 _CANNOT_CONTINUE = frozenset({FailureCode.INVALID_PROMPT, FailureCode.INVALID_PARAMETER, FailureCode.UPSTREAM_ERROR})
 
 
-class GatewayEngine:
+class GatewayModelClient:
     """Implements `chat_ui.generations.model_client.ModelClient`."""
 
     def __init__(self, gateway: Gateway, prices: PriceBook) -> None:

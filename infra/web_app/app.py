@@ -24,12 +24,12 @@ from chat_ui.settings import ChatSettings
 from gateway.app import GatewayServices, create_app
 from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
-from infra.accounts import account_access
-from infra.accounts.account_access import AccountAccess
-from infra.front_door import chat_access
+from infra.accounts import account_services
+from infra.accounts.account_services import AccountServices
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 from infra.install.steps import WEB
+from infra.web_app import chat_services
 from router.bus import Bus
 from router.control_signing import control_signer
 from router.errors import BrokerUnavailable
@@ -39,7 +39,7 @@ from runtime.lifecycle import StartupError
 API = "/v1"
 
 
-def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) -> FastAPI:
+def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings) -> FastAPI:
     """Return the application of an installation on a started bus."""
     news = invalidation_publisher(bus)
     services = GatewayServices(
@@ -51,7 +51,7 @@ def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) 
         access.rate_limiter(settings.gateway_id, settings.default_limits),
     )
     app = create_app(services, settings)
-    chat = chat_access.chat(access, app.state.gateway, environment.load(ChatSettings), news)
+    chat = chat_services.chat(access, app.state.gateway, environment.load(ChatSettings), news)
     _add_chat(app, chat)
     app.router.lifespan_context = _with_chat(app.router.lifespan_context, access, chat)
     return app
@@ -73,12 +73,12 @@ def _add_chat(app: FastAPI, chat: ChatServices) -> None:
     app.router.default = otherwise
 
 
-def _with_chat(gateway: Lifespan[Any], access: AccountAccess, chat: ChatServices) -> Lifespan[Any]:
+def _with_chat(gateway: Lifespan[Any], access: AccountServices, chat: ChatServices) -> Lifespan[Any]:
     """Return the gateway's lifespan with the chat's nested inside: chat answers need a running gateway."""
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[Any]:
-        async with gateway(app) as state, chat_access.running(access, chat):
+        async with gateway(app) as state, chat_services.running(access, chat):
             yield state
 
     return lifespan
@@ -97,12 +97,12 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
     if not settings.amqp_url:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
     home = environment.load(LauncherSettings).folder
-    async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+    async with account_services.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
         signer = control_signer(settings.control_secret or control_secret(access.pepper))
         bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id), signer)
         try:
             await bus.start()
-            await serve_app(open_front_door(access, bus, settings), settings, stop)
+            await serve_app(create_web_app(access, bus, settings), settings, stop)
         except BrokerUnavailable as error:
             raise StartupError(f"cannot reach the broker: {error}") from error
         finally:

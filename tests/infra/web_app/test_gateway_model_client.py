@@ -26,7 +26,7 @@ from chat_ui.generations.model_client import (
 )
 from chat_ui.history.records import ModelSettings, Role, TokenUsage
 from gateway.errors import ServerShutdown
-from infra.front_door.chat_engine import TEMPERATURE, TOP_P, GatewayEngine, GatewayFleet
+from infra.web_app.gateway_model_client import TEMPERATURE, TOP_P, GatewayFleet, GatewayModelClient
 from router.messages import ChatPrompt, FailureCode, ServiceClass
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import fail, start_and_wait
@@ -45,11 +45,11 @@ async def here() -> AsyncIterator[Stage]:
         yield here
 
 
-def engine_of(here: Stage) -> GatewayEngine:
+def engine_of(here: Stage) -> GatewayModelClient:
     """On a price list with the model in it."""
     store = ListPriceStore()
     store.versions.append(PriceVersion(PriceList(1, {MODEL: {ServiceClass.DEFAULT: TokenRate(3, 2, 6)}}), 0.0))
-    return GatewayEngine(here.gateway, PriceBook(store))
+    return GatewayModelClient(here.gateway, PriceBook(store))
 
 
 async def said(here: Stage, ask: AnswerRequest = ASK) -> list[AnswerEvent]:
@@ -142,7 +142,7 @@ async def test_closing_stops_the_engine() -> None:
 
 async def test_models_have_their_price_and_the_fleet_its_workers(here: Stage) -> None:
     assert await engine_of(here).models(ADA) == [ServedModel(MODEL, 128, Price(3, 2, 6), ready=True)]
-    unpriced = GatewayEngine(here.gateway, PriceBook(ListPriceStore()))
+    unpriced = GatewayModelClient(here.gateway, PriceBook(ListPriceStore()))
     assert [each.price for each in await unpriced.models(ADA)] == [None]
     fleet = GatewayFleet(here.gateway)
     assert [each.worker for each in fleet.workers()] == ["worker-1"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auth_billing.errors import InvalidApiKey
-from infra.accounts import account_access
+from infra.accounts import account_services
 from infra.home.home import Home
 from runtime.lifecycle import EXIT_CANNOT_START
 from tests.infra.cli.test_main import headrace
@@ -21,7 +21,7 @@ async def test_a_new_key_is_printed_and_replaces_the_earlier_one(tmp_path: Path,
         headrace("key", home=tmp_path, HEADRACE_MONGODB_URL=database_url, HEADRACE_API_KEY_PEPPER=PEPPER).stdout.strip()
         for _ in range(2)
     )
-    async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
+    async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
         assert (await access.authenticator().authenticate(second)).tenant == "development"
         with pytest.raises(InvalidApiKey):
             await access.authenticator().authenticate(first)

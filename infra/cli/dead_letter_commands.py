@@ -15,7 +15,7 @@ from typing import NamedTuple
 from auth_billing.errors import StoreUnavailable
 from auth_billing.money.billing_records import JobState
 from auth_billing.store.jobs import MongoJobStore
-from infra.accounts.account_access import opened_store
+from infra.accounts.account_services import open_store
 from infra.home.credentials import password_file
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecords
@@ -40,7 +40,7 @@ class Done(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DeadCommands:
+class DeadLetterCommands:
     """The commands on a started bus."""
 
     bus: Bus
@@ -82,7 +82,7 @@ class DeadCommands:
         """Return the jobs whose cost is final."""
         if not jobs:
             return set()
-        async with opened_store(self.home, self.mongodb_url) as connection:
+        async with open_store(self.home, self.mongodb_url) as connection:
             try:
                 found = await MongoJobStore(connection).find(jobs)
             except StoreUnavailable as error:
@@ -104,7 +104,7 @@ def refusal(letter: DeadLetter, now: float, settled: set[str]) -> str | None:
 
 
 @asynccontextmanager
-async def opened_dead(home: Home, amqp_url: str, mongodb_url: str) -> AsyncIterator[DeadCommands]:
+async def open_dead_letters(home: Home, amqp_url: str, mongodb_url: str) -> AsyncIterator[DeadLetterCommands]:
     """Connect to a broker while the context lasts; without a URL to that of the launcher that runs in `home`.
 
     Raises:
@@ -113,7 +113,7 @@ async def opened_dead(home: Home, amqp_url: str, mongodb_url: str) -> AsyncItera
     bus = Bus(RabbitMQTransport(amqp_url or running_broker_url(home), NAME))
     try:
         await bus.start()
-        yield DeadCommands(bus, home, mongodb_url)
+        yield DeadLetterCommands(bus, home, mongodb_url)
     except BrokerUnavailable as error:
         raise StartupError(f"cannot reach the broker: {error}") from error
     finally:

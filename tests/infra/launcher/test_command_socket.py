@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.home.home import Home
-from infra.launcher.launcher_socket import SOCKET, Command, Refused, ask, listening
+from infra.launcher.command_socket import SOCKET, Command, CommandRejected, listening, send_command
 from runtime.lifecycle import StartupError
 
 
@@ -28,20 +28,20 @@ async def test_a_command_comes_through_and_its_answer_back(home: Home) -> None:
 
     async with listening(home, handle):
         assert (home.run / SOCKET).stat().st_mode & 0o077 == 0
-        assert await asyncio.to_thread(ask, home, Command("scale", workers=4)) == "4 workers"
+        assert await asyncio.to_thread(send_command, home, Command("scale", workers=4)) == "4 workers"
     assert heard == [Command("scale", workers=4)]
     assert not (home.run / SOCKET).exists()
 
 
 async def test_a_refusal_is_an_error_for_the_one_who_asked(home: Home) -> None:
     async def handle(command: Command) -> str:
-        raise Refused(f"no process {command.name!r}")
+        raise CommandRejected(f"no process {command.name!r}")
 
     async with listening(home, handle):
         with pytest.raises(StartupError, match="no process 'worker-9'"):
-            await asyncio.to_thread(ask, home, Command("stop", "worker-9"))
+            await asyncio.to_thread(send_command, home, Command("stop", "worker-9"))
 
 
 def test_without_a_launcher_there_is_a_reason(home: Home) -> None:
     with pytest.raises(StartupError, match="no platform runs"):
-        ask(home, Command("scale", workers=4))
+        send_command(home, Command("scale", workers=4))

@@ -22,18 +22,18 @@ def table(letters: Sequence[DeadLetter]) -> Table:
     """Return a table with a row for each letter."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title in COLUMNS:
-        result.add_column(title.upper(), overflow="fold", no_wrap=title == "id")  # ids must stay whole, to be copied
+        result.add_column(title.upper(), overflow="fold", no_wrap=title == "id")  # ids must not wrap, to be copied
     for title in ("deaths", "age", "size"):
         result.add_column(title.upper(), justify="right", no_wrap=True)
     for each in letters:
-        told = facts(each)
+        told = metadata(each)
         age = "?" if told["age_seconds"] is None else duration(told["age_seconds"])
         shown = (*(str(told[name]) for name in COLUMNS), str(told["deaths"] or "?"), age, _size(told["bytes"]))
         result.add_row(*shown)
     return result
 
 
-def facts(letter: DeadLetter) -> dict[str, Any]:
+def metadata(letter: DeadLetter) -> dict[str, Any]:
     """Return a letter's metadata, without its body."""
     return {
         "id": letter.id,
@@ -50,9 +50,9 @@ def facts(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def whole(letter: DeadLetter, *, prompt: bool) -> dict[str, Any]:
+def full_view(letter: DeadLetter, *, prompt: bool) -> dict[str, Any]:
     """Return a letter with headers and body; with prompts and answers only if `prompt`."""
-    return facts(letter) | {"headers": letter.headers, "body": _body(letter, prompt=prompt)}
+    return metadata(letter) | {"headers": letter.headers, "body": _body(letter, prompt=prompt)}
 
 
 def _body(letter: DeadLetter, *, prompt: bool) -> Any:

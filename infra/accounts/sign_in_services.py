@@ -22,12 +22,12 @@ from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
 from chat_ui.settings import ChatSettings
-from infra.accounts.account_access import AccountAccess
+from infra.accounts.account_services import AccountServices
 from router.messages import KeySet
 from runtime.lifecycle import StartupError
 
 
-def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeySet], None]) -> BrowserAccess:
+def browsers(access: AccountServices, settings: ChatSettings, announce: Callable[[KeySet], None]) -> BrowserAccess:
     """Return the sign-in services of the chat's API; `announce` notifies gateways of changed keys.
 
     Raises:
@@ -53,7 +53,7 @@ def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[
     )
 
 
-async def first_owner_token(access: AccountAccess) -> str:
+async def first_owner_token(access: AccountServices) -> str:
     """Return an invitation token for the first owner of the development organisation; empty if an owner can sign in.
 
     Raises:
@@ -68,7 +68,7 @@ async def first_owner_token(access: AccountAccess) -> str:
         raise StartupError(f"the store does not answer: {error}") from error
 
 
-async def invite(access: AccountAccess, organisation: str, role: Role, email: str, url: str) -> str:
+async def invite(access: AccountServices, organisation: str, role: Role, email: str, url: str) -> str:
     """Return an invitation link to an organisation, made by the operator of this machine.
 
     Raises:
@@ -90,7 +90,7 @@ async def invite(access: AccountAccess, organisation: str, role: Role, email: st
     return invitation_link(url, token)
 
 
-def _invitations(access: AccountAccess) -> Invitations:
+def _invitations(access: AccountServices) -> Invitations:
     return Invitations(MongoInvitationStore(access.connection), access.pepper)
 
 

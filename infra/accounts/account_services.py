@@ -61,7 +61,7 @@ DEVELOPMENT_REFERENCE = "development"
 
 
 @dataclass(frozen=True)
-class AccountAccess:
+class AccountServices:
     """Factory of account services on a connected store."""
 
     home: Home
@@ -146,18 +146,18 @@ class AccountAccess:
 
 
 @asynccontextmanager
-async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterator[AccountAccess]:
+async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterator[AccountServices]:
     """Access to accounts, for as long as the context lasts. Without a URL: those of the launcher that runs in `home`.
 
     Raises:
         StartupError: no store is there, or the pepper is unusable.
     """
-    async with opened_store(home, mongodb_url) as connection:
-        yield AccountAccess(home, connection, load_pepper(home.path, pepper))
+    async with open_store(home, mongodb_url) as connection:
+        yield AccountServices(home, connection, load_pepper(home.path, pepper))
 
 
 @asynccontextmanager
-async def opened_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnection]:
+async def open_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnection]:
     """Connect to a store while the context lasts. Without a URL: the store of the launcher that runs in `home`.
 
     Raises:

@@ -35,15 +35,15 @@ from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
 from chat_ui.store.presets import MongoPresetStore
 from chat_ui.store.shares import MongoShareStore
 from gateway.http.gateway import Gateway
-from infra.accounts import people_access
-from infra.accounts.account_access import AccountAccess
-from infra.front_door.chat_engine import GatewayEngine, GatewayFleet
+from infra.accounts import sign_in_services
+from infra.accounts.account_services import AccountServices
+from infra.web_app.gateway_model_client import GatewayFleet, GatewayModelClient
 from router.messages import KeySet
 from runtime.lifecycle import StartupError
 
 
 def chat(
-    access: AccountAccess, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]
+    access: AccountServices, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]
 ) -> ChatServices:
     """Return the services of the chat's API; `announce` notifies gateways of changed keys.
 
@@ -51,9 +51,9 @@ def chat(
         StartupError: the session signing keys are unusable.
     """
     connection = access.connection
-    browsers = people_access.browsers(access, settings, announce)
+    browsers = sign_in_services.browsers(access, settings, announce)
     prices = PriceBook(MongoPriceStore(connection))
-    engine = GatewayEngine(gateway, prices)
+    engine = GatewayModelClient(gateway, prices)
     conversations, messages = MongoConversationStore(connection), MongoMessageStore(connection)
     generations = Generations(
         engine,
@@ -89,7 +89,7 @@ def chat(
 
 
 @asynccontextmanager
-async def running(access: AccountAccess, chat: ChatServices) -> AsyncIterator[None]:
+async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[None]:
     """Run the chat's background tasks while the context lasts: adopt orphaned answers and imports. On exit, running
     answers are left for other gateways to adopt, and imports are cancelled.
 

@@ -13,13 +13,13 @@ from auth_billing.keys.key_invalidation import no_invalidation
 from auth_billing.people.throttle import PER_MINUTE
 from auth_billing.store.indexes import create_indexes
 from chat_ui.settings import ChatSettings
-from infra.accounts import account_access, people_access
+from infra.accounts import account_services, sign_in_services
 from infra.home.home import Home
 from runtime.lifecycle import EXIT_CANNOT_START
 from tests.chat_ui.browser_client import Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
-from tests.infra.accounts.test_account_access import PEPPER
+from tests.infra.accounts.test_account_services import PEPPER
 from tests.infra.cli.test_main import headrace
 
 URL = "http://127.0.0.1:8000"
@@ -29,24 +29,24 @@ URL = "http://127.0.0.1:8000"
 async def test_the_first_owner_comes_in_once_and_invites_others(tmp_path: Path, database_url: str) -> None:
     from chat_ui.http.api import create_api
 
-    async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
+    async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
         await create_indexes(access.connection)
         await access.give_development_key(URL)
-        lost = await people_access.first_owner_token(access)
-        token = await people_access.first_owner_token(access)
-        chat = ChatHouse().chat(people_access.browsers(access, ChatSettings(), no_invalidation), ListAuditLogStore())
+        lost = await sign_in_services.first_owner_token(access)
+        token = await sign_in_services.first_owner_token(access)
+        chat = ChatHouse().chat(sign_in_services.browsers(access, ChatSettings(), no_invalidation), ListAuditLogStore())
         with pytest.raises(InvitationVoid):
             await chat.access.invitations.open(lost)
 
         local = Browser(create_api(chat), URL, "10.0.0.3")
         assert (await local.send("POST", "/start", {"invitation": token})).json()["role"] == "owner"
         assert (await local.send("POST", "/start", {"invitation": token})).status_code == 404
-        token = await people_access.first_owner_token(access)
+        token = await sign_in_services.first_owner_token(access)
         assert (await local.send("POST", "/start", {"invitation": token})).json()["user"]["name"] == "Owner"
-        token = await people_access.first_owner_token(access)
+        token = await sign_in_services.first_owner_token(access)
         owner = Browser(create_api(chat), URL)
         assert (await owner.sign_up(token, "ada")).json()["role"] == "owner"
-        assert await people_access.first_owner_token(access) == ""
+        assert await sign_in_services.first_owner_token(access) == ""
         assert (await owner.send("POST", "/session/refresh")).status_code == 204
         made = await owner.send("POST", "/invitations", {"role": "member"})
         member = Browser(create_api(chat), URL, "10.0.0.2")

@@ -19,8 +19,8 @@ from auth_billing.money.billing_records import JobRecord, JobState
 from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore
-from infra.cli import dead_cli
-from infra.cli.dead_commands import refusal
+from infra.cli import dead_letter_cli
+from infra.cli.dead_letter_commands import refusal
 from infra.cli.main import app
 from router import messages, topology
 from router.bus import Bus
@@ -55,7 +55,7 @@ def dead(key: str, body: bytes, headers: dict[str, HeaderValue] | None = None) -
 def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dead]:
     """Runs a command; what it says, after its exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
-    monkeypatch.setattr(dead_cli, "console", Console(highlight=False, width=300))
+    monkeypatch.setattr(dead_letter_cli, "console", Console(highlight=False, width=300))
     monkeypatch.setattr("runtime.logging.configure", lambda *_, **__: None)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
@@ -124,13 +124,13 @@ def test_an_operators_way_with_dead_letters(
     listed, as_json, shown, prompt, replayed, dropped = [headrace(*command) for command in commands]
 
     assert "the engine crashed 3 times in a row while it ran this job" in listed
-    facts = {each["id"]: each for each in json.loads(as_json)}
-    assert len(facts) == 6
-    assert facts["chatcmpl-poison"]["deaths"] == 3
-    assert facts["chatcmpl-poison"]["age_seconds"] < 24 * 3600
-    assert [facts[id_]["kind"] for id_ in ("chatcmpl-poison", "chatcmpl-usage")] == ["job", "usage"]
-    unreadable = next(id_ for id_ in facts if id_.startswith("body-"))
-    assert facts["chatcmpl-usage"]["reason"] == "tenant unknown"
+    metadata = {each["id"]: each for each in json.loads(as_json)}
+    assert len(metadata) == 6
+    assert metadata["chatcmpl-poison"]["deaths"] == 3
+    assert metadata["chatcmpl-poison"]["age_seconds"] < 24 * 3600
+    assert [metadata[id_]["kind"] for id_ in ("chatcmpl-poison", "chatcmpl-usage")] == ["job", "usage"]
+    unreadable = next(id_ for id_ in metadata if id_.startswith("body-"))
+    assert metadata["chatcmpl-usage"]["reason"] == "tenant unknown"
     assert "x-headrace-by" in shown
     assert SECRET not in shown + listed + as_json + headrace("dead", "show", unreadable)
     assert json.loads(prompt)[0]["body"]["prompt"]["text"] == SECRET
