@@ -57,14 +57,16 @@ class JobCopies:
         fast = self._futile < self._timings.fast_republishes
         return now - self._republished_at < (self._timings.pickup_timeout if fast else self._timings.give_up_after)
 
-    def overdue(self, broker: BrokerHealth, now: float, *, has_capacity: bool) -> bool:
-        """Whether a job that no attempt has replied to should be published again.
+    def publish_overdue(self, broker: BrokerHealth, now: float, *, has_capacity: bool) -> list[Command]:
+        """Publish a copy of a job that no attempt has replied to, if it is overdue.
 
         Once after each absence of the broker, since all replies may be lost; and while a worker has free capacity,
         since the job may be at a worker that hangs.
         """
         back, last = broker.disturbed_at, max(self._queued_at, self._republished_at)
         if last <= back + self._timings.watch_interval:
-            return now - back >= self._timings.start_timeout
-        timeout = self._timings.pickup_timeout if self._futile else self._timings.start_timeout
-        return has_capacity and self._futile < self._timings.fast_republishes and now - last >= timeout
+            overdue = now - back >= self._timings.start_timeout
+        else:
+            timeout = self._timings.pickup_timeout if self._futile else self._timings.start_timeout
+            overdue = has_capacity and self._futile < self._timings.fast_republishes and now - last >= timeout
+        return (self.publish(extent=0) or []) if overdue else []

@@ -4,18 +4,15 @@ The gateway that owns a client connection decides alone which attempt at a job i
 exists (docs/design/queue-topology.md#resume). Three fences protect the answer: replies are accepted of that attempt
 only, in order of position only, and never after the end. It reads no clock; `recovery_driver.py` does all I/O.
 
-| state     | meaning                                     | left when                                            |
-|-----------|---------------------------------------------|------------------------------------------------------|
-| QUEUED    | no attempt has replied                      | one starts, or a worker requests to resume: RUNNING; |
-|           |                                             | overdue: republish                                   |
-| RUNNING   | one attempt is authoritative                | another worker requests to resume: CONTESTED;        |
-|           |                                             | it is released: ORPHANED; silent: ping, republish    |
-| CONTESTED | its worker is pinged, another has a copy    | it is alive: STANDBY; it is released, unreachable or |
-|           |                                             | silent: the other worker's attempt is bound, RUNNING |
-| STANDBY   | it is alive, the other worker waits         | it is released: the other is bound, RUNNING;         |
-|           |                                             | the other requests again: CONTESTED                  |
-| ORPHANED  | it was handed over or lost by its worker    | a worker requests to resume: RUNNING; lost: republish|
-| ENDED     | terminal reply accepted, or request closed  | never                                                |
+| state     | meaning                               | left when                                                   |
+|-----------|---------------------------------------|-------------------------------------------------------------|
+| QUEUED    | no attempt has replied                | one starts or resumes: RUNNING; overdue: republish          |
+| RUNNING   | one attempt is authoritative          | released: ORPHANED; silent: ping, republish; another worker |
+|           |                                       | requests to resume the job: CONTESTED                       |
+| CONTESTED | its worker is pinged for that reason  | alive: STANDBY; released, unreachable, silent: RUNNING      |
+| STANDBY   | it is alive, the other worker waits   | released: RUNNING; requested again: CONTESTED               |
+| ORPHANED  | released: handed over or lost         | a worker resumes it: RUNNING; lost: republish               |
+| ENDED     | terminal reply, or request closed     | never                                                       |
 
 A gap is requested again from the worker (`Ping`) in every state that has an attempt. Republished copies are numbered:
 once a newer copy runs, older messages, their workers and their dead letters are of no consequence.
@@ -34,6 +31,9 @@ from gateway.jobs.recovery_events import BrokerHealth, Candidate, Command, Event
 from router import control_targets, messages
 from router.messages import REAPER, AttemptState, FailureCode, Reply, ResumeDecision, Terminal
 from router.timings import Timings
+
+PROGRESS = messages.Delta | messages.Embedded | messages.PromptLogprobs
+"""Replies that extend the output."""
 
 
 class JobRecovery:
@@ -86,8 +86,8 @@ class JobRecovery:
                 commands = self._reply_received(worker_id, reply, now)
             case events.JobQueued():
                 self.copies.queued(now)
-            case events.JobRepublished(copy_number, confirmed):
-                self.copies.published(copy_number, self.output.extent, now, confirmed=confirmed)
+            case events.JobRepublished(number, confirmed):
+                self.copies.published(number, self.output.extent, now, confirmed=confirmed)
             case events.WorkerUnreachable(target):
                 commands = self._worker_unreachable(target, now)
             case events.TimerFired():
@@ -106,8 +106,9 @@ class JobRecovery:
         if worker_id == REAPER and (continued := self._outlive(reply, now)) is not None:
             return continued
         if self.ended or not self._is_authoritative(worker_id, reply, now):
-            stop = not isinstance(reply, Terminal) and (not self.ended or reply.attempt_id in self._superseded)
-            return [events.Drop(), events.StopAttempt(worker_id, reply.attempt_id)] if stop else [events.Drop()]
+            stop = events.StopAttempt(worker_id, reply.job_id, reply.attempt_id)
+            silent = isinstance(reply, Terminal) or (self.ended and reply.attempt_id not in self._superseded)
+            return [events.Drop()] if silent else [events.Drop(), stop]
         try:
             acceptance = self.output.accept(reply)
         except RepliesLost as error:
@@ -116,9 +117,7 @@ class JobRecovery:
             missing = acceptance is Acceptance.GAP and self._gap is None
             return [events.Drop(), *self._request_missing(now), *self._wake()] if missing else [events.Drop()]
         self._heard_at = now
-        self._progressed = self._progressed or isinstance(
-            reply, messages.Delta | messages.Embedded | messages.PromptLogprobs
-        )
+        self._progressed = self._progressed or isinstance(reply, PROGRESS)
         self.ended = isinstance(reply, Terminal)
         return [events.Deliver(reply)]
 
@@ -163,21 +162,19 @@ class JobRecovery:
         superseded = request.attempt_id in self._superseded or request.copy_number < self.copy_number
         if self._closed or self.ended or superseded:
             return [_decision(worker_id, request, ResumeDecision.GONE)]
-        returned_often = request.delivery_count >= self._timings.republish_after_deliveries
-        replaced = (
-            self.copies.publish(self.output.extent)
-            if returned_often and request.copy_number == self.copies.newest
-            else None
-        )
-        return [*(replaced or []), *self._decide(Candidate(worker_id, request), now)]
+        commands: list[Command] = []
+        if request.delivery_count >= self._timings.republish_after_deliveries:
+            newest = request.copy_number == self.copies.newest
+            commands = (self.copies.publish(self.output.extent) if newest else None) or []
+        return [*commands, *self._decide(Candidate(worker_id, request), now)]
 
     def _decide(self, candidate: Candidate, now: float) -> list[Command]:
-        """messages.Resume at once if no other worker can be running the job; else ping that worker."""
+        """Resume at once if no other worker can be running the job; else ping that worker."""
         same = self.worker_id in (None, candidate.worker_id) or self.attempt_id in (None, candidate.request.attempt_id)
         if same or self._released:
             return self._resume(candidate, now)
-        reconnecting = self._reconnecting(now)
-        timeout = self._timings.reconnect_resume_timeout if reconnecting else self._timings.resume_timeout
+        timings = self._timings
+        timeout = timings.reconnect_resume_timeout if self._reconnecting(now) else timings.resume_timeout
         self._candidate = candidate._replace(timeout=now + timeout)
         return [*self._ping(mandatory=True), *self._wake()]
 
@@ -215,10 +212,8 @@ class JobRecovery:
         if self.attempt_id != request.attempt_id:
             if not self._released and self._broker.lost_at < self._bound_at:
                 self.crashes = 1 if self._progressed else self.crashes + 1
-            resumed = events.AttemptResumed(
-                worker_id, request.attempt_id, self.worker_id, self.output.tokens, self.crashes
-            )
-            commands.append(resumed)
+            previous, tokens = self.worker_id, self.output.tokens
+            commands.append(events.AttemptResumed(worker_id, request.attempt_id, previous, tokens, self.crashes))
             self._bind(request.attempt_id, worker_id, now, copy_number=request.copy_number)
         decision = ResumeDecision.FAIL if self.crashes >= self._timings.poison_after_crashes else ResumeDecision.START
         solo, point = self.crashes >= self._timings.solo_after_crashes, self.output.resume_point
@@ -234,13 +229,6 @@ class JobRecovery:
 
     # Silence
 
-    def _request_closed(self, cancel: bool) -> list[Command]:
-        self._closed, self._candidate, self._gap = True, None, None
-        if not cancel or self.ended:
-            return []
-        target = control_targets.worker(self.worker_id) if self.worker_id else control_targets.model(self.job.model)
-        return [events.SendControl(target, messages.Cancel(job=self.job.id))]
-
     def _timer_fired(self, now: float) -> list[Command]:
         commands: list[Command] = []
         if self._candidate is not None and now >= self._candidate.timeout:
@@ -253,8 +241,7 @@ class JobRecovery:
         if self.state is JobState.ENDED:
             return []
         if self.attempt_id is None:
-            overdue = self.copies.overdue(self._broker, now, has_capacity=has_capacity)
-            return (self.copies.publish(self.output.extent) or []) if overdue else []
+            return self.copies.publish_overdue(self._broker, now, has_capacity=has_capacity)
         silence = now - max(self._heard_at, self._broker.disturbed_at)
         ping = self._heard_at < self._broker.lost_at or silence >= self._timings.ping_after
         commands = self._ping() if ping else []
@@ -269,6 +256,13 @@ class JobRecovery:
         commands = self.copies.publish(self.output.extent)
         return [events.FailRequest(WorkerLost())] if commands is None else commands
 
+    def _request_closed(self, cancel: bool) -> list[Command]:
+        self._closed, self._candidate, self._gap = True, None, None
+        if not cancel or self.ended:
+            return []
+        target = control_targets.worker(self.worker_id) if self.worker_id else control_targets.model(self.job.model)
+        return [events.SendControl(target, messages.Cancel(job=self.job.id))]
+
     # Commands
 
     def _reconnecting(self, now: float) -> bool:
@@ -276,16 +270,25 @@ class JobRecovery:
 
     def _ping(self, *, mandatory: bool = False) -> list[Command]:
         """Ask the authoritative attempt's worker whether it is alive, and to send again what is missing."""
-        if self.worker_id is None or self.attempt_id is None:
+        job, worker_id, attempt_id = self.job, self.worker_id, self.attempt_id
+        if worker_id is None or attempt_id is None:
             return []
-        job, attempt, have = self.job, self.attempt_id, self.output.positions
-        ping = messages.Ping(job=job.id, attempt=attempt, reply_to=job.reply_to, have=have)
-        return [events.SendControl(control_targets.worker(self.worker_id), ping, mandatory)]
+        ping = messages.Ping(job=job.id, attempt=attempt_id, reply_to=job.reply_to, have=self.output.positions)
+        return [events.SendControl(control_targets.worker(worker_id), ping, mandatory)]
 
     def _wake(self) -> list[Command]:
         candidate, gap = self._candidate, self._gap
         time = min(candidate.timeout if candidate else math.inf, gap.retry_at if gap else math.inf)
         return [] if math.isinf(time) else [events.WakeAt(time)]
+
+
+def dismiss(worker_id: str, reply: Reply) -> list[Command]:
+    """Return the commands that follow from a reply to a job that is not open: its worker has to stop."""
+    if isinstance(reply, messages.ResumeRequest):
+        return [_decision(worker_id, reply, ResumeDecision.GONE)]
+    drop = events.Drop(known=False, tokens=reply.positions if isinstance(reply, messages.Delta) else 0)
+    stop = events.StopAttempt(worker_id, reply.job_id, reply.attempt_id, superseded=False)
+    return [drop] if isinstance(reply, Terminal) else [drop, stop]
 
 
 def _decision(

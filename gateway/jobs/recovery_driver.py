@@ -73,10 +73,8 @@ class RecoveryDriver:
         self._has_capacity = has_capacity
         self._broker = BrokerHealth()
         self._stopped: OrderedDict[str, float] = OrderedDict()
-        self._contested: dict[str, OpenJob] = {}
-        """Jobs with a mandatory ping under way."""
-        self._republishing: set[asyncio.Task[None]] = set()
-        bus.on_control_unroutable(self._unreachable)
+        self._copies: asyncio.Queue[tuple[OpenJob, int]] = asyncio.Queue()
+        """Copies to publish, by number."""
 
     def open(self, number: int, job: Job, unread: UnreadReplies) -> OpenJob:
         """Return the open job of `job`, the request's job number `number`."""
@@ -85,52 +83,65 @@ class RecoveryDriver:
     def close(self, job: OpenJob, *, cancel: bool) -> None:
         """End the recovery of a job; `cancel` it at its worker unless it has ended."""
         self.handle(job, RequestClosed(cancel))
-        self._contested.pop(job.recovery.job.id, None)
         if job.timer is not None:
             job.timer.cancel()
 
     def handle(self, job: OpenJob, event: Event) -> None:
         """Pass an event to the job's recovery, and perform the commands."""
-        self.perform(job, job.recovery.receive(event, self.refresh(job)))
+        self.perform(job, job.recovery.receive(event, self.refresh()))
 
-    def refresh(self, job: OpenJob) -> float:
-        """Bring up to date what the job's recovery sees of the broker and of its request, and return the time."""
+    def refresh(self) -> float:
+        """Bring up to date what recovery sees of the broker; return the monotonic time."""
         self._broker.up = self._bus.state is ConnectionState.UP
         self._broker.lost_at = self._bus.lost_at
-        now = time.monotonic()
-        if job.unread.failed:
-            job.recovery.receive(RequestClosed(cancel=False), now)
-        return now
+        return time.monotonic()
 
-    def perform(self, job: OpenJob, commands: Iterable[Command]) -> None:
-        """Perform commands in order."""
+    def perform(self, job: OpenJob | None, commands: Iterable[Command]) -> None:
+        """Perform commands in order; without an open `job` only those to other processes are possible."""
         for command in commands:
             match command:
-                case Deliver(reply):
-                    job.unread.append(job.number, reply)
-                case Drop():
-                    self._metrics.replies_dropped.labels("not_admitted").inc()
                 case SendControl(target, control, mandatory):
                     if mandatory:
-                        self._contested[job.recovery.job.id] = job
                         self._metrics.doubted.inc()
-                    self.send(target, control, mandatory=mandatory)
-                case StopAttempt(worker_id, attempt_id):
-                    self.stop_attempt(worker_id, job.recovery.job.id, attempt_id, superseded=True)
-                case Republish(copy_number):
-                    task = asyncio.create_task(self._republish(job, copy_number))
-                    self._republishing.add(task)
-                    task.add_done_callback(self._republishing.discard)
-                case WakeAt(at):
-                    self._wake_at(job, at)
-                case AttemptResumed():
-                    self._metrics.resumed.inc()
-                    _log.info("job resumed", job=job.recovery.job.id, **command._asdict())
-                case FailRequest(error):
-                    job.unread.fail(error)
+                    self._send(target, control, mandatory=mandatory)
+                case StopAttempt():
+                    self._stop(command)
+                case Drop(known, tokens):
+                    self._metrics.replies_dropped.labels("not_admitted" if known else "unknown_job").inc()
+                    self._metrics.tokens_after_disconnect.inc(tokens)
+                case _ if job is not None:
+                    self._perform(job, command)
 
-    async def watch(self, jobs: Mapping[str, OpenJob]) -> None:
-        """Check the open `jobs` for silence, until cancelled."""
+    def _perform(self, job: OpenJob, command: Command) -> None:
+        match command:
+            case Deliver(reply):
+                job.unread.append(job.number, reply)
+            case Republish(copy_number):
+                self._copies.put_nowait((job, copy_number))
+            case WakeAt(at):
+                if job.timer is not None:
+                    job.timer.cancel()
+                delay = max(0.0, at - time.monotonic())
+                job.timer = asyncio.get_running_loop().call_later(delay, self._fire, job, at)
+            case AttemptResumed():
+                self._metrics.resumed.inc()
+                _log.info("job resumed", job=job.recovery.job.id, **command._asdict())
+            case FailRequest(error):
+                job.unread.fail(error)
+
+    async def run(self, jobs: Mapping[str, OpenJob]) -> None:
+        """Check the open `jobs` for silence and publish copies, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch(jobs))
+            while True:
+                tasks.create_task(self._republish(*await self._copies.get()))
+
+    def unreachable(self, target: str, jobs: Mapping[str, OpenJob]) -> None:
+        """Tell the open `jobs` that the broker returned a control message to `target`."""
+        for job in list(jobs.values()):
+            self.handle(job, WorkerUnreachable(target))
+
+    async def _watch(self, jobs: Mapping[str, OpenJob]) -> None:
         while True:
             await asyncio.sleep(self._timings.watch_interval)
             if self._bus.state is not ConnectionState.UP:
@@ -139,12 +150,15 @@ class RecoveryDriver:
             for job in list(jobs.values()):
                 self.handle(job, WatchTick(self._has_capacity(job.recovery.job.model)))
 
-    def stop_attempt(self, worker_id: str, job_id: str, attempt_id: str, *, superseded: bool) -> None:
-        """Have a worker stop an attempt, at most once in `Timings.stop_interval`.
+    def _send(self, target: str, control: Control, *, mandatory: bool = False) -> None:
+        """Send a control message, unless the broker is away: recovery sends it again."""
+        try:
+            self._bus.send_control(target, control, mandatory=mandatory)
+        except BrokerUnavailable:
+            _log.info("control message not sent", target=target, control=type(control).__name__)
 
-        An attempt that is not `superseded` by another one is cancelled with its job, whose gateway is gone: the
-        worker's own usage record is needed then.
-        """
+    def _stop(self, stop: StopAttempt) -> None:
+        worker_id, job_id, attempt_id, superseded = stop
         now = time.monotonic()
         if now - self._stopped.get(attempt_id, float("-inf")) < self._timings.stop_interval:
             return
@@ -152,28 +166,12 @@ class RecoveryDriver:
         self._stopped.move_to_end(attempt_id)
         if len(self._stopped) > REMEMBERED_STOPS:
             self._stopped.popitem(last=False)
-        _log.info("attempt stopped", job=job_id, attempt=attempt_id, worker=worker_id, superseded=superseded)
-        self.send(control_targets.worker(worker_id), Cancel(job=job_id, attempt=attempt_id if superseded else ""))
-
-    def send(self, target: str, control: Control, *, mandatory: bool = False) -> None:
-        """Send a control message, unless the broker is away: recovery sends it again."""
-        try:
-            self._bus.send_control(target, control, mandatory=mandatory)
-        except BrokerUnavailable:
-            _log.info("control message not sent", target=target, control=type(control).__name__)
-
-    def _unreachable(self, target: str) -> None:
-        for job in list(self._contested.values()):
-            self.handle(job, WorkerUnreachable(target))
-
-    def _wake_at(self, job: OpenJob, at: float) -> None:
-        if job.timer is not None:
-            job.timer.cancel()
-        job.timer = asyncio.get_running_loop().call_later(max(0.0, at - time.monotonic()), self._fire, job, at)
+        _log.info("attempt stopped", **stop._asdict())
+        self._send(control_targets.worker(worker_id), Cancel(job=job_id, attempt=attempt_id if superseded else ""))
 
     def _fire(self, job: OpenJob, at: float) -> None:
         job.timer = None
-        self.perform(job, job.recovery.receive(TimerFired(), max(at, self.refresh(job))))
+        self.perform(job, job.recovery.receive(TimerFired(), max(at, self.refresh())))
 
     async def _republish(self, job: OpenJob, copy_number: int) -> None:
         published, confirmed = job.recovery.job, False

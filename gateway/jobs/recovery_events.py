@@ -105,14 +105,23 @@ class Deliver(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Count the reply as dropped."""
+    """Count a reply as dropped; one to a job that is not open (`known`), with the tokens generated in vain."""
+
+    known: bool = True
+    tokens: int = 0
 
 
 class StopAttempt(NamedTuple):
-    """Have the worker stop an attempt whose replies are not accepted; at most once in `Timings.stop_interval`."""
+    """Have the worker stop an attempt whose replies are not accepted; at most once in `Timings.stop_interval`.
+
+    An attempt that another one has `superseded` stops silently. Otherwise its job is not open any more, and the worker
+    cancels the job, usage record included.
+    """
 
     worker_id: str
+    job_id: str
     attempt_id: str
+    superseded: bool = True
 
 
 class SendControl(NamedTuple):

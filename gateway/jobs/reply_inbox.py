@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from gateway.errors import GenerationError
+from gateway.jobs.recovery import dismiss
 from gateway.jobs.recovery_driver import OpenJob, RecoveryDriver
-from gateway.jobs.recovery_events import ReplyReceived
+from gateway.jobs.recovery_events import ReplyReceived, RequestClosed
 from gateway.jobs.unread_replies import UnreadReplies
 from gateway.metrics import GatewayMetrics
-from router import control_targets
 from router.bus import Bus, TypedSubscription
-from router.messages import Delta, Job, Reply, Resume, ResumeDecision, ResumeRequest, Terminal, Window
+from router.messages import Job, Reply, Window
 from router.timings import Timings
 
 
@@ -39,6 +40,7 @@ class ReplyInbox:
         self._max_unread_bytes = max_unread_bytes
         self._jobs: dict[str, OpenJob] = {}
         self._recovery = RecoveryDriver(bus, metrics, timings, has_capacity)
+        bus.on_control_unroutable(lambda target: self._recovery.unreachable(target, self._jobs))
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -49,18 +51,19 @@ class ReplyInbox:
 
     async def run(self, windows: TypedSubscription[Window]) -> None:
         """Dispatch replies to their jobs until the feed is closed."""
-        watching = asyncio.create_task(self._recovery.watch(self._jobs))
+        recovering = asyncio.create_task(self._recovery.run(self._jobs))
         try:
             async for window in windows:
                 for reply in window.replies:
                     self._dispatch(window.worker_id, reply)
         finally:
-            watching.cancel()
+            recovering.cancel()
 
     def open(self, jobs: Sequence[Job]) -> list[OpenJob]:
         """Open a request's jobs, which share their unread replies; call it before they are published."""
-        unread = UnreadReplies(self._max_unread_bytes)
-        opened = [self._recovery.open(number, job, unread) for number, job in enumerate(jobs)]
+        opened: list[OpenJob] = []
+        unread = UnreadReplies(self._max_unread_bytes, partial(self._failed, opened))
+        opened += (self._recovery.open(number, job, unread) for number, job in enumerate(jobs))
         self._jobs.update((job.recovery.job.id, job) for job in opened)
         self._metrics.inbox_jobs.set(len(self))
         return opened
@@ -74,24 +77,16 @@ class ReplyInbox:
 
     def fail_all(self, error: GenerationError) -> None:
         """End every open request with `error`."""
-        for job in self._jobs.values():
+        for job in list(self._jobs.values()):
             job.unread.fail(error)
 
     def _dispatch(self, worker_id: str, reply: Reply) -> None:
-        job = self._jobs.get(reply.job_id)
-        if job is None:
-            self._dismiss(worker_id, reply)
-            return
-        commands = job.recovery.receive(ReplyReceived(worker_id, reply), self._recovery.refresh(job))
+        job, now = self._jobs.get(reply.job_id), self._recovery.refresh()
+        received = ReplyReceived(worker_id, reply)
+        commands = dismiss(worker_id, reply) if job is None else job.recovery.receive(received, now)
         self._recovery.perform(job, commands)
 
-    def _dismiss(self, worker_id: str, reply: Reply) -> None:
-        """Drop a reply to a job that is not open, and have its worker stop."""
-        if isinstance(reply, ResumeRequest):
-            gone = Resume(job=reply.job_id, attempt=reply.attempt_id, decision=ResumeDecision.GONE)
-            self._recovery.send(control_targets.worker(worker_id), gone)
-            return
-        self._metrics.replies_dropped.labels("unknown_job").inc()
-        self._metrics.tokens_after_disconnect.inc(reply.positions if isinstance(reply, Delta) else 0)
-        if not isinstance(reply, Terminal):
-            self._recovery.stop_attempt(worker_id, reply.job_id, reply.attempt_id, superseded=False)
+    def _failed(self, jobs: Sequence[OpenJob]) -> None:
+        """Accept no more replies for a request that has failed; its task closes it."""
+        for job in jobs:
+            self._recovery.handle(job, RequestClosed(cancel=False))

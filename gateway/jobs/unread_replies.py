@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.errors import GenerationError, SlowClient
@@ -26,8 +26,10 @@ class Arrival(NamedTuple):
 class UnreadReplies:
     """Filled by the reply inbox and read by one task, the request's: waiting costs one future and one timer."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, on_failure: Callable[[], object] = lambda: None) -> None:
+        """`on_failure` is called when the request fails: no reply is accepted any more."""
         self._max_bytes = max_bytes
+        self._on_failure = on_failure
         self._queue: deque[Arrival] = deque()
         self._bytes = 0
         self._error: GenerationError | None = None
@@ -43,7 +45,9 @@ class UnreadReplies:
 
     def fail(self, error: GenerationError) -> None:
         """Raise `error` to the reader after the replies that are already here. The first error counts."""
-        self._error = self._error or error
+        if self._error is None:
+            self._error = error
+            self._on_failure()
         self._wake()
 
     def discard(self, error: GenerationError) -> None:

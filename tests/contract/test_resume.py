@@ -446,7 +446,7 @@ async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(
         await until(lambda: answer.recovery.copies.newest == 1)
         for _ in range(10):
             report_lost(fleet, answer)
-        assert not fleet.inbox._recovery._republishing
+        assert not fleet.inbox._recovery._copies.qsize()
         assert not answer.unread.failed
 
 

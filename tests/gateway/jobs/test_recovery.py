@@ -209,14 +209,14 @@ def test_a_new_attempt_replaces_one_that_delivered_nothing_and_the_old_one_is_st
     assert job.accepts(started("a"), "w-1")
     assert job.accepts(started("b"), "w-2")
     assert job.worker_id == "w-2"
-    assert job.get(delta(0, attempt="a"), "w-1") == [Drop(), StopAttempt("w-1", "a")]
+    assert job.get(delta(0, attempt="a"), "w-1") == [Drop(), StopAttempt("w-1", "j", "a")]
     assert job.accepts(delta(0, attempt="b"), "w-2")
 
 
 def test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped() -> None:
     job = running(tokens=1)
-    assert job.get(started("b"), "w-2") == [Drop(), StopAttempt("w-2", "b")]
-    assert job.get(delta(0, attempt="b"), "w-2") == [Drop(), StopAttempt("w-2", "b")]
+    assert job.get(started("b"), "w-2") == [Drop(), StopAttempt("w-2", "j", "b")]
+    assert job.get(delta(0, attempt="b"), "w-2") == [Drop(), StopAttempt("w-2", "j", "b")]
     assert job.worker_id == "w-1"
     assert job.accepts(delta(1))
 
@@ -270,7 +270,7 @@ def test_a_new_worker_resumes_at_once_if_the_attempt_was_handed_over() -> None:
     answer = commands[1].control  # type: ignore[union-attr]
     assert isinstance(answer, Resume)
     assert (answer.decision, answer.delivered, answer.crashes) == (ResumeDecision.START, [[0, 1, 2]], 0)
-    assert job.get(delta(3), "w-1") == [Drop(), StopAttempt("w-1", "a")]
+    assert job.get(delta(3), "w-1") == [Drop(), StopAttempt("w-1", "j", "a")]
     assert job.accepts(delta(3, attempt="b"), "w-2")
 
 

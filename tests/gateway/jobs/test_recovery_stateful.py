@@ -133,7 +133,7 @@ class Recovering(RuleBasedStateMachine):
                     self.event(WorkerUnreachable(target))
                 for attempt in reached:
                     self.control(attempt, control)
-            case StopAttempt(worker_id, attempt_id):
+            case StopAttempt(worker_id, _, attempt_id):
                 assert attempt_id != self.recovery.attempt_id
                 if (attempt := self.attempts.get(worker_id)) is not None and attempt.id == attempt_id:
                     self.leave(attempt, requeue=False)
