@@ -22,7 +22,7 @@ beforeEach(() => {
   router.go({ name: "account" });
 });
 
-it("asks to sign in, says what is wrong, and then shows the page that was wanted", async () => {
+it("requires sign-in, shows its errors, and then shows the requested page", async () => {
   const user = userEvent.setup();
   render(App);
   await user.type(await screen.findByLabelText("E-mail address"), "ada@example.org");
@@ -37,7 +37,7 @@ it("asks to sign in, says what is wrong, and then shows the page that was wanted
   expect(screen.getByRole("link", { name: "Administration" })).toBeTruthy();
 });
 
-it("takes an invitation from the address", async () => {
+it("accepts an invitation from the URL", async () => {
   const user = userEvent.setup();
   router.go({ name: "invitation", token: "t-1" });
   call.mockReset();

@@ -39,13 +39,13 @@ function show(section: AdminSection, role: Role = "owner"): ReturnType<typeof us
   return userEvent.setup();
 }
 
-it("is for administrators", () => {
+it("is shown to administrators only", () => {
   show("people", "member");
   expect(screen.getByText("This page is for administrators of the organisation.")).toBeTruthy();
   expect(asked).toEqual([]);
 });
 
-it("shows people, changes a role, removes somebody after a question, and leaves owners to owners", async () => {
+it("lists members, changes a role, removes a member after confirmation, and protects owners from administrators", async () => {
   answers.set("GET /people", { people: [person("ada", "admin"), person("bob", "member"), person("eve", "owner")] });
   answers.set("GET /invitations", { invitations: [] });
   const user = show("people", "admin");
@@ -62,7 +62,7 @@ it("shows people, changes a role, removes somebody after a question, and leaves 
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
 });
 
-it("invites, and shows the link once", async () => {
+it("creates an invitation and shows its link once", async () => {
   answers.set("GET /people", { people: [] });
   answers.set("GET /invitations", { invitations: [] });
   answers.set("POST /invitations", { token: "t_1" });
@@ -76,7 +76,7 @@ it("invites, and shows the link once", async () => {
   expect(document.body.textContent).not.toContain("t_1");
 });
 
-it("makes a key with a budget, shows it once, and replaces one", async () => {
+it("creates a key with a budget, shows it once, and rotates one", async () => {
   answers.set("GET /admin/keys", { keys: [key] });
   answers.set("GET /admin/projects", { projects: [project] });
   answers.set("POST /admin/keys", { key, text: "hr_live_new" });
@@ -102,7 +102,7 @@ it("makes a key with a budget, shows it once, and replaces one", async () => {
   expect(await screen.findByDisplayValue("hr_live_next")).toBeTruthy();
 });
 
-it("makes and renames projects, and says what is wrong with a name", async () => {
+it("creates and renames projects, and shows the error of an invalid name", async () => {
   answers.set("GET /admin/projects", { projects: [project] });
   answers.set("POST /admin/projects", new ApiError(failureOf("refused", "A name has no control characters.", null, "invalid_value")));
   const user = show("projects");
@@ -119,7 +119,7 @@ it("makes and renames projects, and says what is wrong with a name", async () =>
   await waitFor(() => expect(asked).toContainEqual(["PATCH /admin/projects/{project_id}", { ...renamed, body: { name: "Website" } }]));
 });
 
-it("sets a budget and takes it away", async () => {
+it("sets and removes a budget", async () => {
   const row = { name: "project:proj-1", label: "Web", limit_nano: 1_500_000_000, spent_nano: 1, held_nano: 0 };
   answers.set("GET /admin/budgets", { budgets: [row] });
   answers.set("GET /admin/credit", { available_nano: 0, held_nano: 0, spent_nano: 0, entries: [] });
@@ -130,7 +130,7 @@ it("sets a budget and takes it away", async () => {
   await waitFor(() => expect(asked).toContainEqual(["POST /admin/budgets", { body: { name: row.name, limit_nano: null } }]));
 });
 
-it("shows models, workers and the way to the console", async () => {
+it("shows models, workers and the link to the console", async () => {
   const load = { running: 3, waiting: 2, capacity: 8 };
   answers.set("GET /admin/workers", {
     models: [{ id: "tiny", task: "generate", workers: 1, queued: 7, alive: true, ...load }],
@@ -157,7 +157,7 @@ it("reads the audit log page by page", async () => {
   expect(screen.getByText("Person removed")).toBeTruthy();
 });
 
-it("shows prices of a million tokens", async () => {
+it("shows prices per million tokens", async () => {
   const price = { input_nano: 150, cached_input_nano: 75, output_nano: 600 };
   answers.set("GET /admin/prices", { version: 3, prices: [{ model: null, service_class: "standard", price }] });
   show("prices");

@@ -12,6 +12,6 @@ it.each([
   expect(parseDollars(formatDollars(nano))).toBe(nano);
 });
 
-it.each(["-1", "1e3", "1.2.3", "1 000", "0.0000000001", "999999999.1", "abc", "∞"])("%j is no amount", (typed) => {
+it.each(["-1", "1e3", "1.2.3", "1 000", "0.0000000001", "999999999.1", "abc", "∞"])("%j is not an amount", (typed) => {
   expect(parseDollars(typed)).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { decodeEvent } from "./answer_events";
 
-it("reads the events that it knows", () => {
+it("decodes known events", () => {
   expect(decodeEvent("text", '{"at": 3, "text": "x", "more": 1}')).toEqual({ type: "text", at: 3, text: "x" });
   expect(decodeEvent("waiting", '{"position": null}')).toEqual({ type: "waiting", position: null, seconds: null });
   expect(decodeEvent("restart", "{}")).toEqual({ type: "restart" });

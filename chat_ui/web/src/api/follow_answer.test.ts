@@ -25,25 +25,25 @@ beforeEach(() => {
   vi.stubGlobal("setTimeout", (action: () => void) => queueMicrotask(action));
 });
 
-it("asks again from where the stream broke, until the end", async () => {
+it("resumes a broken stream after its last event, until the end", async () => {
   const cut = 'id: 5\nevent: text\ndata: {"at": 0, "text": "a"}\n\n: ping\n\nid: 6\nevent: te';
   answering(cut, new ApiError(failureOf("network")), new ApiError(failureOf("busy")), END);
   expect((await follow()).map(({ type }) => type)).toEqual(["text", "lost", "lost", "lost", "ended"]);
   expect(request.mock.calls.map(([, , options]) => options?.headers?.["last-event-id"])).toEqual([undefined, "5", "5", "5"]);
 });
 
-it("hears the title that comes after the end, and asks for nothing more", async () => {
+it("yields the title that comes after the end, and does not reconnect", async () => {
   answering(`${END}event: title\ndata: {"title": "Mills"}\n\n`);
   expect((await follow()).at(-1)).toEqual({ type: "title", title: "Mills" });
   expect(request).toHaveBeenCalledTimes(1);
 });
 
-it("gives up where the server has nothing for us", async () => {
+it("gives up if the server refuses the stream", async () => {
   answering(new ApiError(failureOf("model-not-found")));
   expect(await follow()).toMatchObject([{ type: "refused" }]);
 });
 
-it("ends with an abort, also while it waits", async () => {
+it("ends when aborted, also while waiting to reconnect", async () => {
   answering("");
   const abort = new AbortController();
   const events: Followed[] = [];

@@ -19,7 +19,7 @@ function answers(...responses: (readonly [unknown, number])[]): void {
 }
 const asked = (): string[] => fetcher.mock.calls.map(([url, init]) => `${init?.method} ${String(url)}`);
 
-it("reads without, and changes with, the CSRF token and a JSON body", async () => {
+it("sends CSRF token and JSON body with changes only", async () => {
   answers([ME, 200], [undefined, 204]);
   expect(await call("GET /me")).toEqual(ME);
   await call("DELETE /session");
@@ -29,26 +29,26 @@ it("reads without, and changes with, the CSRF token and a JSON body", async () =
   expect([change?.body, change?.credentials, change?.redirect]).toEqual(["{}", "same-origin", "error"]);
 });
 
-it("prefers the cookie that only this host can have set", () => {
+it("prefers the cookie with the prefix __Host-", () => {
   vi.spyOn(document, "cookie", "get").mockReturnValue("headrace-csrf=old; __Host-headrace-csrf=new");
   expect(csrfToken()).toBe("new");
 });
 
-it("fills in paths and leaves out what is not asked for", async () => {
+it("fills path parameters and leaves out empty query parameters", async () => {
   answers([{}, 200], [{}, 200]);
   await call("GET /invitations/{token}", { path: { token: "a/b" } });
   await json("GET", "/usage", { query: { days: 30, cursor: null, q: "" } });
   expect(asked()).toEqual(["GET /api/invitations/a%2Fb", "GET /api/usage?days=30"]);
 });
 
-describe("when the access cookie has run out", () => {
-  it("all who ask at once get new cookies once", async () => {
+describe("with an expired access cookie", () => {
+  it("refreshes once for concurrent requests", async () => {
     answers([LAPSED, 401], [LAPSED, 401], [undefined, 204], [ME, 200], [ME, 200]);
     expect(await Promise.all([call("GET /me"), call("GET /me")])).toEqual([ME, ME]);
     expect(asked().filter((name) => name.endsWith("/refresh"))).toHaveLength(1);
   });
 
-  it("says so once the session has ended", async () => {
+  it("notifies listeners that the session has ended", async () => {
     const ended = vi.fn();
     const deaf = onSignedOut(ended);
     answers([LAPSED, 401], [LAPSED, 401]);
@@ -57,7 +57,7 @@ describe("when the access cookie has run out", () => {
     deaf();
   });
 
-  it("a wrong password is another matter", async () => {
+  it("does not refresh after a wrong password", async () => {
     answers([{ error: { message: "wrong", code: "invalid_credentials" } }, 401]);
     const body = { email: "a@b.c", password: "x" };
     await expect(call("POST /session", { body })).rejects.toMatchObject({ failure: { code: "invalid_credentials" } });
@@ -65,7 +65,7 @@ describe("when the access cookie has run out", () => {
   });
 });
 
-it("makes failures of the network and of what is sent typed ones; an abort stays one", async () => {
+it("turns network errors and invalid responses into ApiErrors, but not aborts", async () => {
   fetcher.mockRejectedValueOnce(new TypeError("Failed to fetch"));
   await expect(json("GET", "/me")).rejects.toMatchObject({ failure: { kind: "network", code: "network" } });
   fetcher.mockResolvedValueOnce(new Response("<html>"));

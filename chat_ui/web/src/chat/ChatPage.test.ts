@@ -10,7 +10,7 @@ afterEach(() => void vi.useRealTimers());
 
 const MODEL: Model = { id: "tiny", context: 100, price: null, ready: true };
 
-it("sends what was written before there was a model as soon as there is one, and says so", async () => {
+it("holds a message until a model is available, and says so", async () => {
   vi.useFakeTimers({ shouldAdvanceTime: true });
   const user = userEvent.setup({ advanceTimers: vi.advanceTimersByTime });
   vi.spyOn(api, "listConversations").mockResolvedValue({ conversations: [], next: null, total: 0 });

@@ -7,7 +7,7 @@ function file(name: string, content: string | Uint8Array<ArrayBuffer>): File {
   return Object.assign(new File([bytes], name), { arrayBuffer: () => Promise.resolve(bytes.buffer) });
 }
 
-it("takes text, replaces a file of the same name, and says what it left out", async () => {
+it("reads text, replaces a file of the same name, and reports what it left out", async () => {
   const { attachments, problems } = await readFiles(
     [{ name: "a", text: "old" }],
     [file("a", "new"), file("ł", "zażółć"), file("zip", "PK\0"), file("latin", new Uint8Array([0xe9]))],
@@ -19,7 +19,7 @@ it("takes text, replaces a file of the same name, and says what it left out", as
   expect(problems).toEqual(["zip is not a text file.", "latin is not a text file."]);
 });
 
-it("keeps the API's bounds", async () => {
+it("keeps the API's limits", async () => {
   const large = await readFiles([], [file("a", "x".repeat(MAX_TOTAL_BYTES)), file("b", "x")]);
   expect(large.attachments.map(({ name }) => name)).toEqual(["a"]);
   const many = await readFiles([], Array.from({ length: MAX_FILES + 1 }, (_, index) => file(String(index), "")));

@@ -22,14 +22,14 @@ const ENDED: Import = {
 
 afterEach(() => language.choose(null));
 
-it("says in the person's language why conversations were left out", async () => {
+it("shows in the person's language why conversations were skipped", async () => {
   vi.spyOn(api, "lastImport").mockResolvedValueOnce({ ...ENDED, state: "running" }).mockResolvedValue(ENDED);
   const onImported = vi.fn();
   render(ImportDialog, { onImported, onClose: vi.fn() });
   await vi.waitFor(() => expect(onImported).toHaveBeenCalledOnce(), { timeout: 20_000 });
-  const told = () => screen.getAllByRole("listitem").map((item) => item.textContent);
-  expect(told()).toEqual(["Long: It has more than 2,000 messages.", "Untitled: There is no text in it."]);
+  const reasons = () => screen.getAllByRole("listitem").map((item) => item.textContent);
+  expect(reasons()).toEqual(["Long: It has more than 2,000 messages.", "Untitled: There is no text in it."]);
   language.choose("pl");
   await tick();
-  expect(told()).toEqual(["Long: Ma więcej wiadomości niż 2000.", "Bez tytułu: Nie ma w niej tekstu."]);
+  expect(reasons()).toEqual(["Long: Ma więcej wiadomości niż 2000.", "Bez tytułu: Nie ma w niej tekstu."]);
 });

@@ -25,18 +25,18 @@ const LIST = [
   talk("e", new Date(2026, 9, 2)),
 ];
 
-it("puts conversations under the day of the person's calendar", () => {
+it("groups conversations by local day", () => {
   const rows = listRows(LIST, NOW, true).map((row) => (row.type === "heading" ? `# ${row.text}` : row.key));
   expect(rows).toEqual(
     ["# Pinned", "p", "# Today", "a", "# Yesterday", "b", "# Last seven days", "c", "# October 2026", "d", "e"],
   );
 });
 
-it("has no headings for what a search found", () => {
+it("has no headings for search results", () => {
   expect(listRows(LIST, NOW, false).map((row) => row.key)).toEqual(["p", "a", "b", "c", "d", "e"]);
 });
 
-it("marks where words begin as a search says, whatever its signs", () => {
+it("marks matches at beginnings of words, and takes special characters literally", () => {
   const found = (text: string, query: string) => splitAtMatches(text, query).filter((piece) => piece.found).map((piece) => piece.text);
   expect(found("Mills and a Mill; Windmill", "mill")).toEqual(["Mill", "Mill"]);
   expect(found("Łódź i łódka", "łód ka")).toEqual(["Łód", "łód"]);

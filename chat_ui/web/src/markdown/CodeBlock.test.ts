@@ -14,7 +14,7 @@ it("shows language and code as text and copies the code", async () => {
   expect(screen.getByRole("button", { name: "Copied" })).toBeTruthy();
 });
 
-it("says when it cannot copy", async () => {
+it("reports that it cannot copy", async () => {
   const user = userEvent.setup();
   vi.spyOn(navigator.clipboard, "writeText").mockRejectedValue(new DOMException("denied", "NotAllowedError"));
   render(CodeBlock, { language: "", code: CODE, open: true });
@@ -22,7 +22,7 @@ it("says when it cannot copy", async () => {
   expect(screen.getByRole("button", { name: "Cannot copy" })).toBeTruthy();
 });
 
-it("colours code when it is whole, and not before", async () => {
+it("highlights code only once it is complete", async () => {
   const { container, rerender } = render(CodeBlock, { language: "Python", code: "x = 1", open: true });
   expect(container.querySelector(".piece")?.textContent).toBe("x = 1");
   await rerender({ open: false });
@@ -30,7 +30,7 @@ it("colours code when it is whole, and not before", async () => {
   expect(container.querySelector("code")?.textContent).toBe("x = 1");
 }, 30_000);
 
-it("shows long code whole, in pieces of lines", () => {
+it("shows long code completely, in chunks of lines", () => {
   const code = Array.from({ length: 100 }, (_, line) => `line ${line}`).join("\n");
   const { container } = render(CodeBlock, { language: "", code, open: true });
   const pieces = [...container.querySelectorAll(".piece")].map((piece) => piece.textContent);

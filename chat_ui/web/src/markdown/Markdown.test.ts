@@ -4,7 +4,7 @@ import { expect, it, vi } from "vitest";
 import { IncrementalMarkdown } from "./incremental_markdown";
 import Markdown from "./Markdown.svelte";
 
-it("keeps the element of a block that did not change while the text grows", async () => {
+it("keeps the element of an unchanged block while the text grows", async () => {
   const { rerender } = render(Markdown, { text: "First.\n\nSec", finished: false });
   const first = screen.getByText("First.");
   await rerender({ text: "First.\n\nSecond.\n\n```py\nx\n```" });
@@ -13,7 +13,7 @@ it("keeps the element of a block that did not change while the text grows", asyn
   expect(screen.getByText("py")).toBeTruthy();
 });
 
-it("reads the text once a frame, however often it grows", async () => {
+it("parses the text once per frame, however often it grows", async () => {
   const read = vi.spyOn(IncrementalMarkdown.prototype, "update");
   const frames: FrameRequestCallback[] = [];
   vi.spyOn(window, "requestAnimationFrame").mockImplementation((callback) => frames.push(callback));
@@ -27,7 +27,7 @@ it("reads the text once a frame, however often it grows", async () => {
   expect(read).toHaveBeenCalledExactlyOnceWith("abcd", false);
 });
 
-it("lets frames pass between two drawings of a text that is written, and draws a whole one at once", async () => {
+it("skips frames between updates of a growing text, and renders a complete one at once", async () => {
   const read = vi.spyOn(IncrementalMarkdown.prototype, "update");
   let frame: FrameRequestCallback = () => undefined;
   vi.spyOn(window, "requestAnimationFrame").mockImplementation((callback) => {
@@ -50,14 +50,14 @@ it("lets frames pass between two drawings of a text that is written, and draws a
   expect(await drawnAt(50)).toBe("abcd");
 });
 
-it("draws a long text that comes at once over several frames", async () => {
+it("renders a long complete text over several frames", async () => {
   const long = `${Array.from({ length: 40 }, () => "word ".repeat(100)).join("\n\n")}\n\nEnd.`;
   const { container } = render(Markdown, { text: long, finished: true });
   expect(container.textContent).not.toContain("End.");
   await vi.waitFor(() => expect(container.textContent).toContain("End."), { timeout: 20_000 });
 }, 30_000);
 
-it("draws a formula as MathML without the source beside it, once the typesetter is there", async () => {
+it("renders a formula as MathML without its source, once the worker is loaded", async () => {
   const { container } = render(Markdown, { text: "Here: $\\boxed{x^2}$ and\n\n$$\\frac a b$$", finished: true });
   await vi.waitFor(() => expect(container.querySelectorAll("math")).toHaveLength(2), { timeout: 20_000 });
   expect(container.querySelector("math msup")).toBeTruthy();
@@ -65,7 +65,7 @@ it("draws a formula as MathML without the source beside it, once the typesetter 
   expect(container.querySelector("annotation, [style], code.math")).toBeNull();
 }, 30_000);
 
-it("leaves money alone", () => {
+it("does not take dollar amounts for formulas", () => {
   const { container } = render(Markdown, { text: "From $5 to $10, or $ 3 and 4$.", finished: true });
   expect(container.querySelector("code")).toBeNull();
 });

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { codeElements } from "./code_elements";
 import { highlight } from "./highlight_code";
 
-it("colours code in elements and leaves its text as it is", () => {
+it("highlights code in elements and keeps its text", () => {
   const code = 'def f(x):\n    return "<img src=x onerror=alert(1)>"\n';
   const box = document.createElement("div");
   box.append(codeElements(highlight(code, "python") ?? []));
@@ -11,7 +11,7 @@ it("colours code in elements and leaves its text as it is", () => {
   expect(box.querySelector("img")).toBeNull();
 });
 
-it("knows the short names that models use, and nothing else", () => {
+it("accepts the short language names that models use, and no unknown ones", () => {
   expect([highlight("x", "py"), highlight("x", "ts"), highlight("x", "sh")].every((made) => made !== null)).toBe(true);
   expect([highlight("x", '"><img'), highlight("x", "constructor")]).toEqual([null, null]);
 });

@@ -44,7 +44,7 @@ function grown(text: string, step: number) {
 }
 
 describe("IncrementalMarkdown", () => {
-  it.each([1, 3, 7, 50])("ends with the same blocks as the whole text, %i characters at a time", (step) => {
+  it.each([1, 3, 7, 50])("gives the blocks of the complete text, %i characters at a time", (step) => {
     expect(grown(SAMPLE, step)).toEqual(toBlocks(SAMPLE));
   });
 
@@ -55,7 +55,7 @@ describe("IncrementalMarkdown", () => {
     expect(JSON.stringify(blocks.flat().at(-1))).toContain("https://example.org/");
   });
 
-  it("gives the very same objects for what is settled", () => {
+  it("returns the same objects for finalised blocks", () => {
     const markdown = new IncrementalMarkdown();
     const paragraphs = Array.from({ length: 30 }, (_, number) => `Number ${number}.`).join("\n\n");
     const before = markdown.update(paragraphs, false);
@@ -65,13 +65,13 @@ describe("IncrementalMarkdown", () => {
     expect(after.flat().slice(0, -1).every((block, index) => block === before.flat()[index])).toBe(true);
   });
 
-  it("begins anew when the text is another one", () => {
+  it("starts again with another text", () => {
     const markdown = new IncrementalMarkdown();
     markdown.update("One.\n\nTwo.\n\nThree.", false);
     expect(markdown.update("Other.\n\nText.", false).flat()).toEqual(toBlocks("Other.\n\nText."));
   });
 
-  it("says whether code is still being written", () => {
+  it("marks code that is still growing", () => {
     const open = (text: string, finished = false) => {
       const block = new IncrementalMarkdown().update(text, finished).flat().at(-1);
       return block?.type === "code" ? block.open : null;
@@ -81,7 +81,7 @@ describe("IncrementalMarkdown", () => {
     expect(open("```py\nx", true)).toBe(false);
   });
 
-  it("settles a long list piece by piece, and goes on counting", () => {
+  it("finalises a long list in parts, and continues its numbering", () => {
     const text = Array.from({ length: 60 }, (_, index) => `${index + 1}. item`).join("\n");
     const blocks = grown(text, 10);
     const box = document.createElement("div");
@@ -92,7 +92,7 @@ describe("IncrementalMarkdown", () => {
     expect(lists.reduce((next, list) => (expect(list.start).toBe(next), next + list.children.length), 1)).toBe(61);
   });
 
-  it("cuts a paragraph that never ends, and loses nothing of it", () => {
+  it("cuts an endless paragraph without losing text", () => {
     const text = "word ".repeat(6_000).trim();
     const box = document.createElement("div");
     box.innerHTML = grown(text, 1_000)

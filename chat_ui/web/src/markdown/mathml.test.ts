@@ -21,7 +21,7 @@ it.each([
   expect(drawn(tex).querySelector("a, img, script, [href], [src], [style], [class], [id], [onerror]")).toBeNull();
 });
 
-it("shows what is no formula as it is written, and ends a macro that has no end", () => {
+it("shows invalid formulas as their source, and stops endless macros", () => {
   expect(drawn("\\frac{").textContent).toContain("\\frac{");
   expect(drawn("\\def\\a{\\a\\a}\\a").textContent).toContain("\\a");
 });

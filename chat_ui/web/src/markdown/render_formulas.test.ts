@@ -20,13 +20,13 @@ it("replaces the source by MathML without the source, and a known formula at onc
   expect(again.querySelector("math")).not.toBeNull();
 });
 
-it("tells a displayed formula from one in a line", async () => {
+it("distinguishes display and inline formulas", async () => {
   const box = boxOf('<code class="math display">z</code>');
   renderFormulas(box);
   await waitFor(() => expect(box.querySelector("math")?.getAttribute("display")).toBe("block"));
 });
 
-it("lets nothing through that could act", () => {
+it("removes scripts, links, styles and ids", () => {
   const hostile =
     '<math><mi href="javascript:alert(1)" style="x" onclick="alert(1)" id="app">x</mi><script>alert(1)</script>' +
     '<annotation encoding="application/x-tex">x</annotation><mtext><img src=x onerror=alert(1)></mtext></math>';

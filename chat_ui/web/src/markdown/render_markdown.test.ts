@@ -19,11 +19,11 @@ describe("toBlocks", () => {
     expect(box.textContent).toContain("☑ done");
   });
 
-  it("keeps code apart, also while its fence is open, and takes one word as its language", () => {
+  it("separates code, also with an open fence, and takes one word as its language", () => {
     expect(toBlocks("```py x\na < b\n")).toEqual([{ type: "code", language: "py", code: "a < b", open: false }]);
   });
 
-  it("leaves earlier blocks as they are while a text grows", () => {
+  it("keeps earlier blocks unchanged while a text grows", () => {
     const [first] = toBlocks("One.\n\nTw");
     expect(toBlocks("One.\n\nTwo *three*")[0]).toEqual(first);
   });
@@ -57,7 +57,7 @@ describe("toBlocks", () => {
     expect(render(`[x](<${address}>)`).querySelector("[href]")).toBeNull();
   });
 
-  it("opens a link apart from the page, and shows an image as a link that names its host", () => {
+  it("opens links in a new tab, and shows an image as a link that names its host", () => {
     const link = render("![cat](https://evil.example/cat.png?q=secret)").querySelector("a");
     expect(link?.textContent).toBe("Image: cat (evil.example)");
     expect(link?.rel).toBe("noopener noreferrer nofollow");
@@ -65,6 +65,6 @@ describe("toBlocks", () => {
   });
 });
 
-it("reads out words, not markup", () => {
+it("converts Markdown to plain text", () => {
   expect(toPlainText("**Hi** [you](https://a.example)\n\n- one <b>")).toBe("Hi you one <b>");
 });

@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
 
-it("makes ready at the first call what an answer needs, in idle moments", async () => {
+it("warms up worker and parser at the first call, when idle", async () => {
   const idle: IdleRequestCallback[] = [];
   vi.stubGlobal("requestIdleCallback", (callback: IdleRequestCallback) => idle.push(callback));
   const posted = vi.spyOn(globalThis.Worker.prototype, "postMessage");

@@ -12,7 +12,7 @@ class Broken extends EventTarget {
   terminate(): void {}
 }
 
-it("draws by another thread once the first could not be loaded", async () => {
+it("starts another worker after the first could not be loaded", async () => {
   vi.resetModules();
   const here = globalThis.Worker;
   vi.stubGlobal("Worker", Broken);

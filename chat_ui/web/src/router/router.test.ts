@@ -29,7 +29,7 @@ function click(id: string, init: MouseEventInit = {}): void {
   target?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ...init }));
 }
 
-it("follows links of the page, and comes back", async () => {
+it("follows links within the page, and goes back", async () => {
   click("in");
   expect(router.route).toEqual({ name: "usage" });
   expect(location.pathname).toBe("/usage");
@@ -37,7 +37,7 @@ it("follows links of the page, and comes back", async () => {
   await waitFor(() => expect(router.route).toEqual({ name: "chat", conversation: null }));
 });
 
-it("leaves to the browser what is the browser's", () => {
+it("leaves other links and modified clicks to the browser", () => {
   expect(["out", "file", "part", "api"].map((id) => (click(id), router.route.name))).toEqual(Array(4).fill("chat"));
   click("in", { ctrlKey: true });
   expect(router.route.name).toBe("chat");

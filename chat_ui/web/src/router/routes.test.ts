@@ -14,16 +14,16 @@ const ROUTES: Route[] = [
   ...ADMIN_SECTIONS.map((section): Route => ({ name: "admin", section })),
 ];
 
-it.each(ROUTES)("finds $name again by its address", (route) => {
+it.each(ROUTES)("parses the URL of $name", (route) => {
   const url = new URL(href(route), "http://x");
   expect(parse(url.pathname, url.hash)).toEqual(route);
 });
 
-it.each(["/nothing", "/c", "/c/a/b", "/admin/secrets", "/account/x", "/index.html"])("%s is nothing", (path) => {
+it.each(["/nothing", "/c", "/c/a/b", "/admin/secrets", "/account/x", "/index.html"])("%s is unknown", (path) => {
   expect(parse(path, "")).toEqual({ name: "unknown" });
 });
 
-it("begins administration with people, and survives a broken escape", () => {
+it("starts administration with people, and accepts a broken escape", () => {
   expect(parse("/admin", "")).toEqual({ name: "admin", section: "people" });
   expect(parse("/c/%E0%A4%A", "")).toEqual({ name: "chat", conversation: "%E0%A4%A" });
 });

@@ -18,7 +18,7 @@ beforeEach(() => {
   call = vi.spyOn(api, "call").mockReset();
 });
 
-it("knows who is signed in, and what the role allows", async () => {
+it("loads the signed-in user and checks roles", async () => {
   call.mockResolvedValueOnce(ME);
   const session = new Session();
   await session.load();
@@ -26,7 +26,7 @@ it("knows who is signed in, and what the role allows", async () => {
   expect([session.may("member"), session.may("admin"), session.may("owner")]).toEqual([true, true, false]);
 });
 
-it("tells somebody who is not signed in from a server that can't be asked", async () => {
+it("distinguishes a signed-out user from an unreachable server", async () => {
   const session = new Session();
   call.mockRejectedValueOnce(new ApiError(failureOf("unauthorized")));
   await session.load();
@@ -36,7 +36,7 @@ it("tells somebody who is not signed in from a server that can't be asked", asyn
   expect([session.status, session.failure?.kind]).toEqual(["unreachable", "network"]);
 });
 
-it("signs in and out, here and everywhere, and other tabs follow", async () => {
+it("signs in and out, also everywhere, and other tabs follow", async () => {
   call.mockResolvedValue(ME);
   const [session, other] = [new Session(), new Session()];
   const stop = other.startRefreshing();

@@ -3,7 +3,7 @@ import { chatMessage, apiMessage } from "../chat/messages.fixture";
 
 const waiting = () => chatMessage({ state: "waiting", text: "" });
 
-it("waits, grows and ends", () => {
+it("applies waiting, text and end events", () => {
   const answer = waiting();
   answer.apply({ type: "waiting", position: 2, seconds: 3 });
   expect([answer.running, answer.queue]).toEqual([true, { position: 2, seconds: 3 }]);
@@ -14,7 +14,7 @@ it("waits, grows and ends", () => {
   expect([answer.running, answer.text]).toEqual([false, "Hello."]);
 });
 
-it("keeps what it has up to where a stream goes on, and begins anew when told", () => {
+it("replaces text after a resumed stream's position, and drops it at a restart", () => {
   const answer = waiting();
   answer.apply({ type: "text", at: 0, text: "one two" });
   answer.reconnecting = true;
@@ -24,7 +24,7 @@ it("keeps what it has up to where a stream goes on, and begins anew when told", 
   expect([answer.text, answer.running]).toEqual(["", true]);
 });
 
-it("says why it failed", () => {
+it("gives the failure of a failed answer", () => {
   const error = { code: "insufficient_quota", message: "Budget used up.", retry_after: null };
   const answer = chatMessage({ state: "failed", error });
   expect(answer.failure).toMatchObject({ kind: "quota", detail: "Budget used up." });

@@ -10,21 +10,21 @@ const TREE = {
   b1: node("b1", null, 5),
 };
 
-it("walks from the root to a leaf", () => {
+it("gives the path from the root to a leaf", () => {
   expect(pathTo(TREE, "q2").map(({ id }) => id)).toEqual(["q1", "a1", "q2"]);
   expect([pathTo(TREE, null), pathTo(TREE, "gone")]).toEqual([[], []]);
 });
 
-it("ends also where a tree goes round in a circle", () => {
+it("breaks cycles", () => {
   const circle = { x: node("x", "y", 1), y: node("y", "x", 2) };
   expect(pathTo(circle, "x")).toHaveLength(2);
 });
 
-it("knows what stands beside a node, the oldest first, also at the root", () => {
+it("gives the siblings of a node, oldest first, also of a root", () => {
   expect(siblingsOf(TREE, TREE.a2).map(({ id }) => id)).toEqual(["a1", "a2"]);
   expect(siblingsOf(TREE, TREE.q1).map(({ id }) => id)).toEqual(["q1", "b1"]);
 });
 
-it("goes down by the newest", () => {
+it("finds the leaf below a node through the newest children", () => {
   expect([leafBelow(TREE, "q1"), leafBelow(TREE, "a1"), leafBelow(TREE, "b1")]).toEqual(["a2", "q2", "b1"]);
 });

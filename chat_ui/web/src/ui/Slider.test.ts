@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { expect, it } from "vitest";
 import Slider from "./Slider.svelte";
 
-it("says that it is the default until it is moved, and can go back", async () => {
+it("shows the default until it is moved, and can be reset", async () => {
   render(Slider, { label: "Heat", hint: "h", min: 0, max: 2, resting: 1, value: null });
   const slider = screen.getByLabelText<HTMLInputElement>("Heat");
   expect(slider.getAttribute("aria-valuetext")).toBe("1 (default)");

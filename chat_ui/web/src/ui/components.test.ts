@@ -9,7 +9,7 @@ import Tabs from "./Tabs.svelte";
 
 const snippet = (html: string) => createRawSnippet(() => ({ render: () => html }));
 
-it("a menu opens and moves by keyboard, and gives the focus back", async () => {
+it("a menu is operated by keyboard and returns the focus", async () => {
   const user = userEvent.setup();
   const [copy, drop] = [vi.fn(), vi.fn()];
   const items = [
@@ -29,7 +29,7 @@ it("a menu opens and moves by keyboard, and gives the focus back", async () => {
   expect([button.getAttribute("aria-expanded"), document.activeElement]).toEqual(["false", button]);
 });
 
-it("a dialog is named, is closed, and gives the focus back", async () => {
+it("a dialog has a name, can be closed, and returns the focus", async () => {
   const user = userEvent.setup();
   const opener = document.body.appendChild(document.createElement("button"));
   opener.focus();
@@ -58,7 +58,7 @@ it("tabs move by arrow keys, and show the panel of the selected one", async () =
   expect(screen.getByRole("tabpanel", { name: "One" })).toBeTruthy();
 });
 
-it("a copy button says whether it could copy", async () => {
+it("a copy button shows whether copying worked", async () => {
   const user = userEvent.setup();
   const write = vi.spyOn(navigator.clipboard, "writeText").mockRejectedValueOnce(new DOMException("no", "NotAllowedError"));
   render(CopyButton, { text: "abc" });

@@ -20,7 +20,7 @@ const USAGE = {
   limits: [{ subject: "you", requests_per_minute: 60, tokens_per_minute: null, requests_per_day: null, concurrent_requests: 4 }],
 };
 
-it("shows balance, budget, limits, and what was used, drawn and as a table", async () => {
+it("shows balance, budget, limits, and usage as chart and table", async () => {
   const call = vi.spyOn(api, "call").mockResolvedValue(USAGE);
   const draw = vi.spyOn(drawing, "drawBarChart").mockReturnValue(() => undefined);
   render(UsagePage);
@@ -38,7 +38,7 @@ it("shows balance, budget, limits, and what was used, drawn and as a table", asy
   await waitFor(() => expect(call).toHaveBeenLastCalledWith("GET /usage", { query: { days: 7 } }));
 });
 
-it("says why there is nothing to see, and tries again", async () => {
+it("shows a loading error, and retries", async () => {
   const call = vi.spyOn(api, "call").mockRejectedValueOnce(new ApiError(failureOf("busy", "", null, "unavailable")));
   render(UsagePage);
   expect((await screen.findByRole("alert")).textContent).toContain("The service is busy");

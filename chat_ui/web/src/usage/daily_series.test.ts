@@ -8,11 +8,11 @@ function row(day: string, model: string, cost_nano: number): DayUsage {
   return { day, model, cost_nano, requests: 1, input_tokens: 10, cached_tokens: 4, output_tokens: 5 };
 }
 
-it("names the last days, today included", () => {
+it("lists the last days, today included", () => {
   expect(lastDays(3, NOW)).toEqual(["2026-02-27", "2026-02-28", "2026-03-01"]);
 });
 
-it("has a number for each day and model, the largest first", () => {
+it("has a value for each day and model, the largest model first", () => {
   const rows = [row("2026-02-28", "small", 3), row("2026-03-01", "large", 9), row("2026-03-01", "small", 4)];
   const days = lastDays(2, NOW);
   expect(seriesOf(rows, days, "cost", "others")).toEqual([
@@ -23,7 +23,7 @@ it("has a number for each day and model, the largest first", () => {
   expect(seriesOf(rows, days, "requests", "others")[1]).toEqual({ name: "large", values: [0, 1] });
 });
 
-it("puts the smallest together once there are more than colours", () => {
+it("combines the smallest models when there are more than colours", () => {
   const rows = Array.from({ length: 9 }, (_none, index) => row("2026-03-01", `m${index}`, index + 1));
   const series = seriesOf(rows, lastDays(1, NOW), "cost", "others");
   expect(series).toHaveLength(MAX_SERIES);

@@ -13,7 +13,7 @@ function keys(value: unknown, path = ""): string[] {
   return Object.entries(value).flatMap(([name, inner]) => keys(inner, path === "" ? name : `${path}.${name}`));
 }
 
-it("has the same texts in both languages, and no part takes a name of another", () => {
+it("has the same texts in both languages, without name clashes between parts", () => {
   expect(keys(pl).sort()).toEqual(keys(en).sort());
   const inParts = Object.entries(PARTS.en).filter(([file]) => !file.endsWith("/index.ts"));
   const names = inParts.flatMap(([, module]) => Object.values(module as object).flatMap((part) => Object.keys(part as object)));
@@ -21,18 +21,18 @@ it("has the same texts in both languages, and no part takes a name of another", 
   expect(Object.keys(PARTS.pl).map((file) => file.replace("pl", "en"))).toEqual(Object.keys(PARTS.en));
 });
 
-it("leaves no text empty", () => {
+it("has no empty text", () => {
   const empty = (value: unknown): boolean =>
     typeof value === "object" && value !== null ? Object.values(value).some(empty) : value === "";
   expect([empty(en), empty(pl)]).toEqual([false, false]);
 });
 
-it("chooses the first language that we have", () => {
+it("chooses the first preferred language that is available", () => {
   expect(choose(["de-DE", "pl-PL", "en"])).toBe(pl);
   expect(choose(["de"])).toBe(en);
 });
 
-it("speaks the language that was chosen, and remembers it", () => {
+it("uses and stores the chosen language", () => {
   expect(texts.locale).toBe("en");
   const language = new Language();
   language.choose("pl");
@@ -41,7 +41,7 @@ it("speaks the language that was chosen, and remembers it", () => {
   expect(new Language().messages.locale).toBe("en");
 });
 
-it("counts in both languages", () => {
+it("has plural forms in both languages", () => {
   expect(en.tokensUsed("1", "1", 1)).toBe("1 in · 1 token out");
   expect([1, 3, 5, 22].map((count) => pl.tokensUsed("1", String(count), count).split(" ").at(-1))).toEqual([
     "token",
