@@ -15,7 +15,7 @@ from typing import Protocol
 
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused
 
-KEPT_SECONDS = 24 * 3600.0
+RETENTION_SECONDS = 24 * 3600.0
 LEASE_SECONDS = 30.0
 """Seconds without renewal after which the process that ran the request is considered dead."""
 
@@ -33,19 +33,19 @@ class KeptAnswer:
 class IdempotencyRecord:
     """A used idempotency key and the state of its request.
 
-    `attempt` holds the claim until `lease`, which it renews; an answered request has no lease (0).
+    The run `run_id` holds the claim until `lease`, which it renews; an answered request has no lease (0).
     """
 
     id: str
     fingerprint: str
-    attempt: str
+    run_id: str
     lease: float
     expires: float
     answer: KeptAnswer | None = None
 
 
 class IdempotencyStore(Protocol):
-    """Store of idempotency keys and answers. An update names the attempt that holds the record.
+    """Store of idempotency keys and answers. An update names the run that holds the record.
 
     Each method raises `StoreUnavailable` when the store does not answer in time.
     """
@@ -55,23 +55,23 @@ class IdempotencyStore(Protocol):
         ...
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Replace `old` by `new` if the attempt and the lease are unchanged; return whether it was."""
+        """Replace `old` by `new` if the run and the lease are unchanged; return whether it was."""
         ...
 
-    async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
-        """Extend the attempt's lease; return false if another attempt holds the record."""
+    async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
+        """Extend the run's lease; return false if another run holds the record."""
         ...
 
-    async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
-        """Store the answer; return false if another attempt holds the record.
+    async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
+        """Store the answer; return false if another run holds the record.
 
         Raises:
             RecordRefused: the store can't hold it.
         """
         ...
 
-    async def release(self, record_id: str, attempt: str) -> None:
-        """Delete the record of an attempt that had no effect."""
+    async def release(self, record_id: str, run_id: str) -> None:
+        """Delete the record of a run that had no effect."""
         ...
 
 
@@ -95,7 +95,7 @@ class Claim:
     """The right to run a request, until `IdempotencyKeys.finish` or `release`."""
 
     record_id: str
-    attempt: str
+    run_id: str
 
 
 class IdempotencyKeys:
@@ -121,13 +121,13 @@ class IdempotencyKeys:
         mine = IdempotencyRecord(
             id=request.record_id,
             fingerprint=request.fingerprint,
-            attempt=uuid.uuid4().hex,
+            run_id=uuid.uuid4().hex,
             lease=now + LEASE_SECONDS,
-            expires=now + KEPT_SECONDS,
+            expires=now + RETENTION_SECONDS,
         )
         there = await self._store.insert(mine)
         if there is None:
-            return Claim(mine.id, mine.attempt)
+            return Claim(mine.id, mine.run_id)
         if now < there.expires:
             if there.fingerprint != request.fingerprint:
                 raise KeyReused
@@ -139,7 +139,7 @@ class IdempotencyKeys:
                 raise KeyInUse
         if not await self._store.replace(there, mine):
             raise KeyInUse  # another process was faster
-        return Claim(mine.id, mine.attempt)
+        return Claim(mine.id, mine.run_id)
 
     async def renew(self, claim: Claim) -> bool:
         """Extend the lease of a running request; return false if another process has taken it over.
@@ -147,7 +147,7 @@ class IdempotencyKeys:
         Raises:
             StoreUnavailable: the lease may not have been extended.
         """
-        return await self._store.renew(claim.record_id, claim.attempt, self._clock() + LEASE_SECONDS)
+        return await self._store.renew(claim.record_id, claim.run_id, self._clock() + LEASE_SECONDS)
 
     async def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
         """Store the answer; return false if another process has taken the request over.
@@ -155,7 +155,7 @@ class IdempotencyKeys:
         Raises:
             RecordRefused, StoreUnavailable: the answer was not stored.
         """
-        return await self._store.finish(claim.record_id, claim.attempt, answer)
+        return await self._store.finish(claim.record_id, claim.run_id, answer)
 
     async def release(self, claim: Claim) -> None:
         """Give the claim up without an answer: the next request with the key runs.
@@ -163,4 +163,4 @@ class IdempotencyKeys:
         Raises:
             StoreUnavailable: the next request can run once the lease has expired.
         """
-        await self._store.release(claim.record_id, claim.attempt)
+        await self._store.release(claim.record_id, claim.run_id)

@@ -32,7 +32,7 @@ from runtime.retry import DEFAULT_WAIT, Backoff
 PREFETCH = 32
 STOP_SECONDS = 5.0
 MAX_ROUTING_KEY = 255
-"""Bytes (AMQP 0-9-1, short string)."""
+"""Longest routing key in bytes (an AMQP 0-9-1 short string)."""
 
 _ATTEMPTS = uuid.UUID("5f0c9d0e-8a53-4b0e-9d0a-6f3d3c1b7a42")
 """UUID namespace of the reaper's attempt ids."""

@@ -13,10 +13,10 @@ from auth_billing.money.holds import ORGANISATION_BUDGET
 from auth_billing.money.ledger import REVENUE, SETTLE, customer_account
 from router.messages import Outcome, Usage
 
-LATE_SECONDS = 15 * 60.0
+OVERDUE_SECONDS = 15 * 60.0
 """Seconds after its deadline by which a hold must be gone, or after its last use a lease
 (docs/design/reliability-contract.md#I5)."""
-YOUNG_SECONDS = 60.0
+HOLD_GRACE_SECONDS = 60.0
 """Age in seconds of a job that may not have its hold yet."""
 CREDIT_SECONDS = 5 * 60.0
 """Seconds by which new credit must have reached the account."""
@@ -61,7 +61,7 @@ def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Dif
 def check_leases(balance: Balance, now: float) -> Iterator[Difference]:
     """Check that credit leased to gateways is renewed or returned in time."""
     for id, lease in balance.leases.items():
-        if lease.at < now - LATE_SECONDS:
+        if lease.at < now - OVERDUE_SECONDS:
             detail = f"{lease.amount} leased to {lease.gateway} {now - lease.at:.0f} s ago"
             yield Difference(Check.LEASE_IN_TIME, balance.organisation, id, detail)
 
@@ -89,7 +89,7 @@ def check_pending_credit(organisation: str, sums: LedgerSums, now: float) -> Ite
 
 def check_job(job: JobRecord, now: float) -> Iterator[Difference]:
     """Check a job's document."""
-    if job.state is not JobState.SETTLED and job.deadline + LATE_SECONDS < now:
+    if job.state is not JobState.SETTLED and job.deadline + OVERDUE_SECONDS < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
     if job.state is JobState.HELD:
@@ -104,7 +104,7 @@ def check_job(job: JobRecord, now: float) -> Iterator[Difference]:
 
 def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float) -> Iterator[Difference]:
     """Check that a running job has its hold; the account is read after the job."""
-    if job.state is not JobState.HELD or job.created > now - YOUNG_SECONDS:
+    if job.state is not JobState.HELD or job.created > now - HOLD_GRACE_SECONDS:
         return
     if balance is None or job.id not in balance.held:
         yield Difference(Check.JOB_HAS_HOLD, job.organisation, job.id, f"{job.hold} should be held")
@@ -134,7 +134,7 @@ def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float) -> I
     crashed worker sends no record, and a record may arrive after the receipt.
     """
     final = job.final
-    if final is None or not job.cost or final.outcome is not Outcome.FINISHED or final.at > now - LATE_SECONDS:
+    if final is None or not job.cost or final.outcome is not Outcome.FINISHED or final.at > now - OVERDUE_SECONDS:
         return
     completion = sum(each.completion_tokens for each in worked)
     prompt = max((each.prompt_tokens for each in worked), default=0)

@@ -14,7 +14,7 @@ from auth_billing.audit.audit_records import Check
 from auth_billing.audit.auditor import Auditor
 from auth_billing.metrics import BillingMetrics
 
-MOST_LOGGED = 20
+MAX_LOGGED = 20
 
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ class Reconciler:
         for check in Check:
             self._metrics.differences.labels(check.name.lower()).set(counts[check])
         self._metrics.audited.set(self._clock())
-        for each in report.differences[:MOST_LOGGED]:
+        for each in report.differences[:MAX_LOGGED]:
             _log.error("audit difference", **{name: str(value) for name, value in vars(each).items()})
         looked = {"accounts": report.accounts, "jobs": report.jobs, "rows": report.rows}
         _log.info("audit completed", differences=len(report.differences), **looked)

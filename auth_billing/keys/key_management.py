@@ -23,9 +23,9 @@ from router.messages import KeySet
 
 ADMIN_KEYS = ""
 """Project id of the organisation's own keys, which belong to no project."""
-MOST_MODELS = 100
-LONGEST_MODEL_NAME = 200
-LONGEST_OVERLAP = 30 * 86400.0
+MAX_MODELS = 100
+MAX_MODEL_NAME = 200
+MAX_OVERLAP_SECONDS = 30 * 86400.0
 """Seconds that a rotated key may stay valid."""
 
 
@@ -136,8 +136,8 @@ class ApiKeys:
             NotPermitted: the key belongs to another user. (Revoke it and create a new one instead.)
             UnacceptableValue: the overlap is negative or more than 30 days.
         """
-        if not 0 <= overlap <= LONGEST_OVERLAP:
-            raise UnacceptableValue("overlap", f"An overlap is 0 to {LONGEST_OVERLAP:.0f} seconds.")
+        if not 0 <= overlap <= MAX_OVERLAP_SECONDS:
+            raise UnacceptableValue("overlap", f"An overlap is 0 to {MAX_OVERLAP_SECONDS:.0f} seconds.")
         old, now = await self.find(actor, project, key_id), self._clock()
         if not old.is_live(now):
             raise NoSuchRecord(f"key {key_id} has expired")
@@ -195,10 +195,10 @@ class ApiKeys:
         if spec.expires is not None and spec.expires <= self._clock():
             raise UnacceptableValue("expires_at", "A key expires in the future.")
         for model in spec.models or ():
-            if not (model.strip() and model.isprintable() and len(model) <= LONGEST_MODEL_NAME):
-                raise UnacceptableValue("models", f"A model's name has 1 to {LONGEST_MODEL_NAME} printable characters.")
-        if len(spec.models or ()) > MOST_MODELS:
-            raise UnacceptableValue("models", f"A key names {MOST_MODELS} models at most.")
+            if not (model.strip() and model.isprintable() and len(model) <= MAX_MODEL_NAME):
+                raise UnacceptableValue("models", f"A model's name has 1 to {MAX_MODEL_NAME} printable characters.")
+        if len(spec.models or ()) > MAX_MODELS:
+            raise UnacceptableValue("models", f"A key names {MAX_MODELS} models at most.")
         return replace(spec, name=checked_name(spec.name))
 
 

@@ -17,7 +17,7 @@ from runtime.lifecycle import StartupError
 
 FILE_NAME = "session-signing-keys"
 ALGORITHM = "HS256"
-MOST_KEYS = 2
+MAX_KEYS = 2
 _KEY = re.compile(r"([A-Za-z0-9-]{1,32}):([A-Za-z0-9_+/=-]{32,512})")
 
 
@@ -49,7 +49,7 @@ def _new() -> str:
 def _read(text: str, source: str) -> tuple[SigningKey, ...]:
     matches = [_KEY.fullmatch(each) for each in re.split(r"[\s,]+", text)]
     keys = [SigningKey(match[1], ALGORITHM, match[2].encode()) for match in matches if match]
-    if len(keys) < len(matches) or len(keys) > MOST_KEYS or len({key.id for key in keys}) < len(keys):
+    if len(keys) < len(matches) or len(keys) > MAX_KEYS or len({key.id for key in keys}) < len(keys):
         raise StartupError(
             f"{source} must hold one or two different keys, each written ID:SECRET with a secret of 32 to 512 "
             "letters, digits and -_+/="

@@ -1,6 +1,6 @@
 """The price list in force, and the creation of new versions.
 
-Versions are append-only. `current` is at most `GOOD_FOR` seconds behind the store; while the store is away the known
+Versions are append-only. `current` is at most `CACHE_SECONDS` behind the store; while the store is away the known
 version stays in use (no credit can be held then, so no job is sold at an old price).
 """
 
@@ -16,9 +16,9 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.prices.price_file import PriceFile
 from auth_billing.prices.pricing import PriceList
 
-GOOD_FOR = 5.0
+CACHE_SECONDS = 5.0
 """Seconds until the store is read again."""
-NOTHING = PriceList(0, {})
+NO_PRICES = PriceList(0, {})
 """The price list before the first version: no model has a price."""
 
 
@@ -94,7 +94,7 @@ class PriceBook:
                 return new
 
     def _fresh(self) -> PriceList | None:
-        return self._known if self._monotonic() - self._read_at < GOOD_FOR else None
+        return self._known if self._monotonic() - self._read_at < CACHE_SECONDS else None
 
     async def _read(self) -> PriceList:
         self._read_at = self._monotonic()
@@ -104,6 +104,6 @@ class PriceBook:
             if self._known is None:
                 raise
             return self._known
-        prices = NOTHING if newest is None else newest.prices
+        prices = NO_PRICES if newest is None else newest.prices
         self._known = prices if newest is not None else None
         return prices

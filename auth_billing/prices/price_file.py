@@ -37,14 +37,14 @@ from pydantic import (
     model_validator,
 )
 
-from auth_billing.prices.pricing import MOST, PriceList, RateCard, TokenRate
+from auth_billing.prices.pricing import MAX_TOKEN_PRICE, PriceList, RateCard, TokenRate
 from router.messages import ServiceClass
 from router.topology import check_model_name
 from runtime.lifecycle import StartupError
 
 NANO_PER_MILLIONTH = 1000
 """Nano-USD per token in one USD per million tokens."""
-LONGEST = 12
+MAX_DIGITS = 12
 """Characters of a number: the product of a price and a factor is then exact in `Decimal`'s 28 digits."""
 DEFAULT_FILE = Path(__file__).with_name("default_prices.toml")
 """The price file that is used if the operator gives none."""
@@ -54,8 +54,8 @@ def _decimal(value: object) -> Decimal:
     if not isinstance(value, str):
         raise ValueError('must be a string, for example "0.15"')
     whole, _, fraction = value.partition(".")
-    if not (value.isascii() and whole.isdigit() and (fraction or "0").isdigit() and len(value) <= LONGEST):
-        raise ValueError(f'{value!r} is not a number like "0.15": digits and a point, {LONGEST} characters at most')
+    if not (value.isascii() and whole.isdigit() and (fraction or "0").isdigit() and len(value) <= MAX_DIGITS):
+        raise ValueError(f'{value!r} is not a number like "0.15": digits and a point, {MAX_DIGITS} characters at most')
     return Decimal(value)
 
 
@@ -63,7 +63,7 @@ def _nano(amount: Decimal, what: str) -> int:
     nano = amount * NANO_PER_MILLIONTH
     if nano != int(nano):
         raise ValueError(f"{what} is {amount:f} USD per million tokens: that is no whole number of nano-USD per token")
-    if nano > MOST:
+    if nano > MAX_TOKEN_PRICE:
         raise ValueError(f"{what} is {amount:f} USD per million tokens: more than a USD per token")
     return int(nano)
 

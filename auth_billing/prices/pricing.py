@@ -10,7 +10,7 @@ from router.messages import ServiceClass, Usage
 
 NANO = 1_000_000_000
 """Nano-USD per USD."""
-MOST = 1_000_000_000
+MAX_TOKEN_PRICE = 1_000_000_000
 """Highest price of one token, in nano-USD: one USD."""
 
 

@@ -14,7 +14,7 @@ import math
 
 from auth_billing.rate_limits.limits import BucketRate
 
-MOST_PERIODS = 2.0
+MAX_PERIODS = 2.0
 """Limit of how far ahead the time can be: an empty bucket is one period ahead, the largest debt another."""
 ROUNDING = 1e-6
 """Error of sums of Unix times, in seconds: a double represents them to a fourth of that."""
@@ -23,7 +23,7 @@ ROUNDING = 1e-6
 def missing_seconds(rate: BucketRate, full_at: float, now: float) -> float:
     """Return the seconds until the bucket is full: 0 to two periods."""
     ahead = full_at - now
-    return 0.0 if ahead <= 0 or ahead > MOST_PERIODS * rate.period else ahead
+    return 0.0 if ahead <= 0 or ahead > MAX_PERIODS * rate.period else ahead
 
 
 def available(rate: BucketRate, full_at: float, now: float) -> int:
@@ -35,7 +35,7 @@ def available(rate: BucketRate, full_at: float, now: float) -> int:
 def after(rate: BucketRate, full_at: float, now: float, taken: float) -> float:
     """Return when it will be full once `taken` units are taken (negative: given back)."""
     missing = missing_seconds(rate, full_at, now) + taken * rate.unit
-    return now + min(max(missing, 0.0), MOST_PERIODS * rate.period)
+    return now + min(max(missing, 0.0), MAX_PERIODS * rate.period)
 
 
 def wait(rate: BucketRate, full_at: float, now: float, units: int) -> float:

@@ -42,35 +42,35 @@ class MongoIdempotencyStore:
         raise StoreUnavailable("the record keeps being deleted and inserted")
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Replace `old` by `new`, in one update; false if the stored attempt or lease is not that of `old`."""
+        """Replace `old` by `new`, in one update; false if the stored run or lease is not that of `old`."""
         with translated_errors():
             result = await self._keys.replace_one(
-                {"_id": old.id, "attempt": old.attempt, "lease": old.lease}, _to_document(new)
+                {"_id": old.id, "attempt": old.run_id, "lease": old.lease}, _to_document(new)
             )
         return bool(result.matched_count)
 
-    async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
-        """Extend an attempt's lease to the Unix time `lease`; false if another attempt has the record."""
-        return await self._update(record_id, attempt, {"lease": lease})
+    async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
+        """Extend a run's lease to the Unix time `lease`; false if another run has the record."""
+        return await self._update(record_id, run_id, {"lease": lease})
 
-    async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
-        """Store the response of an attempt, in one update; false if another attempt has the record.
+    async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
+        """Store the response of a run, in one update; false if another run has the record.
 
         Raises:
             RecordRefused: the response is too large for a document.
         """
         body = None if answer.body is None else await asyncio.to_thread(zlib.compress, answer.body, 1)
         kept = {"status": answer.status, "headers": answer.headers, "body": body}
-        return await self._update(record_id, attempt, {"lease": 0.0, "answer": kept})
+        return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
 
-    async def release(self, record_id: str, attempt: str) -> None:
-        """Delete the record of an attempt that has no response; no effect if another attempt has it."""
+    async def release(self, record_id: str, run_id: str) -> None:
+        """Delete the record of a run that has no response; no effect if another run has it."""
         with translated_errors():
-            await self._keys.delete_one({"_id": record_id, "attempt": attempt, "answer": None})
+            await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
 
-    async def _update(self, record_id: str, attempt: str, fields: dict[str, Any]) -> bool:
+    async def _update(self, record_id: str, run_id: str, fields: dict[str, Any]) -> bool:
         with translated_errors():
-            result = await self._keys.update_one({"_id": record_id, "attempt": attempt}, {"$set": fields})
+            result = await self._keys.update_one({"_id": record_id, "attempt": run_id}, {"$set": fields})
         return bool(result.matched_count)
 
 
@@ -78,7 +78,7 @@ def _to_document(record: IdempotencyRecord) -> dict[str, Any]:
     return {
         "_id": record.id,
         "fingerprint": record.fingerprint,
-        "attempt": record.attempt,
+        "attempt": record.run_id,
         "lease": record.lease,
         "expires": datetime.fromtimestamp(record.expires, UTC),  # a date, as the TTL index needs it
         "answer": None,
@@ -90,7 +90,7 @@ async def _from_document(document: dict[str, Any]) -> IdempotencyRecord:
     return IdempotencyRecord(
         id=document["_id"],
         fingerprint=document["fingerprint"],
-        attempt=document["attempt"],
+        run_id=document["attempt"],
         lease=document["lease"],
         expires=document["expires"].replace(tzinfo=UTC).timestamp(),
         answer=None if kept is None else await _read(kept),

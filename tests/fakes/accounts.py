@@ -187,29 +187,29 @@ class DictIdempotencyStore:
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
         self.absence.check()
         there = self.records.get(old.id)
-        if there is None or (there.attempt, there.lease) != (old.attempt, old.lease):
+        if there is None or (there.run_id, there.lease) != (old.run_id, old.lease):
             return False
         self.records[new.id] = new
         return True
 
-    async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
-        return self._update(record_id, attempt, lease=lease)
+    async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
+        return self._update(record_id, run_id, lease=lease)
 
-    async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
+    async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
         if answer.body is not None and len(answer.body) > self.largest:
             raise RecordRefused("too large")
-        return self._update(record_id, attempt, lease=0.0, answer=answer)
+        return self._update(record_id, run_id, lease=0.0, answer=answer)
 
-    async def release(self, record_id: str, attempt: str) -> None:
+    async def release(self, record_id: str, run_id: str) -> None:
         self.absence.check()
         there = self.records.get(record_id)
-        if there is not None and there.attempt == attempt and there.answer is None:
+        if there is not None and there.run_id == run_id and there.answer is None:
             del self.records[record_id]
 
-    def _update(self, record_id: str, attempt: str, **fields: Any) -> bool:
+    def _update(self, record_id: str, run_id: str, **fields: Any) -> bool:
         self.absence.check()
         there = self.records.get(record_id)
-        if there is None or there.attempt != attempt:
+        if there is None or there.run_id != run_id:
             return False
         self.records[record_id] = replace(there, **fields)
         return True

@@ -10,7 +10,7 @@ from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
 from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
 from auth_billing.keys.key_issuance import KeySpec
-from auth_billing.keys.key_management import ADMIN_KEYS, MOST_MODELS, ApiKeys
+from auth_billing.keys.key_management import ADMIN_KEYS, MAX_MODELS, ApiKeys
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.holds import key_budget, month_of
@@ -118,7 +118,7 @@ async def test_another_organisations_project_is_not_found(stage, project):
         KeySpec("k", models=frozenset({""})),
         KeySpec("k", models=frozenset({"m\n"})),
         KeySpec("k", models=frozenset({"m" * 201})),
-        KeySpec("k", models=frozenset(f"m{number}" for number in range(MOST_MODELS + 1))),
+        KeySpec("k", models=frozenset(f"m{number}" for number in range(MAX_MODELS + 1))),
     ],
 )
 async def test_invalid_properties_are_refused(stage, spec):

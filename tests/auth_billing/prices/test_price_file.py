@@ -8,7 +8,7 @@ import pytest
 
 from auth_billing.errors import NoPrice
 from auth_billing.prices import price_file
-from auth_billing.prices.pricing import MOST, Price, PriceList, TokenRate
+from auth_billing.prices.pricing import MAX_TOKEN_PRICE, Price, PriceList, TokenRate
 from router.messages import ServiceClass, Usage
 from runtime.lifecycle import StartupError
 
@@ -67,7 +67,7 @@ def test_without_a_default_other_models_have_no_price(tmp_path: Path) -> None:
 
 def test_the_lowest_and_highest_prices_are_valid(tmp_path: Path) -> None:
     prices = read(tmp_path, '[default]\ninput = "0"\noutput = "1000000"')
-    assert prices.price("m", ServiceClass.DEFAULT) == Price(0, 0, MOST, version=7)
+    assert prices.price("m", ServiceClass.DEFAULT) == Price(0, 0, MAX_TOKEN_PRICE, version=7)
 
 
 def test_the_shipped_file_has_a_price_for_every_model() -> None:

@@ -1,4 +1,4 @@
-"""Idempotency keys in MongoDB: one attempt owns a key, and only that attempt changes it."""
+"""Idempotency keys in MongoDB: one run owns a key, and only that run changes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auth_billing.store.idempotency import MongoIdempotencyStore
 pytestmark = pytest.mark.store
 
 
-IDEMPOTENT = IdempotencyRecord("r0", "fingerprint", "attempt-0", lease=1030.5, expires=87400.25)
+IDEMPOTENT = IdempotencyRecord("r0", "fingerprint", "run-0", lease=1030.5, expires=87400.25)
 
 
 ANSWER = KeptAnswer(200, {"content-type": "text/event-stream"}, b"data: {}\n\n" * 300_000)
@@ -24,7 +24,7 @@ ANSWER = KeptAnswer(200, {"content-type": "text/event-stream"}, b"data: {}\n\n" 
 
 async def test_one_of_many_concurrent_insertions_wins(connection: StoreConnection) -> None:
     store = MongoIdempotencyStore(connection)
-    records = [replace(IDEMPOTENT, attempt=f"attempt-{number}") for number in range(20)]
+    records = [replace(IDEMPOTENT, run_id=f"run-{number}") for number in range(20)]
     there = await asyncio.gather(*map(store.insert, records))
     assert there.count(None) == 1
     winner = records[there.index(None)]
@@ -34,30 +34,30 @@ async def test_one_of_many_concurrent_insertions_wins(connection: StoreConnectio
 async def test_an_idempotency_key_belongs_to_its_attempt(connection: StoreConnection) -> None:
     store = MongoIdempotencyStore(connection)
     await store.insert(IDEMPOTENT)
-    assert not await store.renew("r0", "attempt-1", 2000.0)
-    assert await store.renew("r0", "attempt-0", 2000.0)
-    successor = replace(IDEMPOTENT, attempt="attempt-1", lease=3000.0)
+    assert not await store.renew("r0", "run-1", 2000.0)
+    assert await store.renew("r0", "run-0", 2000.0)
+    successor = replace(IDEMPOTENT, run_id="run-1", lease=3000.0)
     assert not await store.replace(IDEMPOTENT, successor)  # the lease was renewed meanwhile
     assert await store.replace(replace(IDEMPOTENT, lease=2000.0), successor)
-    assert not await store.finish("r0", "attempt-0", ANSWER)
-    await store.release("r0", "attempt-0")
-    assert await store.finish("r0", "attempt-1", ANSWER)
-    await store.release("r0", "attempt-1")  # no effect once it has a response
+    assert not await store.finish("r0", "run-0", ANSWER)
+    await store.release("r0", "run-0")
+    assert await store.finish("r0", "run-1", ANSWER)
+    await store.release("r0", "run-1")  # no effect once it has a response
     assert await store.insert(IDEMPOTENT) == replace(successor, lease=0.0, answer=ANSWER)
 
 
 async def test_a_released_attempt_frees_its_key(connection: StoreConnection) -> None:
     store = MongoIdempotencyStore(connection)
     await store.insert(IDEMPOTENT)
-    await store.release("r0", "attempt-0")
-    assert await store.insert(replace(IDEMPOTENT, attempt="attempt-1")) is None
+    await store.release("r0", "run-0")
+    assert await store.insert(replace(IDEMPOTENT, run_id="run-1")) is None
 
 
 async def test_a_response_too_large_for_a_document_is_refused(connection: StoreConnection) -> None:
     store = MongoIdempotencyStore(connection)
     await store.insert(IDEMPOTENT)
     with pytest.raises(RecordRefused):
-        await store.finish("r0", "attempt-0", KeptAnswer(200, {}, os.urandom(17 * 2**20)))
+        await store.finish("r0", "run-0", KeptAnswer(200, {}, os.urandom(17 * 2**20)))
 
 
 async def test_a_ttl_index_deletes_expired_keys(connection: StoreConnection) -> None:
