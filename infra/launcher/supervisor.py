@@ -49,7 +49,7 @@ class ProcessSpec:
 
 
 @dataclass(frozen=True)
-class Backoff:
+class RestartBackoff:
     """Restart delays in seconds. Jitter keeps processes that died together from restarting together."""
 
     first: float = 0.5
@@ -70,7 +70,7 @@ class SupervisedProcess:
     """One supervised process."""
 
     def __init__(
-        self, spec: ProcessSpec, records: ProcessRecords, backoff: Backoff, notify: Callable[[str], None]
+        self, spec: ProcessSpec, records: ProcessRecords, backoff: RestartBackoff, notify: Callable[[str], None]
     ) -> None:
         self.spec = spec
         self._records = records
@@ -246,10 +246,12 @@ def _rotate(log: Path) -> None:
 class Supervisor:
     """The supervised processes of one launcher, by name, in the order they were added."""
 
-    def __init__(self, records: ProcessRecords, notify: Callable[[str], None], backoff: Backoff | None = None) -> None:
+    def __init__(
+        self, records: ProcessRecords, notify: Callable[[str], None], backoff: RestartBackoff | None = None
+    ) -> None:
         self._records = records
         self._notify = notify
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or RestartBackoff()
         self._processes: dict[str, SupervisedProcess] = {}
 
     def __contains__(self, name: str) -> bool:

@@ -29,7 +29,7 @@ from infra.home.settings import LauncherSettings
 from infra.install.steps import ROOT
 from infra.launcher.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
 from infra.launcher.readiness import free_port, status_is_started, url_is_ok
-from infra.launcher.supervisor import Backoff, ProcessSpec, Supervisor, last_line
+from infra.launcher.supervisor import ProcessSpec, RestartBackoff, Supervisor, last_line
 from runtime.lifecycle import StartupError
 from tests.chaos.mutations import MUTATIONS
 from tests.chaos.tcp_proxy import TcpProxy
@@ -39,7 +39,7 @@ STORE = "store"
 INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
 GRACE_SECONDS = 150.0
 START_SECONDS = 180.0
-BACKOFF = Backoff(first=0.3, limit=2.0)
+BACKOFF = RestartBackoff(first=0.3, limit=2.0)
 _PORT = re.compile(r":\d+/")
 
 

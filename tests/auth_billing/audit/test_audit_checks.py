@@ -8,8 +8,8 @@ import pytest
 
 from auth_billing.audit.audit_checks import (
     CREDIT_SECONDS,
-    LATE_SECONDS,
-    YOUNG_SECONDS,
+    HOLD_GRACE_SECONDS,
+    OVERDUE_SECONDS,
     check_account,
     check_entry,
     check_entry_of_job,
@@ -29,8 +29,8 @@ from tests.auth_billing.money.test_usage_reports import job
 
 NOW = 1_000_000.0
 USED = Usage(prompt_tokens=10, completion_tokens=3)
-SETTLED = replace(job(1, at=NOW - 2 * LATE_SECONDS, usage=USED), deadline=NOW, hold=10**18)
-HELD = replace(SETTLED, state=JobState.HELD, cost=None, final=None, created=NOW - 2 * YOUNG_SECONDS)
+SETTLED = replace(job(1, at=NOW - 2 * OVERDUE_SECONDS, usage=USED), deadline=NOW, hold=10**18)
+HELD = replace(SETTLED, state=JobState.HELD, cost=None, final=None, created=NOW - 2 * HOLD_GRACE_SECONDS)
 ORGANISATION = SETTLED.organisation
 HOLD = Hold(HELD.hold, "2026-11", "", "")
 BALANCE = Balance(
@@ -78,8 +78,8 @@ def test_a_hold_is_that_of_an_open_job_of_the_same_organisation_and_amount() -> 
 
 def test_a_lease_is_used_or_released_in_time() -> None:
     lease = replace(BALANCE, held={"lease-1": replace(HOLD, gateway="gateway-1", at=NOW)})
-    assert not checks(check_leases(lease, NOW + LATE_SECONDS))
-    assert checks(check_leases(lease, NOW + LATE_SECONDS + 1)) == {Check.LEASE_IN_TIME}
+    assert not checks(check_leases(lease, NOW + OVERDUE_SECONDS))
+    assert checks(check_leases(lease, NOW + OVERDUE_SECONDS + 1)) == {Check.LEASE_IN_TIME}
 
 
 def test_what_was_spent_is_in_the_ledger_or_on_its_way() -> None:
@@ -104,8 +104,8 @@ def test_a_job_costs_its_price_and_at_most_its_hold_and_is_settled_in_time() -> 
     assert checks(check_job(replace(SETTLED, cost=SETTLED.cost + 1), NOW)) == {Check.COST_IS_PRICE}
     assert not checks(check_job(replace(SETTLED, cost=5, hold=5), NOW))
     assert checks(check_job(replace(SETTLED, cost=None), NOW)) == {Check.READABLE}
-    assert not checks(check_job(HELD, NOW + LATE_SECONDS))
-    assert checks(check_job(HELD, NOW + LATE_SECONDS + 1)) == {Check.HOLD_IN_TIME}
+    assert not checks(check_job(HELD, NOW + OVERDUE_SECONDS))
+    assert checks(check_job(HELD, NOW + OVERDUE_SECONDS + 1)) == {Check.HOLD_IN_TIME}
 
 
 def test_a_running_job_has_its_hold_unless_it_is_young() -> None:

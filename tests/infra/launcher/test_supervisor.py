@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, stop_orphans
-from infra.launcher.supervisor import Backoff, ProcessSpec, Supervisor
+from infra.launcher.supervisor import ProcessSpec, RestartBackoff, Supervisor
 
-QUICK = Backoff(first=0.01, limit=0.02, refused=0.01, poll=0.01)
-NEVER_AGAIN = Backoff(first=3600, limit=3600, refused=3600, poll=0.01)
+QUICK = RestartBackoff(first=0.01, limit=0.02, refused=0.01, poll=0.01)
+NEVER_AGAIN = RestartBackoff(first=3600, limit=3600, refused=3600, poll=0.01)
 
 SLEEP = "import time; time.sleep(600)"
 POLITE = """
@@ -51,7 +51,7 @@ async def never() -> bool:
 class Stage:
     """A supervisor in a folder, and what it said."""
 
-    def __init__(self, folder: Path, backoff: Backoff) -> None:
+    def __init__(self, folder: Path, backoff: RestartBackoff) -> None:
         self.folder = folder
         self.said: list[str] = []
         self.records = ProcessRecords(folder)
@@ -76,14 +76,14 @@ class Stage:
         return next(record for record in self.records.all() if record.name == name)
 
 
-Stages = Callable[[Backoff], Stage]
+Stages = Callable[[RestartBackoff], Stage]
 
 
 @pytest.fixture
 async def stages(tmp_path: Path) -> AsyncIterator[Stages]:
     made: list[Stage] = []
 
-    def make(backoff: Backoff) -> Stage:
+    def make(backoff: RestartBackoff) -> Stage:
         made.append(Stage(tmp_path, backoff))
         return made[-1]
 
@@ -214,7 +214,7 @@ async def test_orphans_of_a_killed_launcher_are_ended_but_nobody_elses_process(t
 
 
 def test_the_pause_doubles_has_a_limit_and_is_spread() -> None:
-    backoff = Backoff()
+    backoff = RestartBackoff()
     for deaths, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (4, 4.0), (10_000, backoff.limit)):
         pauses = [backoff.pause(deaths) for _ in range(100)]
         assert longest / 2 <= min(pauses) < max(pauses) <= longest
