@@ -22,7 +22,7 @@ from gateway.openai.messages import text_of
 from router.messages import ServiceClass, Task
 from router.model_registry import ModelInfo
 
-Body = ChatCompletionRequest | CompletionRequest
+GenerationRequest = ChatCompletionRequest | CompletionRequest
 
 _CLASSES = {
     "auto": ServiceClass.DEFAULT,
@@ -73,7 +73,7 @@ class AdmissionController:
         self._max_choices = max_choices
         self._max_wait = max_wait
 
-    async def admit(self, principal: Principal, body: Body) -> AdmittedRequest:
+    async def admit(self, principal: Principal, body: GenerationRequest) -> AdmittedRequest:
         """Admit a chat completion or completion.
 
         Raises:
@@ -142,11 +142,11 @@ _WRONG_TASK = {
 }
 
 
-def _service_class(body: Body) -> ServiceClass:
+def _service_class(body: GenerationRequest) -> ServiceClass:
     return _CLASSES[body.service_tier or "auto"]
 
 
-def _check_length(body: Body, model: ModelInfo) -> None:
+def _check_length(body: GenerationRequest, model: ModelInfo) -> None:
     """Raise if a prompt is certainly too long: it has at least its bytes / `max_token_bytes` tokens.
 
     The worker, which has the tokeniser, counts exactly.
@@ -167,7 +167,7 @@ def _too_long(at_least: int, model: ModelInfo, *, param: str) -> ContextLengthEx
     )
 
 
-def _min_tokens(body: Body, max_token_bytes: int) -> Iterable[int]:
+def _min_tokens(body: GenerationRequest, max_token_bytes: int) -> Iterable[int]:
     if isinstance(body, ChatCompletionRequest):
         texts = [text_of(message.content) or "" for message in body.messages]
         return [_min_tokens_in(sum(len(text.encode()) for text in texts), max_token_bytes)]

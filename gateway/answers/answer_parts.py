@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.admission.controller import AdmittedRequest, Body
+from gateway.admission.controller import AdmittedRequest, GenerationRequest
 from gateway.answers.event_frames import ChunkFrames
 from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
@@ -74,7 +74,7 @@ class AnswerOptions:
     """Whether a stream ends with its usage."""
 
     @classmethod
-    def of(cls, body: Body) -> AnswerOptions:
+    def of(cls, body: GenerationRequest) -> AnswerOptions:
         """Return the options of a request."""
         return cls(
             logprobs=body.top_logprob_count,

@@ -32,15 +32,15 @@ from runtime.circuit_breaker import CircuitBreaker
 
 RESERVE_TIMEOUT = 2.5
 """Seconds that a request waits for its hold."""
-STORE_REST = 3.0
+STORE_PAUSE = 3.0
 """Seconds for which a store that keeps failing is not called."""
-MOST_RESERVING = 256
-"""Requests that may wait for a hold at the same time; more are refused."""
-MOST_WAITING = 20_000
-"""Unpublished receipts beyond which new requests are refused."""
+MAX_RESERVING = 256
+"""Maximum number of requests that wait for a hold at the same time; more are refused."""
+MAX_UNPUBLISHED_RECEIPTS = 20_000
+"""Number of unpublished receipts from which new requests are refused."""
 CHECKPOINT_INTERVAL = 2.0
 """Seconds between two checkpoints."""
-SHORTEST_PAUSE = 0.2
+MIN_CHECKPOINT_INTERVAL = 0.2
 """Seconds between two checkpoints when tokens arrive fast."""
 FLUSH_TIMEOUT = 5.0
 """Seconds to publish what is left at shutdown; the sweeper settles the rest from the store."""
@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GatewayBilling:
-    """One per gateway process; `run` it from before the first request until after the last."""
+    """Billing of one gateway process; `run` it from before the first request until after the last."""
 
     def __init__(self, billing: Billing, bus: Bus, gateway_id: str, metrics: GatewayMetrics, timings: Timings) -> None:
         self.gateway = f"{gateway_id}-{secrets.token_hex(4)}"
@@ -58,7 +58,7 @@ class GatewayBilling:
         self._bus = bus
         self._metrics = metrics
         self._heartbeat_interval = timings.gateway_heartbeat_interval
-        self._breaker = CircuitBreaker(open_seconds=STORE_REST)
+        self._breaker = CircuitBreaker(open_seconds=STORE_PAUSE)
         self._reserving = 0
         self._requests: set[RequestBilling] = set()
         self._receipts = RetryQueue(self._publish)
@@ -85,7 +85,7 @@ class GatewayBilling:
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
         """See `BillingPort`."""
-        if self._breaker.is_open or self._reserving >= MOST_RESERVING or len(self._receipts) >= MOST_WAITING:
+        if self._breaker.is_open or self._reserving >= MAX_RESERVING or len(self._receipts) >= MAX_UNPUBLISHED_RECEIPTS:
             self._metrics.holds.labels("refused_unasked").inc()
             raise StoreUnavailable("holds are backed up or have failed lately")
         began, outcome = time.monotonic(), "left"
@@ -107,7 +107,7 @@ class GatewayBilling:
             self._metrics.holds.labels(outcome).inc()
             self._metrics.hold_seconds.observe(time.monotonic() - began)
 
-    def hand_in(self, receipt: Receipt) -> None:
+    def submit_receipt(self, receipt: Receipt) -> None:
         """See `BillingPort`."""
         self._receipts.add([receipt])
         self._metrics.receipts_waiting.set(len(self._receipts))
@@ -128,7 +128,7 @@ class GatewayBilling:
         """See `BillingPort`."""
         self._checkpoint_due.set()
 
-    # Background hold
+    # Background tasks
 
     async def run(self) -> None:
         """Record heartbeats, write checkpoints, publish receipts and release holds, until cancelled."""
@@ -140,7 +140,9 @@ class GatewayBilling:
 
     async def flush(self) -> None:
         """Publish the last receipts and release the last holds, after the last request."""
-        done = await asyncio.gather(self._receipts.emptied(FLUSH_TIMEOUT), self._voids.emptied(FLUSH_TIMEOUT))
+        done = await asyncio.gather(
+            self._receipts.wait_until_empty(FLUSH_TIMEOUT), self._voids.wait_until_empty(FLUSH_TIMEOUT)
+        )
         if not all(done):
             _log.error("receipts or voids left at shutdown", receipts=len(self._receipts), voids=len(self._voids))
         try:
@@ -180,7 +182,7 @@ class GatewayBilling:
                 else:
                     for request in self._requests:
                         request.checkpointed(usage)
-            await asyncio.sleep(SHORTEST_PAUSE)
+            await asyncio.sleep(MIN_CHECKPOINT_INTERVAL)
 
     async def _publish(self, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
         try:

@@ -52,7 +52,7 @@ class ChoiceDelta(NamedTuple):
 
 
 class GenerationServices(NamedTuple):
-    """What all generations of a gateway share."""
+    """Services that all generations of a gateway share."""
 
     bus: Bus
     inbox: ReplyInbox
@@ -80,20 +80,20 @@ class Generation:
         self._billing = billing
         self._open = services.inbox.open(jobs)
         self._unread = self._open[0].unread
-        self._line = services.queues.enter(jobs)
+        self._queued = services.queues.enter(jobs)
         self._unfinished = len(jobs)
         self._opened = self._heard = time.monotonic()
         self._broker_away = -math.inf
-        """When the broker was last seen to be away."""
+        """Monotonic time at which the broker was last seen unavailable."""
         self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
         self._begin_by = self._opened + max(0.0, (jobs[0].begin_by or jobs[0].deadline) - time.time())
         self._tokens = 0
         self._streamed = services.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
         """A worker's terminal error; raised after the output before it."""
-        self._turns: list[QueuedJob] = []
-        self._in_turn: asyncio.Task[None] | None = None
-        """Publishes the jobs that wait for their turn."""
+        self._queue_entries: list[QueuedJob] = []
+        self._publishing: asyncio.Task[None] | None = None
+        """Task that publishes the jobs which the publish queue releases later."""
         self._published = False
         self._closed = False
         self._on_close: Callable[[], object] = lambda: None
@@ -109,7 +109,7 @@ class Generation:
         model = self._services.models.find(self.model)
         if self._closed or model is None or self._is_begun:
             return None
-        return self._services.queues.estimate(model, self.jobs[0].service_class, self._line)
+        return self._services.queues.estimate(model, self.jobs[0].service_class, self._queued)
 
     @property
     def usage(self) -> Usage:
@@ -129,7 +129,7 @@ class Generation:
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Hold credit for the jobs, then publish them with confirm. Close the generation whatever is raised.
 
-        A job whose tenant's turn has not come is published when it comes; an error then ends the generation.
+        A job that the publish queue releases later is published then; an error then ends the generation.
 
         Raises:
             AccountError: the account can't pay, or the store did not answer.
@@ -140,11 +140,12 @@ class Generation:
         self._unread.peek()
         for job in self._open:
             job.headers = headers
-        self._turns = [self._services.publish_queue.enter(job) for job in self.jobs]
-        come = [number for number, turn in enumerate(self._turns) if turn.released]
-        if len(come) < len(self.jobs):
-            self._in_turn = asyncio.create_task(self._publish_in_turn(set(range(len(self.jobs))).difference(come)))
-        await self._publish(come)
+        self._queue_entries = [self._services.publish_queue.enter(job) for job in self.jobs]
+        released = [number for number, entry in enumerate(self._queue_entries) if entry.released]
+        if len(released) < len(self.jobs):
+            waiting = set(range(len(self.jobs))).difference(released)
+            self._publishing = asyncio.create_task(self._publish_when_released(waiting))
+        await self._publish(released)
 
     async def _publish(self, numbers: Sequence[int]) -> None:
         self._published = self._published or bool(numbers)
@@ -158,18 +159,18 @@ class Generation:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _publish_in_turn(self, numbers: Iterable[int]) -> None:
+    async def _publish_when_released(self, numbers: Iterable[int]) -> None:
         async def publish(number: int) -> None:
-            await self._turns[number].wait()
+            await self._queue_entries[number].wait()
             await self._publish([number])
 
         try:
             await asyncio.gather(*map(publish, numbers))
         except PublishError as error:
-            _log.warning("job not queued when its turn came", job=self.jobs[0].id, reason=str(error))
+            _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(error))
             self._unread.fail(NotQueued())
 
-    async def begun(self, seconds: float) -> None:
+    async def wait_for_first_reply(self, seconds: float) -> None:
         """Wait at most `seconds` for the first reply, so that an early error can still become a status code.
 
         An error after the first token is not raised here: the client gets those tokens first.
@@ -218,11 +219,11 @@ class Generation:
         self._closed = True
         self._on_close()
         self._services.inbox.close(self._open, cancel=self._published)
-        self._line.leave()
-        if self._in_turn is not None:
-            self._in_turn.cancel()
-        for turn in self._turns:
-            turn.leave()
+        self._queued.leave()
+        if self._publishing is not None:
+            self._publishing.cancel()
+        for entry in self._queue_entries:
+            entry.leave()
         self._billing.close(error or ClientDisconnected())
         outcome = "finished" if not self._unfinished else type(error or ClientDisconnected()).__name__
         self._services.metrics.outcomes.labels(self.model, outcome).inc()
@@ -264,9 +265,9 @@ class Generation:
                 arrivals = await self._arrivals()
                 for number, reply in arrivals:
                     self._billing.take(number, reply)
-                    self._turns[number].charge(reply)
+                    self._queue_entries[number].charge(reply)
                     if isinstance(reply, Finished):
-                        self._turns[number].leave()
+                        self._queue_entries[number].leave()
                 output = read(arrivals)
                 if output or self.finished:
                     yield output
@@ -283,7 +284,7 @@ class Generation:
         for _, reply in arrivals:
             if isinstance(reply, Embedded):
                 vectors.append(reply)
-                self._line.begun(reply.job_id)
+                self._queued.begun(reply.job_id)
             else:
                 self._note(reply)
         return vectors
@@ -293,7 +294,7 @@ class Generation:
         deltas = []
         for number, reply in arrivals:
             if isinstance(reply, Delta):
-                self._line.begun(reply.job_id)
+                self._queued.begun(reply.job_id)
                 deltas.append(ChoiceDelta(number * self.jobs[0].n + reply.choice, reply))
             elif isinstance(reply, PromptEcho | PromptLogprobs):
                 self.prompts[number].take(reply)

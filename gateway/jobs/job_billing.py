@@ -1,7 +1,7 @@
 """Billing of one request's jobs: a hold before they are queued, and exactly one receipt or void for each at the end.
 
-A receipt states what the client was told, or would have been: the whole usage of a finished job; of any other job the
-prompt and the delivered tokens, or nothing if none was delivered (docs/design/reliability-contract.md#I4). A response
+A receipt states the usage that the client received: the whole usage of a finished job; of any other job the prompt and
+the delivered tokens, or nothing if no token was delivered (docs/design/reliability-contract.md#I4). A response
 that is not streamed and fails costs nothing, unless the client disconnected.
 """
 
@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 class BillingPort(Protocol):
-    """What a request needs of the gateway's billing; only `reserve` is waited for."""
+    """The gateway's billing as requests use it; only `reserve` waits for the store."""
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
         """Hold the most that the jobs of `holds` may cost, all or nothing.
@@ -36,7 +36,7 @@ class BillingPort(Protocol):
             StoreUnavailable: it is not known whether the credit was held.
         """
 
-    def hand_in(self, receipt: Receipt) -> None:
+    def submit_receipt(self, receipt: Receipt) -> None:
         """Publish a receipt in the background, until the broker confirms it."""
 
     def void(self, jobs: Sequence[str]) -> None:
@@ -53,14 +53,14 @@ class BillingPort(Protocol):
 
 
 class _BilledJob:
-    """What one job has used, counted as its output is delivered."""
+    """Usage of one job, counted as its output is delivered."""
 
     def __init__(self, hold: HoldRequest) -> None:
         self.hold = hold
         self.queued = False
         self.finished: Usage | None = None
         self.checkpointed = 0
-        """Delivered tokens that the store has."""
+        """Number of delivered tokens in the last stored checkpoint."""
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._tokens = 0
@@ -74,7 +74,7 @@ class _BilledJob:
 
     @property
     def unsaved_tokens(self) -> int:
-        """Delivered tokens that the store does not have yet."""
+        """Number of delivered tokens since the last stored checkpoint."""
         return self._tokens - self.checkpointed
 
     def take(self, reply: Reply) -> None:
@@ -88,7 +88,7 @@ class _BilledJob:
             case Embedded():
                 self._embedded[reply.start] = reply.tokens
             case Finished():
-                self.finished = self._within_the_hold(reply.usage)
+                self.finished = self._capped(reply.usage)
 
     @property
     def so_far(self) -> Usage:
@@ -96,8 +96,8 @@ class _BilledJob:
         if not self.begun:
             return Usage(prompt_tokens=0)
         if self._embedded:
-            return self._within_the_hold(Usage(prompt_tokens=sum(self._embedded.values())))
-        return self._within_the_hold(
+            return self._capped(Usage(prompt_tokens=sum(self._embedded.values())))
+        return self._capped(
             Usage(
                 prompt_tokens=self._prompt_tokens,
                 completion_tokens=self._tokens,
@@ -105,7 +105,7 @@ class _BilledJob:
             )
         )
 
-    def _within_the_hold(self, usage: Usage) -> Usage:
+    def _capped(self, usage: Usage) -> Usage:
         """Cap `usage` at the hold: no client is billed for more, whatever a faulty worker reports."""
         most = self.hold.max_usage
         if usage.prompt_tokens <= most.prompt_tokens and usage.completion_tokens <= most.completion_tokens:
@@ -186,7 +186,7 @@ class RequestBilling:
         pays = self._streamed or not failed or isinstance(error, ClientDisconnected)
         for job in self._jobs:
             if job.queued:
-                self._port.hand_in(self._receipt(job, error, pays=pays))
+                self._port.submit_receipt(self._receipt(job, error, pays=pays))
 
     def _receipt(self, job: _BilledJob, error: Exception, *, pays: bool) -> Receipt:
         outcome = Outcome.FINISHED

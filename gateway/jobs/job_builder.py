@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from auth_billing.access.principal import Principal
-from gateway.admission.controller import AdmittedRequest, Body
+from gateway.admission.controller import AdmittedRequest, GenerationRequest
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
@@ -109,7 +109,7 @@ def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origi
     )
 
 
-def _job(job_id: str, prompt: Prompt, body: Body, admitted: AdmittedRequest, origin: Origin) -> Job:
+def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
     return Job(
         id=job_id,
         model=admitted.model.name,
@@ -135,7 +135,7 @@ def _job(job_id: str, prompt: Prompt, body: Body, admitted: AdmittedRequest, ori
     )
 
 
-def _sampling(body: Body, origin: Origin) -> SamplingParams:
+def _sampling(body: GenerationRequest, origin: Origin) -> SamplingParams:
     temperature = _or(body.temperature, 1.0)
     return SamplingParams(
         # Any 64-bit number is a valid seed; the sign is dropped, and equal seeds still sample equally.
@@ -159,7 +159,7 @@ def _sampling(body: Body, origin: Origin) -> SamplingParams:
     )
 
 
-def _logprobs(body: Body) -> int | None:
+def _logprobs(body: GenerationRequest) -> int | None:
     """Return how many alternatives to report; at least the chosen tokens' own where candidates are compared by them."""
     return _or(body.top_logprob_count, 0) if body.candidates > body.choices else body.top_logprob_count
 

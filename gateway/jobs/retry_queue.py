@@ -56,7 +56,7 @@ class RetryQueue(Generic[T]):
             else:
                 self._backoff.reset()
 
-    async def emptied(self, seconds: float) -> bool:
+    async def wait_until_empty(self, seconds: float) -> bool:
         """Wait at most `seconds` until the queue is empty; return whether it is."""
         try:
             async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""Submits the jobs of an admitted request: the one way in which a gateway starts to answer.
+"""Submission of an admitted request's jobs, which every answer starts with.
 
 In this order: the jobs are opened for replies, so that none can be missed; rate limits are charged; credit is held; the
 jobs are published with confirm. An error at any point undoes what was done before.
@@ -24,7 +24,7 @@ _CERTAIN_SHARE = 8
 
 
 class JobSubmission:
-    """One per gateway."""
+    """Submits the jobs of one gateway's requests."""
 
     def __init__(self, services: GenerationServices, billing: GatewayBilling) -> None:
         self._services = services

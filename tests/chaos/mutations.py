@@ -76,13 +76,13 @@ def _unsettled_hold() -> None:
     """Some receipts are never handed in."""
     from gateway.jobs.gateway_billing import GatewayBilling
 
-    right, numbers = GatewayBilling.hand_in, count(1)
+    right, numbers = GatewayBilling.submit_receipt, count(1)
 
-    def hand_in(self: GatewayBilling, receipt: Any) -> None:
+    def submit_receipt(self: GatewayBilling, receipt: Any) -> None:
         if next(numbers) % 3:
             right(self, receipt)
 
-    GatewayBilling.hand_in = hand_in  # type: ignore[method-assign]
+    GatewayBilling.submit_receipt = submit_receipt  # type: ignore[method-assign]
 
 
 def _ghost_job() -> None:

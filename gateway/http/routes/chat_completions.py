@@ -37,7 +37,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
     )
     async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
         if body.stream:
-            await generation.begun(gateway.settings.header_delay)
+            await generation.wait_for_first_reply(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))
         choices = best(await collect(generation), body.candidates, body.choices)
         return json_response(answer.body(choices, generation.prompts[0], generation.usage))

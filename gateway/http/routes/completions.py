@@ -27,7 +27,7 @@ async def create_completion(request: Request, authorised: AuthorisedCompletion) 
     answer = CompletionAnswer(AnswerMetadata.of(jobs[0], admitted), body.choices, AnswerOptions.of(body))
     async with submit(request, gateway, admitted, jobs, streamed=bool(body.stream)) as generation:
         if body.stream:
-            await generation.begun(gateway.settings.header_delay)
+            await generation.wait_for_first_reply(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))
         choices = best(await collect(generation), body.candidates, body.choices)
         return json_response(answer.body(choices, generation.prompts, generation.usage))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from auth_billing.errors import AccountClosed, AccountError, BudgetExhausted, InsufficientCredit, NoPrice
 from gateway.jobs import gateway_billing
-from gateway.jobs.gateway_billing import MOST_RESERVING
+from gateway.jobs.gateway_billing import MAX_RESERVING
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import (
     Delta,
@@ -321,7 +321,7 @@ def _has_failed(stage: Stage) -> bool:
 
 
 async def test_a_store_that_keeps_failing_is_not_asked(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_billing, "STORE_REST", 60.0)
+    monkeypatch.setattr(gateway_billing, "STORE_PAUSE", 60.0)
     stage = await set_stage()
     stage.billing.away = True
     for _ in range(FAILURES + 5):
@@ -335,7 +335,7 @@ async def test_a_store_that_keeps_failing_is_not_asked(set_stage: SetStage, monk
 
 async def test_a_slow_store_gathers_no_crowd(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 60.0)
-    monkeypatch.setattr(gateway_billing, "MOST_RESERVING", 4)
+    monkeypatch.setattr(gateway_billing, "MAX_RESERVING", 4)
     stage = await set_stage()
     stage.billing.slow = asyncio.Event()
     asking = asyncio.as_completed([stage.chat() for _ in range(20)])
@@ -344,7 +344,7 @@ async def test_a_slow_store_gathers_no_crowd(set_stage: SetStage, monkeypatch: p
     assert stage.billing.asked == 4
     stage.billing.slow.set()
     assert {(await answer).status_code for answer in asking} == {200}
-    assert MOST_RESERVING > 4
+    assert MAX_RESERVING > 4
 
 
 async def test_a_store_that_is_too_slow_is_not_waited_for(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,7 +389,7 @@ async def test_a_void_waits_for_the_store(set_stage: SetStage, monkeypatch: pyte
 
 
 async def test_checkpoints_say_what_clients_have(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_billing, "SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr(gateway_billing, "MIN_CHECKPOINT_INTERVAL", 0.0)
     go_on = asyncio.Event()
 
     async def talk(worker: ScriptedWorker, job: Job) -> None:
