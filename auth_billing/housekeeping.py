@@ -122,7 +122,7 @@ async def _stopped(stop: asyncio.Event, within: float) -> bool:
 
 def _alerts(settings: BillingSettings, connection: StoreConnection, webhook: Webhook) -> Alerts:
     try:
-        low = parse_usd(settings.alert_credit, least=0)
+        low = parse_usd(settings.alert_credit, minimum=0)
     except UnacceptableAmount as error:
         raise StartupError(f"HEADRACE_ALERT_CREDIT={settings.alert_credit}: {error}") from error
     thresholds = [int(each) for each in settings.alert_thresholds.split(",")]

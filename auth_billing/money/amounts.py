@@ -16,28 +16,28 @@ MAX_AMOUNT = 10**18
 _DIGITS = 9
 
 
-def parse_usd(usd: str, *, least: int = 1) -> int:
+def parse_usd(usd: str, *, minimum: int = 1) -> int:
     """Parse a decimal number of USD like `12.50` into nano-USD.
 
     Raises:
-        UnacceptableAmount: malformed, less than `least`, finer than a nano-USD, or too large.
+        UnacceptableAmount: malformed, less than `minimum`, finer than a nano-USD, or too large.
     """
     whole, point, fraction = usd.partition(".")
     digits = whole.isdigit() and (fraction.isdigit() or not point)
     if not (usd.isascii() and digits and len(whole) <= _DIGITS + 1 and len(fraction) <= _DIGITS):
         raise UnacceptableAmount("an amount is written like 12.50: digits, at most nine of them after the point")
-    return check_amount(int(Decimal(usd) * NANO), least=least)
+    return check_amount(int(Decimal(usd) * NANO), minimum=minimum)
 
 
-def check_amount(nano: object, *, least: int = 1) -> int:
-    """Return `nano` if it is an integer number of nano-USD from `least` to `MAX_AMOUNT`.
+def check_amount(nano: object, *, minimum: int = 1) -> int:
+    """Return `nano` if it is an integer number of nano-USD from `minimum` to `MAX_AMOUNT`.
 
     Raises:
-        UnacceptableAmount: not an integer (a bool is none), less than `least`, or too large.
+        UnacceptableAmount: not an integer (a bool is none), less than `minimum`, or too large.
     """
     if not isinstance(nano, int) or isinstance(nano, bool):
         raise UnacceptableAmount("an amount is an integer number of nano-USD")
-    if not least <= nano <= MAX_AMOUNT:
+    if not minimum <= nano <= MAX_AMOUNT:
         raise UnacceptableAmount("an amount is more than nothing and at most a thousand million USD")
     return nano
 

@@ -267,7 +267,7 @@ class JobStore(Protocol):
         """Return up to `limit` jobs that are `HELD`, earliest deadline first."""
         ...
 
-    async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+    async def held_by_gateways(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
         """Return up to `limit` jobs of these gateways that are `HELD`, earliest deadline first."""
         ...
 

@@ -63,7 +63,7 @@ class Budgets:
             StoreUnavailable: to be repeated.
         """
         if limit is not None:
-            check_amount(limit, least=0)
+            check_amount(limit, minimum=0)
         await self._balances.create(organisation)
         await self._store.set(organisation, name, limit)
 

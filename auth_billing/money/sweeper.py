@@ -113,7 +113,7 @@ class Sweeper:
         silent = await self._silent_gateways()
         stable = self._stable.seconds("", now) >= STABLE_SECONDS
         if stable and silent:
-            await self._settle(await self._stores.jobs.held_by(silent, MAX_JOBS), "gateway")
+            await self._settle(await self._stores.jobs.held_by_gateways(silent, MAX_JOBS), "gateway")
         if now >= self._next_full_scan:
             self._next_full_scan = now + FULL_INTERVAL
             overdue = await self._overdue_jobs()

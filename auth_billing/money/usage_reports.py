@@ -39,13 +39,13 @@ class Dimension(StrEnum):
 class UsageFilter:
     """Selects jobs settled from `since` until before `until` (Unix seconds).
 
-    `only` has the ids to select, by dimension; a dimension that is not there selects all.
+    `ids` has the ids to select, by dimension; a dimension that is not there selects all.
     """
 
     organisation: str
     since: int
     until: int
-    only: Mapping[Dimension, Sequence[str]] = field(default_factory=dict)
+    ids: Mapping[Dimension, Sequence[str]] = field(default_factory=dict)
     kind: UsageKind | None = None
 
 

@@ -1,6 +1,6 @@
 """Port of the store of usage records.
 
-Times are Unix seconds. Each method of the port raises `StoreUnavailable` when the store does not answer in time.
+Times are Unix seconds. Each method raises `StoreUnavailable` if the store does not answer in time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ class UsageStore(Protocol):
     """Store of usage records, which are immutable."""
 
     async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
-        """Store the records that do not exist yet, durably, in one write; return for each whether it was stored by this
-        call.
+        """Store new records durably in one write; return for each record whether this call stored it.
 
-        Pass the others to `add`, which tells repeated from conflicting ones.
+        Pass the remaining ones to `add`, which tells repeated from conflicting records.
 
         Raises:
-            RecordRefused: the store can't hold one of them; the others may have been stored.
+            RecordRefused: the store can't hold one of them; other ones may be stored.
         """
         ...
 

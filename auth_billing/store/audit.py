@@ -66,9 +66,9 @@ class MongoAuditStore:
         """Return the usage that workers recorded for these jobs, by job id, one item per attempt."""
         found: dict[str, list[Usage]] = defaultdict(list)
         for document in await _all(self._usage, {"job": {"$in": list(jobs)}}):
-            said = _usage(document)
-            if said is not None:
-                found[document["job"]].append(said)
+            used = _usage(document)
+            if used is not None:
+                found[document["job"]].append(used)
         return found
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:

@@ -101,7 +101,7 @@ class MongoJobStore:
         """Return up to `limit` jobs that are `HELD`, earliest deadline first."""
         return await self._some({"state": JobState.HELD.value}, limit)
 
-    async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+    async def held_by_gateways(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
         """Return up to `limit` jobs of these gateways that are `HELD`, earliest deadline first."""
         return await self._some({"state": JobState.HELD.value, "gateway": {"$in": list(gateways)}}, limit)
 

@@ -56,4 +56,4 @@ def _during(selection: UsageFilter, at: str) -> dict[str, Any]:
 
 
 def _one_of(selection: UsageFilter) -> dict[str, Any]:
-    return {dimension.value: {"$in": list(ids)} for dimension, ids in selection.only.items() if ids}
+    return {dimension.value: {"$in": list(ids)} for dimension, ids in selection.ids.items() if ids}

@@ -125,7 +125,7 @@ class MoneyCommands:
         """
         await self._check_organisation(organisation)
         name = await self._budget_name(organisation, project, key)
-        await self._budgets().set(organisation, name, None if usd is None else parse_usd(usd, least=0))
+        await self._budgets().set(organisation, name, None if usd is None else parse_usd(usd, minimum=0))
         event = Event.BUDGET_DELETED if usd is None else Event.BUDGET_UPDATED
         await self._audit_log().record(organisation, event, name, project=project or "", details={"usd": usd})
 

@@ -1,4 +1,4 @@
-"""Alerts in dictionaries, and a receiver that remembers."""
+"""In-memory alerts, and a receiver that records messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DictAlertStore:
 
 
 class Receiver:
-    """Takes alerts unless it is away."""
+    """Accepts messages unless it is away."""
 
     def __init__(self) -> None:
         self.away = False

@@ -1,4 +1,4 @@
-"""Billing without prices: what is held, given back and noted, in dictionaries. It can be short of credit, or away."""
+"""In-memory billing without prices, which records holds, voids and checkpoints and can refuse or be unavailable."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from router.messages import Usage
 class FakeBilling(Billing):
     def __init__(self) -> None:
         self.held: dict[str, HoldRequest] = {}
-        """Every hold that was ever taken."""
+        """Every hold that was taken, by job id."""
         self.payers: dict[str, Principal] = {}
         self.voided: list[str] = []
         self.checkpoints: list[dict[str, Usage]] = []
         self.renewed: list[str] = []
         self.refusal: AccountError | None = None
-        """What reserving says."""
+        """The error that `reserve` raises."""
         self.lost_answers = 0
-        """So many times more, hold and say nothing."""
+        """How many more calls of `reserve` hold and then raise, as if the answer was lost."""
         self.away = False
         self.slow: asyncio.Event | None = None
         """If set, `reserve` waits for this event."""

@@ -215,7 +215,7 @@ class DictJobStore:
         held = [job for job in self.jobs.values() if job.state is JobState.HELD]
         return sorted(held, key=lambda job: job.deadline)[:limit]
 
-    async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+    async def held_by_gateways(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
         return [job for job in await self.held(limit) if job.gateway in gateways]
 
     async def gateways(self) -> Collection[str]:

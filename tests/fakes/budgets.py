@@ -1,4 +1,4 @@
-"""Budgets in the accounts of `tests/fakes/billing_stores.py`."""
+"""In-memory budgets in the accounts of `tests/fakes/billing_stores.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credit in dictionaries, beside the books of `tests.fakes.billing_stores`."""
+"""In-memory credit entries over the accounts of `tests.fakes.billing_stores`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DictCreditStore:
         self._balances = balances
         self.entries: dict[str, CreditEntry] = {}
         self.forget_answers = 0
-        """Store the next so many entries, but fail to say so."""
+        """How many more entries are stored and then raise, as if the answer was lost."""
 
     async def applied(self, organisation: str) -> tuple[int, int]:
         await self._balances.create(organisation)

@@ -1,4 +1,4 @@
-"""Usage added up from a list of jobs."""
+"""Usage reports over a list of jobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ListUsageReports:
             and (job.state, job.organisation) == (JobState.SETTLED, selection.organisation)
             and selection.since <= job.final.at < selection.until
             and job.final.source is not SettlementSource.VOID
-            and all(str(getattr(job, each.value)) in ids for each, ids in selection.only.items() if ids)
+            and all(str(getattr(job, each.value)) in ids for each, ids in selection.ids.items() if ids)
             and (
                 selection.kind is None or (selection.kind is UsageKind.EMBEDDINGS) == job.id.startswith(EMBEDDING_JOBS)
             )

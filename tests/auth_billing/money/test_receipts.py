@@ -18,8 +18,7 @@ from router.bus import REASON_HEADER, Bus
 from router.messages import Outcome, Receipt, Usage
 from router.transport.memory import MemoryTransport
 from tests.auth_billing.conftest import Buses
-from tests.auth_billing.money.test_usage_records import ready, record
-from tests.auth_billing.money.test_usage_records import settling as settling_on
+from tests.auth_billing.money.test_usage_records import ready, record, running_settlement
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore
 from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores, price_book
@@ -32,7 +31,7 @@ def receipt(job: str, tokens: int = 3, outcome: Outcome = Outcome.FINISHED) -> R
     return Receipt(job=job, tenant=ORGANISATION, gateway="gateway-1", outcome=outcome, usage=usage, at=1.0)
 
 
-class Settling:
+class SettlementStage:
     def __init__(self) -> None:
         self.absence = Absence()
         self.stores: BillingStores = dict_billing_stores(self.absence)
@@ -47,7 +46,7 @@ class Settling:
         await hold(Billing(self.stores, price_book()), principal(), [hold_request(job) for job in jobs])
 
     def on(self, bus: Bus) -> AbstractAsyncContextManager[None]:
-        return settling_on(bus, self.usage, Settler(self.stores, self.metrics), self.metrics)
+        return running_settlement(bus, self.usage, Settler(self.stores, self.metrics), self.metrics)
 
     async def state(self, job: str) -> JobState:
         return (await self.stores.jobs.find([job]))[job].state
@@ -57,34 +56,34 @@ class Settling:
 
 
 @pytest.fixture
-def settling() -> Settling:
-    return Settling()
+def stage() -> SettlementStage:
+    return SettlementStage()
 
 
-async def test_repeated_and_reordered_messages_settle_once(buses: Buses, settling: Settling, eventually) -> None:
+async def test_repeated_and_reordered_messages_settle_once(buses: Buses, stage: SettlementStage, eventually) -> None:
     """Exactly-once settlement (docs/design/reliability-contract.md#F21)."""
     jobs = [f"job-{number}" for number in range(40)]
-    await settling.hold(*jobs)
+    await stage.hold(*jobs)
     messages = [message for job in jobs for message in (receipt(job), record(job=job)) for _ in range(3)]
     random.Random(5).shuffle(messages)
-    async with settling.on(buses.billing):
+    async with stage.on(buses.billing):
         for message in messages:
             await buses.others.publish_settlement(message)
-        await eventually(lambda: settling.receipts("settled") + settling.receipts("repeated") == 120)
+        await eventually(lambda: stage.receipts("settled") + stage.receipts("repeated") == 120)
     await buses.billing.close()
     assert ready(buses.broker) == 0
     assert ready(buses.broker, topology.PARKED_QUEUE) == 0
-    assert settling.receipts("settled") == 40
-    assert await check_idle(settling.stores, ORGANISATION, 40 * HELD, jobs) == 40 * COST
+    assert stage.receipts("settled") == 40
+    assert await check_idle(stage.stores, ORGANISATION, 40 * HELD, jobs) == 40 * COST
 
 
-async def test_a_conflicting_receipt_is_ignored_and_counted(buses: Buses, settling: Settling, eventually) -> None:
-    await settling.hold("job-1")
-    async with settling.on(buses.billing):
+async def test_a_conflicting_receipt_is_ignored_and_counted(buses: Buses, stage: SettlementStage, eventually) -> None:
+    await stage.hold("job-1")
+    async with stage.on(buses.billing):
         for tokens in (3, 4, 5):
             await buses.others.publish_settlement(receipt("job-1", tokens))
-        await eventually(lambda: settling.receipts("conflicting") == 2)
-    assert await check_idle(settling.stores, ORGANISATION, HELD, ["job-1"]) == COST
+        await eventually(lambda: stage.receipts("conflicting") == 2)
+    assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == COST
 
 
 @pytest.mark.parametrize(
@@ -96,43 +95,43 @@ async def test_a_conflicting_receipt_is_ignored_and_counted(buses: Buses, settli
     ],
 )
 async def test_invalid_and_unknown_receipts_are_parked(
-    buses: Buses, settling: Settling, eventually, wrong: Receipt, reason: str
+    buses: Buses, stage: SettlementStage, eventually, wrong: Receipt, reason: str
 ) -> None:
-    await settling.hold("job-1")
-    async with settling.on(buses.billing):
+    await stage.hold("job-1")
+    async with stage.on(buses.billing):
         await buses.others.publish_settlement(wrong)
         await eventually(lambda: ready(buses.broker, topology.PARKED_QUEUE) == 1)
-    assert await settling.state("job-1") is JobState.HELD
+    assert await stage.state("job-1") is JobState.HELD
     transport = MemoryTransport(buses.broker, "operator")
     await transport.start()
     parked = await transport.consume(topology.PARKED_QUEUE, prefetch=1)
     assert reason in str((await anext(aiter(parked))).headers[REASON_HEADER])
 
 
-async def test_receipts_wait_for_an_unavailable_store(buses: Buses, settling: Settling, eventually) -> None:
+async def test_receipts_wait_for_an_unavailable_store(buses: Buses, stage: SettlementStage, eventually) -> None:
     """The store is unavailable and comes back (docs/design/reliability-contract.md#F14)."""
     jobs = [f"job-{number}" for number in range(20)]
-    await settling.hold(*jobs)
-    settling.absence.away = True
-    async with settling.on(buses.billing):
+    await stage.hold(*jobs)
+    stage.absence.away = True
+    async with stage.on(buses.billing):
         for job in jobs:
             await buses.others.publish_settlement(receipt(job))
-        asked = settling.absence.asked
-        await eventually(lambda: settling.absence.asked > asked + 5)
-        settling.absence.away = False
-        await eventually(lambda: settling.receipts("settled") == 20)
-    assert await check_idle(settling.stores, ORGANISATION, 20 * HELD, jobs) == 20 * COST
+        asked = stage.absence.asked
+        await eventually(lambda: stage.absence.asked > asked + 5)
+        stage.absence.away = False
+        await eventually(lambda: stage.receipts("settled") == 20)
+    assert await check_idle(stage.stores, ORGANISATION, 20 * HELD, jobs) == 20 * COST
 
 
 @pytest.mark.parametrize("failures", range(1, 12))
 async def test_a_settlement_that_fails_at_any_step_is_repeated(
-    buses: Buses, settling: Settling, eventually, failures: int
+    buses: Buses, stage: SettlementStage, eventually, failures: int
 ) -> None:
-    await settling.hold("job-1", "job-2")
-    settling.absence.failures_after = failures
-    async with settling.on(buses.billing):
+    await stage.hold("job-1", "job-2")
+    stage.absence.failures_after = failures
+    async with stage.on(buses.billing):
         await buses.others.publish_settlement(receipt("job-1"))
         await buses.others.publish_settlement(receipt("job-2", 0))
-        await eventually(lambda: settling.receipts("settled") + settling.receipts("repeated") == 2)
-    settling.absence.failures_after = 0  # receipts of one batch need fewer steps
-    assert await check_idle(settling.stores, ORGANISATION, 2 * HELD, ["job-1", "job-2"]) == COST + 200
+        await eventually(lambda: stage.receipts("settled") + stage.receipts("repeated") == 2)
+    stage.absence.failures_after = 0  # receipts of one batch need fewer steps
+    assert await check_idle(stage.stores, ORGANISATION, 2 * HELD, ["job-1", "job-2"]) == COST + 200

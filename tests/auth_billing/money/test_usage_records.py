@@ -45,7 +45,7 @@ def record(number: int = 0, *, tokens: int = 3, **changes: object) -> UsageRecor
 
 
 @asynccontextmanager
-async def settling(
+async def running_settlement(
     bus: Bus, store: UsageStore, settler: Settler | None = None, metrics: BillingMetrics | None = None
 ) -> AsyncIterator[None]:
     stop = asyncio.Event()
@@ -71,7 +71,7 @@ async def test_repeats_in_any_order_are_stored_once(numbers: list[int]) -> None:
     broker, store = MemoryBroker(), DictUsageStore()
     bus = Bus(MemoryTransport(broker, "billing"))
     await bus.start()
-    async with settling(bus, store):
+    async with running_settlement(bus, store):
         for number in numbers:
             await bus.publish_settlement(record(number))
         async with asyncio.timeout(20):
@@ -85,7 +85,7 @@ async def test_repeats_in_any_order_are_stored_once(numbers: list[int]) -> None:
 async def test_records_that_arrive_during_a_write_are_written_together(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.writing = asyncio.Event()
-    async with settling(buses.billing, store):
+    async with running_settlement(buses.billing, store):
         await buses.others.publish_settlement(record(0))
         await eventually(lambda: store.batches == [1])
         for number in range(1, 10):
@@ -102,7 +102,7 @@ async def test_a_refused_record_does_not_block_its_batch(buses: Buses, eventuall
     store = DictUsageStore()
     store.writing = asyncio.Event()
     store.refused = {"chatcmpl-3"}
-    async with settling(buses.billing, store):
+    async with running_settlement(buses.billing, store):
         await buses.others.publish_settlement(record(0))
         await eventually(lambda: store.batches == [1])
         for number in range(1, 6):
@@ -117,7 +117,7 @@ async def test_a_refused_record_does_not_block_its_batch(buses: Buses, eventuall
 async def test_a_record_whose_answer_was_lost_is_stored_once(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.lose_answer = 2
-    async with settling(buses.billing, store):
+    async with running_settlement(buses.billing, store):
         await buses.others.publish_settlement(record())
         await eventually(lambda: store.absence.asked == 3)
     await buses.billing.close()
@@ -128,7 +128,7 @@ async def test_a_record_whose_answer_was_lost_is_stored_once(buses: Buses, event
 async def test_records_wait_for_an_unavailable_store(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.absence.away = True
-    async with settling(buses.billing, store):
+    async with running_settlement(buses.billing, store):
         for number in range(10):
             await buses.others.publish_settlement(record(number))
         await eventually(lambda: store.absence.asked > 30)
@@ -142,7 +142,7 @@ async def test_a_stop_during_an_outage_leaves_records_queued(buses: Buses, event
     monkeypatch.setattr("auth_billing.money.settlement.STOP_SECONDS", 0.01)
     store = DictUsageStore()
     store.absence.away = True
-    async with settling(buses.billing, store):
+    async with running_settlement(buses.billing, store):
         await buses.others.publish_settlement(record())
         await eventually(lambda: store.absence.asked > 0)
     await buses.billing.close()
@@ -166,7 +166,7 @@ def test_impossible_records_are_refused_with_a_reason(wrong: UsageRecord, reason
 
 async def test_a_conflicting_record_is_parked_with_its_reason(buses: Buses, eventually) -> None:
     store = DictUsageStore()
-    async with settling(buses.billing, store):
+    async with running_settlement(buses.billing, store):
         await buses.others.publish_settlement(record(tokens=3))
         await eventually(lambda: len(store.records) == 1)
         await buses.others.publish_settlement(record(tokens=4))

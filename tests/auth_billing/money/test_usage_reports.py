@@ -137,14 +137,14 @@ async def test_buckets_groups_and_filters(report: Report) -> None:
         (["proj_1", "default"], 14),
         (["proj_1", "flex"], 1),
     ]
-    only = replace(ALL, only={Dimension.KEY: ["key0", "key1"], Dimension.PROJECT: ["proj_1"]})
+    only = replace(ALL, ids={Dimension.KEY: ["key0", "key1"], Dimension.PROJECT: ["proj_1"]})
     assert [row.requests for row in await reports.rows(only, 24 * HOUR, [], 100)] == [10]
     part = replace(ALL, since=719, until=1079)  # the start counts, the end does not
     assert [row.requests for row in await reports.rows(part, HOUR, [], 100)] == [2]
     for kind, requests in ((UsageKind.EMBEDDINGS, [1]), (UsageKind.COMPLETIONS, [29])):
         assert [row.requests for row in await reports.rows(replace(ALL, kind=kind), 24 * HOUR, [], 100)] == requests
     assert len(await reports.rows(ALL, HOUR, [Dimension.KEY], 4)) == 4
-    assert await reports.rows(replace(ALL, only={Dimension.MODEL: ["$where"]}), HOUR, [], 4) == []
+    assert await reports.rows(replace(ALL, ids={Dimension.MODEL: ["$where"]}), HOUR, [], 4) == []
 
 
 async def test_jobs_are_listed_in_order_of_settlement(report: Report) -> None:

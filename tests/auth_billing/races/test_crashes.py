@@ -23,7 +23,7 @@ from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Outcome
 from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money.test_receipts import receipt
-from tests.auth_billing.money.test_usage_records import settling
+from tests.auth_billing.money.test_usage_records import running_settlement
 from tests.auth_billing.races.crash import DIED, lease_and_die, reserve_and_die, settle_and_die
 from tests.auth_billing.races.invariants import check_invariants, open_accounts
 from tests.auth_billing.races.process_pool import OPERATION_MS, Racer, context
@@ -132,7 +132,7 @@ async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[],
     await connection.durable("journal").insert_one({})  # journals all earlier writes too
     metrics = BillingMetrics(CollectorRegistry())
     settled = metrics.receipts.labels("settled")._value
-    async with settling(buses.billing, MongoUsageStore(connection), Settler(racer.stores, metrics), metrics):
+    async with running_settlement(buses.billing, MongoUsageStore(connection), Settler(racer.stores, metrics), metrics):
         for job in jobs:
             await buses.others.publish_settlement(receipt(job))
             if job == jobs[60]:

@@ -86,7 +86,7 @@ async def test_held_jobs_are_listed_by_deadline_and_by_gateway(stores: BillingSt
     await stores.jobs.insert([replace(late, hold=0)])  # stored already
     assert list(await stores.jobs.held(9)) == [soon, other, late]
     assert list(await stores.jobs.held(1)) == [soon]
-    assert list(await stores.jobs.held_by({"gateway-1"}, 9)) == [soon, late]
+    assert list(await stores.jobs.held_by_gateways({"gateway-1"}, 9)) == [soon, late]
     assert set(await stores.jobs.gateways()) == {"gateway-1", "gateway-2"}
 
 

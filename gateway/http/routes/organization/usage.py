@@ -150,7 +150,7 @@ async def _page(
 ) -> UsagePage:
     buckets = Period(wanted.since, wanted.until).buckets(size.width, size.buckets)
     until = buckets[-1].until
-    shown = UsageFilter(wanted.organisation, wanted.since, until, wanted.only, wanted.kind)
+    shown = UsageFilter(wanted.organisation, wanted.since, until, wanted.ids, wanted.kind)
     rows = await admin.administration.usage.rows(shown, size.width, by, MAX_ROWS + 1)
     if len(rows) > MAX_ROWS:
         message = "The answer would be too large: ask for fewer buckets ('limit') or groups."
