@@ -7,7 +7,7 @@
 
 Both raise `BadWeights` on a damaged or hostile file: every length is checked against the file's size before it is
 used (the `gguf` library's reader trusts them, and takes seconds for a vocabulary that takes milliseconds here).
-Specification: ggml's `docs/gguf.md`, versions 2 and 3, little-endian. `execution/gguf_file.py` reads the tensors.
+Specification: ggml's `docs/gguf.md`, versions 2 and 3, little-endian. `engine/weights/gguf_file.py` reads the tensors.
 Must not import torch or numpy: the worker process uses it too.
 """
 

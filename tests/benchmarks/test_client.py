@@ -60,8 +60,8 @@ async def test_a_failure_is_an_error(status: int, body: str, said: str) -> None:
 async def test_nobody_there_is_an_error(unused_tcp_port: int) -> None:
     timeline = Timeline(0.0)
     async with client.open_session(ENDPOINT) as http:
-        nobody = Endpoint(f"http://127.0.0.1:{unused_tcp_port}/v1", "key", "model")
-        await client.complete(http, nobody, Request([5, 6], 4), timeline)
+        unreachable = Endpoint(f"http://127.0.0.1:{unused_tcp_port}/v1", "key", "model")
+        await client.complete(http, unreachable, Request([5, 6], 4), timeline)
     assert "Connect" in (timeline.error or "")
 
 

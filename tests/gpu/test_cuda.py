@@ -1,6 +1,6 @@
-"""What only a GPU can show: `TRITON_INTERPRET=0 pytest tests/gpu`, on a machine that has one.
+"""Tests that need a GPU; run them by `TRITON_INTERPRET=0 pytest tests/gpu`.
 
-Alone, because the other tests run the same kernels in Triton's interpreter, and a process has one or the other.
+Run them alone, because other tests run the same kernels in Triton's interpreter, and a process has only one of both.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen3"])
 def test_captured_steps_say_the_same(model_type: str, tmp_path: Path) -> None:
-    """The whole GPU path against the plain one on the CPU, in float32: greedy, drawn and cut."""
+    """Compare the whole GPU path with the reference on the CPU in float32: greedy, random and truncated sampling."""
     save_tiny(tmp_path, model_type, head_dim=16, max_position_embeddings=512)
     kinds = [{}, {"temperature": 0.8}, {"temperature": 1.1, "top_p": 0.8}, {"temperature": 0.9, "top_k": 9, "n": 3}]
     wanted = [

@@ -1,1 +1,1 @@
-"""Paged attention: the backend interface (`backend`), a plain reference implementation, and faster backends."""
+"""Paged attention: a reference implementation and faster backends of the interface `attention_backend`."""

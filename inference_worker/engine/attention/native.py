@@ -1,6 +1,6 @@
 """The attention backend of the compiled CPU kernels, for models whose other layers run in PyTorch.
 
-A model that runs in the kernels as a whole (`native/decoder.py`) calls them directly.
+A model that runs in the kernels as a whole (`layers/native_decoder.py`) calls them directly.
 """
 
 from __future__ import annotations

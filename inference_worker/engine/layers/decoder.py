@@ -72,7 +72,7 @@ class DecoderStack(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A `CausalLM` (`models/base.py`) of the Llama family. Parameters are left uninitialised."""
+    """A `CausalLM` (`causal_lm.py`) of the Llama family. Parameters are left uninitialised."""
 
     def __init__(self, config: DecoderConfig, rotary: Rotary, *, dtype: torch.dtype) -> None:
         super().__init__()

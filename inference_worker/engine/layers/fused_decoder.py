@@ -22,7 +22,7 @@ GATE_BLOCK = 1024
 
 
 class FusedDecoder:
-    """A `CausalLM` (`models/base.py`) around a loaded `Decoder`."""
+    """A `CausalLM` (`causal_lm.py`) around a loaded `Decoder`."""
 
     def __init__(self, decoder: Decoder) -> None:
         self.shape = decoder.shape

@@ -2,7 +2,7 @@
 
 Merged: matrices with the same input are one matrix, so that the input is read once and one call does the work of three
 (query, key, value) or two (gate, up). Checkpoints store them apart, so `parts` gives the rows of each
-(`execution/weights.py` fills them). Parameters are left uninitialised.
+(`weights/weights.py` fills them). Parameters are left uninitialised.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def check_supported(config: DecoderConfig) -> None:
 
 
 class NativeDecoder:
-    """A `CausalLM` (`models/base.py`) on the compiled kernels, built from a loaded `Decoder` that it doesn't keep."""
+    """A `CausalLM` (`causal_lm.py`) on the compiled kernels, built from a loaded `Decoder` that it doesn't keep."""
 
     def __init__(self, model: Decoder, values: Mapping[str, Values], kernels: Kernels, *, row_bits: int = 16) -> None:
         """Pack a model's weights.

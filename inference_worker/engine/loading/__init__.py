@@ -1,1 +1,1 @@
-"""Loads a model onto a device: number format, weights, compilation."""
+"""Model loading: dtypes, weights, and the conversion to compiled kernels."""

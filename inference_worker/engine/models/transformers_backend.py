@@ -31,7 +31,7 @@ ATTENTION = "headrace"
 
 
 class TransformersModel:
-    """A `CausalLM` (`base.py`) around a `transformers` model."""
+    """A `CausalLM` (`causal_lm.py`) around a `transformers` model."""
 
     def __init__(self, model: PreTrainedModel, shape: ModelShape) -> None:
         self.shape = shape

@@ -1,6 +1,6 @@
 """Allocation of KV cache blocks: reference counts, prefix reuse, copy-on-write and the list of free blocks.
 
-Kwon et al. 2023 (PagedAttention), sections 4.2-4.4. The tensors are in `execution/kv_cache.py`.
+Kwon et al. 2023 (PagedAttention), sections 4.2-4.4. The tensors are in `kv_cache.py`.
 """
 
 from __future__ import annotations

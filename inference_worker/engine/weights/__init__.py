@@ -1,1 +1,1 @@
-"""Readers of checkpoints: safetensors, GGUF, and weights by name."""
+"""Checkpoint readers: safetensors and GGUF files, and the loading of weights by tensor name."""

@@ -59,8 +59,7 @@ class LockstepEngine(EchoEngine):
 
 
 def test_a_cancelled_request_is_in_no_step_after_the_one_that_is_being_computed() -> None:
-    """docs/design/queue-topology.md#cancel: wherever in a step an abort arrives, the next one is without the
-    request."""
+    """docs/design/queue-topology.md#cancel: after an abort at any moment of a step, the next step omits the request."""
     engine, encoder = LockstepEngine(), msgspec.msgpack.Encoder()
     (commands, command_pipe), (_reports, report_pipe) = Pipe(duplex=False), Pipe(duplex=False)
     loop = Thread(target=serve, args=(engine, commands, EventWriter(report_pipe)), daemon=True)

@@ -25,7 +25,7 @@ struct Heads {
     int64_t group() const { return query / kv; }
 };
 
-// A step's metadata: `AttentionMetadata` of `attention/backend.py`.
+// A step's metadata: `AttentionMetadata` of `attention_backend.py`.
 struct Step {
     int64_t rows, sequences, table_width;
     const int64_t* query_start;   // [S + 1]
