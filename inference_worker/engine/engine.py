@@ -153,9 +153,9 @@ class Engine:
             self.compilations.abort(request)
         self.scheduler.abort(request, choice)
 
-    def knows(self, request: str) -> bool:
+    def has(self, request: str) -> bool:
         """Return whether a request was added and has neither ended nor been aborted."""
-        return self.scheduler.knows(request) or self.compilations.has(request)
+        return self.scheduler.has(request) or self.compilations.has(request)
 
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[TokenEvent]], None]

@@ -74,7 +74,7 @@ class SteppingEngine(Protocol[R_contra]):
 class InterruptibleEngine(SteppingEngine[Any], Protocol):
     """An engine that can accept requests while it computes a step."""
 
-    def knows(self, request: str) -> bool:
+    def has(self, request: str) -> bool:
         """Return whether a request was added and has neither ended nor been aborted."""
 
     def enable_prefill_interrupts(
@@ -145,7 +145,7 @@ def _enable_prefill_interrupts(engine: InterruptibleEngine, reader: CommandReade
 
     def receive() -> None:
         with suppress(EOFError, OSError):
-            for request in reader.new_requests(engine.knows):
+            for request in reader.new_requests(engine.has):
                 engine.add(request)
 
     def emit(events: list[Any]) -> None:

@@ -21,7 +21,7 @@ from inference_worker.engine.sampling.uniform_kernel import uniform_kernel
 
 
 def compile_kernel(kernel, short: set[str], constants: dict[str, object], capability: int, **options: int) -> int:
-    """Bytes of machine code. Pointers of `short` are to bfloat16, of whole numbers to int64, others to float32."""
+    """Return the bytes of machine code. Pointers of `short` are to bfloat16, of integers to int64, else float32."""
     integers = {f"{name}_ptr" for name in ("slots", "tables", "starts", "lengths", "seeds", "choices", "positions")}
     signature = {}
     for name in kernel.arg_names:
@@ -57,7 +57,7 @@ def attend(capability: int, *, single: bool) -> int:
 
 
 def short(kernel) -> set[str]:
-    """All its pointers."""
+    """Return the names of all pointers of a kernel."""
     return {name for name in kernel.arg_names if name.endswith("_ptr")}
 
 

@@ -103,7 +103,7 @@ class Scheduler:
             self._ended_unscheduled = [s for s in self._ended_unscheduled if not s.ended]
             self.running = [s for s in self.running if not s.ended]
 
-    def knows(self, request: str) -> bool:
+    def has(self, request: str) -> bool:
         """Return whether a request was added and has neither ended nor been aborted."""
         return request in self._choices
 

@@ -92,7 +92,7 @@ class InterruptedEngine(EchoEngine):
         self.computed: list[set[str]] = []
         self.within: list[set[str]] = []
 
-    def knows(self, request: str) -> bool:
+    def has(self, request: str) -> bool:
         return request in self.left
 
     def enable_prefill_interrupts(

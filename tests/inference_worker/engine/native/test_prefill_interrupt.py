@@ -99,7 +99,7 @@ def test_a_request_that_can_not_interrupt_is_still_accepted(caller: Caller, alon
     caller.call(STREAMS[1])
     take(outcome, engine.step())
     assert not caller.emitted
-    assert engine.knows(STREAMS[1].id)
+    assert engine.has(STREAMS[1].id)
     expected = {key: tokens for key, tokens in alone.items() if key[0] in {STREAMS[0].id, STREAMS[1].id}}
     assert ids(finish(engine, outcome)) == expected
-    assert not engine.knows(STREAMS[1].id)
+    assert not engine.has(STREAMS[1].id)
