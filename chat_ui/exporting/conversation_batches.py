@@ -1,4 +1,4 @@
-"""Loads the conversations of an export with their messages, in groups that fit into memory."""
+"""Loads the conversations of an export with their messages, in batches that fit into memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from chat_ui.history.records import Conversation, Message, Owner
 PAGE_SIZE = 100
 """Conversations per page when all of them are listed."""
 BATCH_SIZE = 25
-"""Conversations in a group, at most."""
+"""Conversations in a batch, at most."""
 BATCH_BYTES = 2 * 1_048_576
-"""Text bytes in a group, at most, unless one conversation alone has more."""
+"""Text bytes in a batch, at most, unless one conversation alone has more."""
 
 FullConversation = tuple[Conversation, Sequence[Message]]
 """A conversation with all its messages, oldest first."""
@@ -22,7 +22,7 @@ Batches = AsyncIterator[Sequence[FullConversation]]
 async def conversation_batches(
     lists: ConversationLists, owner: Owner, chosen: Sequence[Conversation] | None
 ) -> Batches:
-    """Yield the chosen conversations in groups; `None`: all conversations of the owner, archived ones too."""
+    """Yield the chosen conversations in batches; `None`: all conversations of the owner, archived ones too."""
     batch: list[Conversation] = []
     size = 0
     async for conversation in _listed(lists, owner, chosen):

@@ -54,7 +54,7 @@ async def _tables(batches: Batches, *, in_pieces: bool) -> AsyncIterator[Iterato
 
 
 def _rows(batch: Sequence[FullConversation], *, in_pieces: bool) -> Iterator[Row]:
-    """Yield the rows of a group; a generator, so that a thread makes them while it writes the file."""
+    """Yield the rows of a batch; a generator, so that a thread makes them while it writes the file."""
     for conversation, messages in batch:
         for each in branch(by_id(messages), conversation.leaf):
             yield _row(conversation, each, in_pieces=in_pieces)

@@ -74,7 +74,7 @@ class AnswerEvents:
             seen = 0 if live is None else live.version
             if live is not None and not live.released:
                 message = live.snapshot
-            for event in self._news(message) or [None]:
+            for event in self._new_events(message) or [None]:
                 yield event
             if not message.state.is_open:
                 break
@@ -84,31 +84,31 @@ class AnswerEvents:
             if self._generations.stopping.is_set():
                 return
             await asyncio.sleep(POLL_SECONDS)
-            found = await self._messages.find(self._owner, self._conversation, self._message)
-            if found is None:
+            stored = await self._messages.find(self._owner, self._conversation, self._message)
+            if stored is None:
                 return  # deleted
-            message = found
+            message = stored
         if title := await self._generations.title_after(message):
             yield StreamEvent("title", title)
 
-    def _news(self, message: Message) -> Sequence[StreamEvent | None]:
-        place = self._position
+    def _new_events(self, message: Message) -> Sequence[StreamEvent | None]:
+        position = self._position
         events: list[StreamEvent] = []
-        if place is None:
-            place = self._position = _Position(message.attempt)
-        if place.attempt != message.attempt:
-            place.attempt, place.characters, place.units = message.attempt, 0, 0
+        if position is None:
+            position = self._position = _Position(message.attempt)
+        if position.attempt != message.attempt:
+            position.attempt, position.characters, position.units = message.attempt, 0, 0
             if not message.text:
                 events.append(StreamEvent("restart", id=f"{message.attempt}.0"))
         waiting = message.waiting or QueueStatus(None, None)
         if message.state is State.WAITING and self._waiting != waiting:
             self._waiting = waiting
             events.append(StreamEvent("waiting", waiting))
-        if new := message.text[place.characters :]:
-            at = place.units
-            place.characters += len(new)
-            place.units += utf16_length(new)
-            events.append(StreamEvent("text", (at, new), f"{place.attempt}.{place.characters}"))
+        if new_text := message.text[position.characters :]:
+            at = position.units
+            position.characters += len(new_text)
+            position.units += utf16_length(new_text)
+            events.append(StreamEvent("text", (at, new_text), f"{position.attempt}.{position.characters}"))
         if not message.state.is_open:
             events.append(StreamEvent("failed" if message.state is State.FAILED else "done", message))
         return events

@@ -64,9 +64,9 @@ class LiveAnswer:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait_for_change(self, seen: int, seconds: float) -> None:
-        """Wait for a version other than `seen`, at most `seconds`."""
-        if self.version != seen:
+    async def wait_for_change(self, version: int, seconds: float) -> None:
+        """Wait until `version` is outdated, at most `seconds`."""
+        if self.version != version:
             return
         try:
             async with asyncio.timeout(seconds):

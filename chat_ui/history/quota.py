@@ -34,12 +34,16 @@ class ConversationQuota:
         Raises:
             ConversationFull: the quota would be exceeded.
         """
-        counted, there = self._counts.get(owner, (0.0, 0))
-        if owner not in self._counts or counted + COUNT_TTL_SECONDS < self._clock() or there + more > MAX_CONVERSATIONS:
-            counted, there = self._clock(), await self._conversations.count(owner)
-        if there + more > MAX_CONVERSATIONS:
-            raise ConversationFull(f"You have {there} conversations, and may have {MAX_CONVERSATIONS}.")
-        self._counts[owner] = (counted, there + more)
+        counted_at, count = self._counts.get(owner, (0.0, 0))
+        if (
+            owner not in self._counts
+            or counted_at + COUNT_TTL_SECONDS < self._clock()
+            or count + more > MAX_CONVERSATIONS
+        ):
+            counted_at, count = self._clock(), await self._conversations.count(owner)
+        if count + more > MAX_CONVERSATIONS:
+            raise ConversationFull(f"You have {count} conversations, and may have {MAX_CONVERSATIONS}.")
+        self._counts[owner] = (counted_at, count + more)
         self._counts.move_to_end(owner)
         while len(self._counts) > MAX_CACHED:
             self._counts.popitem(last=False)

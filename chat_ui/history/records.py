@@ -204,9 +204,9 @@ class ConversationStore(Protocol):
         ...
 
     async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[SearchResult]:
-        """Return conversations that contain all words, by descending `order`, at most `bounds.MAX_RESULTS`.
+        """Return conversations that contain all words, by descending `order`, at most `limits.MAX_RESULTS`.
 
-        `words` are normalised terms (`terms.py`), at least one; the last one may be a prefix.
+        `words` are normalised terms (`search_terms.py`), at least one; the last one may be a prefix.
         """
         ...
 

@@ -21,8 +21,8 @@ def main() -> None:
     os.nice(NICER)
     gc.disable()  # collections would scan millions of objects, and parsed JSON has no cycles
     stdin = sys.stdin.buffer
-    order = msgspec.msgpack.decode(stdin.read(int.from_bytes(stdin.read(LENGTH_BYTES), "big")), type=ImportRequest)
-    for frame in parse(stdin.read(), order):
+    request = msgspec.msgpack.decode(stdin.read(int.from_bytes(stdin.read(LENGTH_BYTES), "big")), type=ImportRequest)
+    for frame in parse(stdin.read(), request):
         encoded = msgspec.msgpack.encode(frame)
         sys.stdout.buffer.write(len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded)
         sys.stdout.buffer.flush()

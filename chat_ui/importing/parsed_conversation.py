@@ -75,7 +75,7 @@ def to_records(parsed: ParsedConversation, owner: Owner, model: str) -> tuple[Co
     """Convert to records of the owner; `model` is the one that answers new questions in the conversation.
 
     Raises:
-        LeftOut: the conversation is empty or exceeds a limit.
+        ConversationSkipped: the conversation is empty or exceeds a limit.
     """
     if not parsed.messages:
         raise ConversationSkipped(SkipReason.NO_TEXT)
@@ -122,7 +122,7 @@ def _size(message: ParsedMessage) -> int:
     """Return the bytes of a message and its files.
 
     Raises:
-        LeftOut: the files are more or larger than a question may have.
+        ConversationSkipped: the files are more or larger than a question may have.
     """
     if len(message.attachments) > MAX_ATTACHMENTS:
         raise ConversationSkipped(SkipReason.TOO_MANY_FILES, MAX_ATTACHMENTS)

@@ -23,7 +23,7 @@ _UNKNOWN_FORMAT = "This is no export of ChatGPT, of Open WebUI or of this chat."
 _FORMATS: Sequence[ModuleType] = (chatgpt, open_webui, headrace)
 
 
-def parse(raw: bytes, order: ImportRequest) -> Iterator[Frame]:
+def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
     """Parse a file and yield its frames."""
     try:
         found = _conversations(parse_now(raw, MAX_CONTAINERS))
@@ -38,7 +38,7 @@ def parse(raw: bytes, order: ImportRequest) -> Iterator[Frame]:
     skipped: list[Skipped] = []
     size = 0
     while found:
-        converted = _convert(found.pop(), order)  # popped, so that its memory is freed
+        converted = _convert(found.pop(), request)  # popped, so that its memory is freed
         if isinstance(converted, Skipped):
             skipped.append(converted)
         else:
@@ -63,15 +63,15 @@ def _format_of(value: Any) -> Any:
     return next((format_module for format_module in _FORMATS if format_module.matches(value)), None)
 
 
-def _convert(found: Any, order: ImportRequest) -> ConversationRecords | Skipped:
+def _convert(found: Any, request: ImportRequest) -> ConversationRecords | Skipped:
     value = mapping(found)
     title = text(value.get("title")) or text(mapping(value.get("chat")).get("title"))
     format_module = _format_of(value)
     try:
         if format_module is None:
             raise ConversationSkipped(SkipReason.UNKNOWN_KIND)
-        parsed = format_module.parse(value, order.now)
-        conversation, messages = to_records(parsed, order.owner, order.model)
+        parsed = format_module.parse(value, request.now)
+        conversation, messages = to_records(parsed, request.owner, request.model)
     except ConversationSkipped as error:
         return Skipped(title[:200], error.reason, error.limit)
     return ConversationRecords(

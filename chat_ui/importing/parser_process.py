@@ -19,12 +19,12 @@ _PIECE = 262_144
 _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
-async def parse_in_subprocess(raw: bytes, order: ImportRequest) -> AsyncIterator[Frame]:
+async def parse_in_subprocess(raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
     """Implements `frames.ParseFile`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "chat_ui.importing", stdin=PIPE, stdout=PIPE, limit=_PIECE
     )
-    feeding = asyncio.create_task(_feed(process, raw, order))
+    feeding = asyncio.create_task(_feed(process, raw, request))
     try:
         while (encoded := await _frame(process)) is not None:
             yield _decoder.decode(encoded)
@@ -37,9 +37,9 @@ async def parse_in_subprocess(raw: bytes, order: ImportRequest) -> AsyncIterator
         await process.wait()
 
 
-async def _feed(process: Process, raw: bytes, order: ImportRequest) -> None:
+async def _feed(process: Process, raw: bytes, request: ImportRequest) -> None:
     assert process.stdin is not None  # noqa: S101 - it is a pipe
-    encoded = msgspec.msgpack.encode(order)
+    encoded = msgspec.msgpack.encode(request)
     process.stdin.write(len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded)
     try:
         for start in range(0, len(raw), _PIECE):

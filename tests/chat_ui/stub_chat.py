@@ -36,7 +36,7 @@ PIECE = 5
 
 
 @dataclass
-class Writing:
+class AnswerInProgress:
     """An answer in progress, shared by its readers."""
 
     message: dict[str, Any]
@@ -74,7 +74,7 @@ class StubChat:
     breaks: int = 0
     """Number of streams that break after at most three events, before the answer's end."""
     conversations: dict[str, dict[str, Any]] = field(default_factory=dict)
-    writing: dict[str, Writing] = field(default_factory=dict)
+    writing: dict[str, AnswerInProgress] = field(default_factory=dict)
     _ids: itertools.count[int] = field(default_factory=itertools.count)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -210,13 +210,13 @@ class StubChat:
     def _begin(self, conversation: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
         model = conversation["model"]
         answer = self._message(conversation, question["id"], "assistant", "", model=model, state="waiting")
-        self.writing[answer["id"]] = Writing(answer)
+        self.writing[answer["id"]] = AnswerInProgress(answer)
         task = asyncio.create_task(self._write(self.writing[answer["id"]], question["text"]))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return dict(answer)
 
-    async def _write(self, writing: Writing, question: str) -> None:
+    async def _write(self, writing: AnswerInProgress, question: str) -> None:
         if question == BUSY:
             error = {"code": "overloaded", "message": "All workers are busy.", "retry_after": BUSY_SECONDS}
             await writing.end(state="failed", error=error)
@@ -236,7 +236,7 @@ class StubChat:
         await writing.end(state=state, finish_reason="stop", usage=usage, **took)
 
 
-async def _follow(writing: Writing, seen: int) -> AsyncIterator[str]:
+async def _follow(writing: AnswerInProgress, seen: int) -> AsyncIterator[str]:
     """Yield changes of the text after the first `seen` characters, and the end."""
     yield ": ping\n\n"
     if writing.message["state"] == "waiting":

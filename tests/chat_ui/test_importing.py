@@ -47,8 +47,8 @@ class House(ChatHouse):
         self.death: Exception | None = None
         self.made: list[Importer] = []
 
-    async def hesitant(self, raw: bytes, order: ImportRequest) -> AsyncIterator[Frame]:
-        for frame in parse(raw, order):
+    async def hesitant(self, raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
+        for frame in parse(raw, request):
             if isinstance(frame, Batch):
                 await self.go.acquire()
                 if self.death is not None:
@@ -198,13 +198,13 @@ async def test_partial_conversations_of_a_dead_process_are_deleted(
 
 
 async def test_the_parser_runs_in_a_subprocess() -> None:
-    order = ImportRequest(ADA, "m", 1.7e9)
+    request = ImportRequest(ADA, "m", 1.7e9)
     raw = exported(3, conversation("long") | {"title": "x" * 400_000})
-    apart = [frame async for frame in parse_in_subprocess(raw, order)]
+    apart = [frame async for frame in parse_in_subprocess(raw, request)]
     encode = msgspec.msgpack.encode
-    assert encode(apart) == encode(list(parse(raw, order)))
+    assert encode(apart) == encode(list(parse(raw, request)))
     assert apart[0] == Opened(4)
-    refused = [frame async for frame in parse_in_subprocess(b"[", order)]
+    refused = [frame async for frame in parse_in_subprocess(b"[", request)]
     assert isinstance(refused[0], Refused)
     assert not refused[0].is_json
 

@@ -66,9 +66,9 @@ class FakeFleet:
         return 3
 
 
-async def parse_in_process(raw: bytes, order: ImportRequest) -> AsyncIterator[Frame]:
+async def parse_in_process(raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
     """Yield the frames of a file, parsed in this process."""
-    for frame in parse(raw, order):
+    for frame in parse(raw, request):
         yield frame
 
 
@@ -121,11 +121,11 @@ class ChatHouse:
             presets=DictPresetStore(self.history),
             generations=generations,
             model_client=self.engine,
-            admin=self.office(),
+            admin=self.admin(),
             principal=self._principal_of,
         )
 
-    def office(self) -> AdminServices:
+    def admin(self) -> AdminServices:
         organisation = self.organisation
         return AdminServices(
             administration=organisation.administration,
