@@ -193,7 +193,7 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}jobs/test_recovery.py::test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped",
         f"{GATEWAY}jobs/test_recovery.py::test_only_a_start_makes_an_attempt_authoritative",
         f"{GATEWAY}jobs/test_recovery.py::test_a_reply_about_a_choice_that_the_job_lacks_fails_the_request",
-        f"{GATEWAY}jobs/test_billing.py::test_more_than_was_held_is_neither_told_nor_paid",
+        f"{GATEWAY}jobs/test_job_billing.py::test_usage_above_the_hold_is_neither_reported_nor_billed",
         "tests/contract/test_bus.py::test_only_signed_control_messages_are_heard_and_the_others_are_counted",
         "tests/router/test_control_signing.py::test_nothing_of_it_can_be_changed",
     ],

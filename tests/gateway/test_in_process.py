@@ -1,4 +1,4 @@
-"""A completion for somebody of this process: limited, billed, told of and stopped as one by HTTP."""
+"""Chat completions for callers in the same process: limited, billed, reported and cancelled as over HTTP."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def heard(stage: Stage, **fields: Any) -> list[AnswerUpdate]:
     return [each async for each in completion(stage, **fields) if isinstance(each, AnswerUpdate)]
 
 
-async def test_text_comes_with_what_it_has_used_and_cost_and_the_last_word_is_the_bill(set_stage: SetStage) -> None:
+async def test_updates_have_usage_and_cost_and_the_last_one_is_final(set_stage: SetStage) -> None:
     stage = await set_stage()
     *texts, last = await heard(stage)
     assert "".join(each.text for each in texts) == "0 1 2 3 4 "
@@ -63,7 +63,7 @@ async def test_text_comes_with_what_it_has_used_and_cost_and_the_last_word_is_th
     assert (payer.tenant, payer.project, payer.user, payer.key_id) == ("org-acme", "project-1", "user-ada", "")
 
 
-async def test_without_credit_nobody_is_asked(set_stage: SetStage) -> None:
+async def test_without_credit_no_job_is_published(set_stage: SetStage) -> None:
     stage = await set_stage()
     stage.billing.refusal = InsufficientCredit(1, 2)
     with pytest.raises(InsufficientCredit):
@@ -71,7 +71,7 @@ async def test_without_credit_nobody_is_asked(set_stage: SetStage) -> None:
     assert not stage.worker.jobs
 
 
-async def test_the_limits_are_those_of_anybody(set_stage: SetStage) -> None:
+async def test_rate_limits_apply(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_project="1 requests/minute")
     await heard(stage)
     with pytest.raises(RateLimitExceeded) as refused:
@@ -79,7 +79,7 @@ async def test_the_limits_are_those_of_anybody(set_stage: SetStage) -> None:
     assert 0 < refused.value.wait <= 60
 
 
-async def test_a_place_is_free_again_however_it_ended(set_stage: SetStage) -> None:
+async def test_a_slot_is_freed_at_any_end(set_stage: SetStage) -> None:
     stage = await set_stage(limits_per_project="1 concurrent")
     stage.billing.refusal = InsufficientCredit(1, 2)
     with pytest.raises(InsufficientCredit):
@@ -95,7 +95,7 @@ async def test_a_place_is_free_again_however_it_ended(set_stage: SetStage) -> No
     assert await heard(stage)
 
 
-async def test_what_is_no_request_is_refused_before_anything_is_held(set_stage: SetStage) -> None:
+async def test_an_invalid_request_is_refused_before_a_hold(set_stage: SetStage) -> None:
     stage = await set_stage()
     for fields in ({"temperature": 9}, {"messages": []}):
         with pytest.raises(InvalidRequest):
@@ -107,7 +107,7 @@ async def test_what_is_no_request_is_refused_before_anything_is_held(set_stage: 
     assert not stage.billing.held
 
 
-async def test_closing_it_stops_the_engine_and_what_was_given_out_is_paid(set_stage: SetStage) -> None:
+async def test_closing_the_iterator_cancels_the_job_and_bills_the_delivered_tokens(set_stage: SetStage) -> None:
     stage = await set_stage(start_and_wait)
     answer = completion(stage)
     async for each in answer:
@@ -122,7 +122,9 @@ async def test_closing_it_stops_the_engine_and_what_was_given_out_is_paid(set_st
     assert [receipt.usage.completion_tokens for receipt in stage.receipts] == [2]
 
 
-async def test_who_waits_in_line_is_told_where_and_may_go(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiting_request_gets_its_queue_position_and_may_leave(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cancelled while the first word is waited for: the engine hears of it, and nobody of anything else."""
     monkeypatch.setattr(in_process, "QUEUE_CHECK_INTERVAL", 0.01)
     stage = await set_stage(never)
@@ -155,7 +157,7 @@ def full_fleet(stage: Stage) -> None:
     stage.gateway.queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
 
 
-async def test_what_fails_midway_was_given_out_before(set_stage: SetStage) -> None:
+async def test_earlier_updates_are_delivered_before_a_failure(set_stage: SetStage) -> None:
     stage = await set_stage(fail(FailureCode.FAILED_REPEATEDLY, after_tokens=True))
     said: list[Any] = []
     with pytest.raises(JobFailed):

@@ -1,0 +1,105 @@
+"""Jobs are built from validated requests: ids, defaults, seeds, deadlines and salts."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from auth_billing.access.principal import Principal
+from gateway.admission.controller import AdmittedRequest
+from gateway.jobs.job_builder import (
+    READ_TIMEOUT,
+    Origin,
+    build_chat_job,
+    build_completion_jobs,
+    build_embedding_job,
+    deadline,
+)
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.completions import CompletionRequest
+from gateway.openai.embeddings import EmbeddingRequest
+from router.messages import EmbeddingPrompt, Job, ServiceClass, TextPrompt, TokenPrompt
+from router.model_registry import ModelRegistry
+from tests.fakes.scripted_worker import status
+
+ORIGIN = Origin("gateway-7", 5_000.0, 4096)
+
+
+def admitted() -> AdmittedRequest:
+    registry = ModelRegistry(lambda: 0.0)
+    registry.observe(status("org/model", "w-1"))
+    model = registry.find("org/model")
+    assert model is not None
+    return AdmittedRequest(Principal("key", "tenant", "salt"), model, ServiceClass.FLEX, 1_000.0)
+
+
+def chat(**fields: Any) -> Job:
+    body = {"model": "alias", "messages": [{"role": "user", "content": "hi"}], **fields}
+    return build_chat_job(ChatCompletionRequest.parse(body), admitted(), ORIGIN)
+
+
+def test_a_job_names_its_model_tenant_and_gateway() -> None:
+    job = chat()
+    assert (job.model, job.tenant, job.reply_to, job.service_class) == (
+        "org/model",
+        "tenant",
+        "gateway-7",
+        ServiceClass.FLEX,
+    )
+    assert (job.begin_by, job.deadline) == (1_000.0, 5_000.0)
+    assert job.id.startswith("chatcmpl-")
+
+
+def test_the_operators_limit_applies_without_one_of_the_request() -> None:
+    assert (chat().sampling.max_tokens, chat().sampling.default_max_tokens) == (None, 4096)
+    assert (chat(max_tokens=5).sampling.max_tokens, chat(max_tokens=5).sampling.default_max_tokens) == (5, None)
+
+
+def test_seeds_are_non_negative_and_given_ones_are_kept() -> None:
+    assert chat(seed=7).sampling.seed == 7
+    assert chat(seed=-1).sampling.seed == 2**63 - 1
+    assert len({chat().sampling.seed for _ in range(5)}) == 5
+
+
+def test_tiny_temperatures_are_greedy() -> None:
+    assert chat(temperature=1e-6).sampling.temperature == 0.0
+    assert chat().sampling.temperature == 1.0
+
+
+def test_candidates_need_their_log_probabilities() -> None:
+    assert chat(n=2, best_of=3).sampling.logprobs == 0
+    assert chat(n=2).sampling.logprobs is None
+    assert chat(n=2, best_of=3).n == 3
+
+
+def test_a_clients_salt_narrows_the_tenants() -> None:
+    salts = {chat().cache_salt, chat(cache_salt="a").cache_salt, chat(cache_salt="b").cache_salt}
+    assert len(salts) == 3
+    assert chat().cache_salt == "salt"
+    assert chat(cache_salt="a").cache_salt == chat(cache_salt="a").cache_salt
+
+
+def test_each_prompt_of_a_completion_is_a_job() -> None:
+    body = CompletionRequest.parse({"model": "m", "prompt": ["a", "b"], "suffix": "c"})
+    first, second = build_completion_jobs(body, admitted(), ORIGIN)
+    assert second.id == f"{first.id}-1"
+    assert [first.prompt, second.prompt] == [TextPrompt("a", "c"), TextPrompt("b", "c")]
+    (tokens,) = build_completion_jobs(CompletionRequest.parse({"model": "m", "prompt": [1, 2]}), admitted(), ORIGIN)
+    assert tokens.prompt == TokenPrompt([1, 2])
+
+
+def test_all_inputs_of_an_embedding_request_are_one_job() -> None:
+    body = EmbeddingRequest.parse({"model": "m", "input": ["a", "b"], "dimensions": 8})
+    job = build_embedding_job(body, admitted(), ORIGIN)
+    assert job.prompt == EmbeddingPrompt(inputs=["a", "b"], dimensions=8)
+
+
+@pytest.mark.parametrize(
+    ("stated", "stream", "seconds"),
+    [("10", False, 11), ("10", True, 600), ("9999", False, 600), ("soon", False, 600), ("-5", False, 600)],
+)
+def test_the_clients_timeout_bounds_a_whole_answer(stated: str, stream: bool, seconds: float) -> None:
+    remaining = deadline({READ_TIMEOUT: stated}, stream=stream, longest=600) - time.time()
+    assert remaining == pytest.approx(seconds, abs=1)

@@ -1,0 +1,91 @@
+"""The accepted output of a job: order of positions, resume points, prompts and vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import RepliesLost
+from gateway.jobs.job_output import Acceptance, JobOutput
+from router.messages import Delta, Embedded, Finished, PromptEcho, PromptLogprobs, TokenAlternative, TokenLogprob, Usage
+
+
+def delta(start: int, *ids: int, choice: int = 0, end: bool = False, text: str = "") -> Delta:
+    return Delta(
+        job_id="j",
+        attempt_id="a",
+        choice=choice,
+        start=start,
+        token_ids=list(ids),
+        text=text,
+        finish_reason="stop" if end else None,
+    )
+
+
+FINISHED = Finished(job_id="j", attempt_id="a", usage=Usage(prompt_tokens=1))
+
+
+def test_tokens_are_accepted_in_order_and_once() -> None:
+    output = JobOutput(2)
+    assert output.accept(delta(0, 5, 6)) is Acceptance.NEW
+    assert output.accept(delta(0, 5, 6)) is Acceptance.DUPLICATE
+    assert output.accept(delta(3, 8)) is Acceptance.GAP
+    assert output.accept(delta(2, 7, end=True)) is Acceptance.NEW
+    assert output.accept(delta(3, 8)) is Acceptance.DUPLICATE
+    assert (output.positions, output.tokens, output.extent, output.begun) == ([3, 0], 3, 3, True)
+
+
+def test_a_job_finishes_after_all_of_its_choices() -> None:
+    output = JobOutput(2)
+    output.accept(delta(0, 1, end=True))
+    assert output.accept(FINISHED) is Acceptance.GAP
+    output.accept(delta(0, 1, choice=1, end=True))
+    assert output.accept(FINISHED) is Acceptance.NEW
+
+
+def test_a_new_attempt_continues_after_the_accepted_tokens() -> None:
+    output = JobOutput(2)
+    assert output.resume_point.delivered == []
+    output.accept(delta(0, 5, 6))
+    output.accept(delta(0, 9, choice=1, end=True))
+    assert output.resume_point.delivered == [[5, 6], [9]]
+    assert output.resume_point.ended == [1]
+    assert output.resumable
+
+
+def test_unknown_choices_and_inputs_are_errors() -> None:
+    with pytest.raises(RepliesLost):
+        JobOutput(1).accept(delta(0, 1, choice=1))
+    with pytest.raises(RepliesLost):
+        JobOutput(0, inputs=1).accept(Embedded(job_id="j", attempt_id="a", start=0, vectors=[b"", b""], tokens=2))
+
+
+def test_vectors_may_arrive_in_any_order() -> None:
+    output = JobOutput(0, inputs=3)
+
+    def vectors(start: int, count: int) -> Embedded:
+        return Embedded(job_id="j", attempt_id="a", start=start, vectors=[b"v"] * count, tokens=count)
+
+    assert output.accept(vectors(2, 1)) is Acceptance.NEW
+    assert output.accept(vectors(2, 1)) is Acceptance.DUPLICATE
+    assert output.accept(FINISHED) is Acceptance.GAP
+    assert output.resume_point.embedded == [2]
+    assert output.accept(vectors(0, 3)) is Acceptance.NEW
+    assert output.accept(FINISHED) is Acceptance.NEW
+
+
+def test_the_requested_prompt_precedes_the_first_token() -> None:
+    output = JobOutput(1, echo=True, scores=True)
+    echo = PromptEcho(job_id="j", attempt_id="a", token_ids=[1, 2, 3], text="abc")
+    assert output.accept(delta(0, 5)) is Acceptance.GAP
+    assert output.accept(echo) is Acceptance.NEW
+    assert output.accept(echo) is Acceptance.DUPLICATE
+
+    def scores(start: int, count: int) -> PromptLogprobs:
+        logprobs = [TokenLogprob(TokenAlternative(1, "", -1.0), [])] * count
+        return PromptLogprobs(job_id="j", attempt_id="a", start=start, logprobs=logprobs, ranks=[1] * count)
+
+    assert output.accept(scores(2, 1)) is Acceptance.GAP
+    assert output.accept(scores(1, 1)) is Acceptance.NEW
+    assert output.accept(delta(0, 5)) is Acceptance.GAP
+    assert output.accept(scores(1, 2)) is Acceptance.NEW
+    assert output.accept(delta(0, 5)) is Acceptance.NEW

@@ -1,0 +1,65 @@
+"""Unread replies of a request: order, limit, errors and waiting."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.errors import ClientDisconnected, RepliesLost, SlowClient
+from gateway.jobs.unread_replies import UnreadReplies
+from router.messages import Delta
+
+
+def delta(text: str = "") -> Delta:
+    return Delta(job_id="j", attempt_id="a", start=0, token_ids=[1], text=text)
+
+
+async def test_replies_are_read_in_order_and_once() -> None:
+    unread = UnreadReplies(10_000)
+    assert not await unread.wait(0.001)
+    unread.append(0, delta("a"))
+    unread.append(1, delta("b"))
+    assert await unread.wait(1.0)
+    assert [(job, reply) for job, reply in unread.peek()] == [(0, delta("a")), (1, delta("b"))]
+    assert len(unread.take_all()) == 2
+    assert not unread.peek()
+
+
+async def test_a_waiting_reader_is_woken() -> None:
+    unread = UnreadReplies(10_000)
+    waiting = asyncio.create_task(unread.wait(5.0))
+    await asyncio.sleep(0)
+    unread.append(0, delta())
+    assert await asyncio.wait_for(waiting, 1.0)
+
+
+async def test_an_error_follows_the_replies_before_it_and_the_first_one_counts() -> None:
+    failures: list[str] = []
+    unread = UnreadReplies(10_000, lambda: failures.append("failed"))
+    unread.append(0, delta())
+    unread.fail(RepliesLost())
+    unread.fail(ClientDisconnected())
+    assert await unread.wait(1.0)
+    unread.take_all()
+    with pytest.raises(RepliesLost):
+        await unread.wait(1.0)
+    assert failures == ["failed"]
+
+
+async def test_a_reader_that_is_too_far_behind_gets_an_error_instead() -> None:
+    unread = UnreadReplies(1_000)
+    unread.append(0, delta("x" * 500))
+    unread.take_all()
+    unread.append(0, delta("x" * 500))
+    unread.append(0, delta("x" * 500))
+    with pytest.raises(SlowClient):
+        unread.peek()
+
+
+async def test_discarding_drops_what_is_unread() -> None:
+    unread = UnreadReplies(10_000)
+    unread.append(0, delta())
+    unread.discard(ClientDisconnected())
+    with pytest.raises(ClientDisconnected):
+        unread.peek()
