@@ -84,7 +84,7 @@ async def _start(supervisor: Supervisor, processes: PlatformProcesses, step_time
 
     await need(processes.rabbitmq(), processes.store_program())
     async with account_services.opened(processes.home, processes.store.url) as access:
-        key = await access.give_development_key(f"http://127.0.0.1:{processes.settings.port}/v1")
+        key = await access.write_development_key(f"http://127.0.0.1:{processes.settings.port}/v1")
     await need(processes.billing(), _counting_worker(processes, step_time, capacity))
     await need(processes.gateway())
     return key

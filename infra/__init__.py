@@ -1,1 +1,1 @@
-"""How it runs: command line, launcher, containers, configuration of what we stand on."""
+"""Operation of Headrace: command line, launchers, containers, and configuration of RabbitMQ and the store."""

@@ -73,8 +73,8 @@ class DeadLetter:
     @property
     def reason(self) -> str:
         """Why it was dead-lettered, for humans."""
-        said = self.delivery.headers.get(REASON_HEADER)
-        return str(said or self.delivery.death_reason or "")
+        reason = self.delivery.headers.get(REASON_HEADER)
+        return str(reason or self.delivery.death_reason or "")
 
     @property
     def code(self) -> str:

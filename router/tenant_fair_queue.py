@@ -4,7 +4,7 @@ Virtual Token Counter (Sheng et al., "Fairness in Serving Large Language Models"
 counter grows by the tokens it is served, and the queued tenant with the smallest counter goes next, its oldest item
 first. The counter of a tenant that starts to queue is lifted to the smallest counter of the queued tenants (or of the
 last served tenant, if none is queued), so that idle tenants save up no credit. The service of two tenants that are both
-always queued differs by a bounded amount, whatever they request, and the scheduler stays work-conserving.
+always queued differs by a bounded amount for any requests, and the scheduler stays work-conserving.
 """
 
 from __future__ import annotations

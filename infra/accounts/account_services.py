@@ -117,7 +117,7 @@ class AccountServices:
         """Return the holds and settlements of a gateway."""
         return Billing(mongo_billing_stores(self.connection), PriceBook(MongoPriceStore(self.connection)))
 
-    async def give_development_key(self, base_url: str) -> str:
+    async def write_development_key(self, base_url: str) -> str:
         """Return the development account's API key, and write it to `client.env` with `base_url` (`.../v1`).
 
         Raises:

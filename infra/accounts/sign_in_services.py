@@ -27,7 +27,9 @@ from router.messages import KeySet
 from runtime.lifecycle import StartupError
 
 
-def browsers(access: AccountServices, settings: ChatSettings, announce: Callable[[KeySet], None]) -> BrowserAccess:
+def browser_access(
+    access: AccountServices, settings: ChatSettings, announce: Callable[[KeySet], None]
+) -> BrowserAccess:
     """Return the sign-in services of the chat's API; `announce` notifies gateways of changed keys.
 
     Raises:

@@ -97,7 +97,7 @@ def drop(
     ids: Ids = None,
     *,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     amqp_url: AmqpUrl = None,
 ) -> None:
     """Delete dead letters for good."""

@@ -26,9 +26,9 @@ def table(letters: Sequence[DeadLetter]) -> Table:
     for title in ("deaths", "age", "size"):
         result.add_column(title.upper(), justify="right", no_wrap=True)
     for each in letters:
-        told = metadata(each)
-        age = "?" if told["age_seconds"] is None else duration(told["age_seconds"])
-        shown = (*(str(told[name]) for name in COLUMNS), str(told["deaths"] or "?"), age, _size(told["bytes"]))
+        values = metadata(each)
+        age = "?" if values["age_seconds"] is None else duration(values["age_seconds"])
+        shown = (*(str(values[name]) for name in COLUMNS), str(values["deaths"] or "?"), age, _size(values["bytes"]))
         result.add_row(*shown)
     return result
 

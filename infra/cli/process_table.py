@@ -56,8 +56,8 @@ def table(shown: list[Row]) -> Table:
 def _row(home: Home, record: ProcessRecord) -> Row:
     process = record.process()
     if process is None:
-        gone = record.pid and record.state is not ProcessState.STOPPED
-        state = "dead" if gone else record.state.value
+        is_dead = record.pid and record.state is not ProcessState.STOPPED
+        state = "dead" if is_dead else record.state.value
         return Row(record.name, "-", state, "-", str(record.restarts), "-", record.reason)
     return Row(
         name=record.name,

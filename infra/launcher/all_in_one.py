@@ -121,7 +121,7 @@ class AllInOne:
                 self._add(self._proxy)
             if served is not None:
                 # The API starts last, so that requests are accepted only once they can be answered.
-                key = await access.give_development_key(f"{self._url}/v1")
+                key = await access.write_development_key(f"{self._url}/v1")
                 settings = self._gateway_settings()
                 app = create_web_app(access, bus, settings)
                 await self._wait_for_gateway(self._add(lambda stop: serve_app(app, settings, stop)))

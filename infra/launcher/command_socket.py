@@ -104,7 +104,7 @@ def send_command(home: Home, command: Command) -> str:
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise StartupError(f"no platform runs in {home.path}: start one with `headrace up`") from error
     except (ConnectionError, msgspec.DecodeError) as error:
-        raise StartupError("the launcher went away before it answered") from error
+        raise StartupError("the launcher ended before it answered") from error
     if not answer.ok:
         raise StartupError(answer.message)
     return answer.message

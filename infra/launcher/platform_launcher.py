@@ -112,7 +112,7 @@ class PlatformLauncher:
         self._print_line("starting RabbitMQ and the store ...")
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
         async with account_services.opened(self._home, self._processes.store.url) as access:
-            self._key = await access.give_development_key(f"{self._url}/v1")
+            self._key = await access.write_development_key(f"{self._url}/v1")
             self._owner_token = await sign_in_services.first_owner_token(access)
         self._print_line("starting billing, workers (they load the model) and gateway ...")
         await self._require(self._processes.billing())

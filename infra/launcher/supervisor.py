@@ -202,8 +202,8 @@ class SupervisedProcess:
         reason = last_line(self.spec.log) if refused else _describe_exit(status, self.spec.log)
         pause = self._backoff.refused if refused else self._backoff.pause(deaths)
         self._change(ProcessState.REFUSED if refused else ProcessState.WAITING, reason=reason)
-        said = f"can't start: {reason}" if refused else reason
-        self._notify(f"{self.spec.name} {said}; retrying in {pause:.1f} s")
+        event = f"can't start: {reason}" if refused else reason
+        self._notify(f"{self.spec.name} {event}; retrying in {pause:.1f} s")
         if refused:
             self._settled.set()
         with contextlib.suppress(TimeoutError):

@@ -51,7 +51,7 @@ def chat(
         StartupError: the session signing keys are unusable.
     """
     connection = access.connection
-    browsers = sign_in_services.browsers(access, settings, announce)
+    browsers = sign_in_services.browser_access(access, settings, announce)
     prices = PriceBook(MongoPriceStore(connection))
     engine = GatewayModelClient(gateway, prices)
     conversations, messages = MongoConversationStore(connection), MongoMessageStore(connection)

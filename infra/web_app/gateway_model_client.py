@@ -43,12 +43,14 @@ class GatewayModelClient:
         self._gateway = gateway
         self._prices = prices
 
-    async def answer(self, principal: Principal, ask: AnswerRequest) -> AsyncIterator[AnswerEvent]:
+    async def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[AnswerEvent]:
         """Stream an answer, on behalf and at the expense of `principal`."""
         begun = False
         try:
-            async with aclosing(in_process.complete(self._gateway, self._prices, principal, _fields(ask))) as heard:  # type: ignore[type-var]
-                async for each in heard:
+            async with aclosing(
+                in_process.complete(self._gateway, self._prices, principal, _fields(request))
+            ) as events:  # type: ignore[type-var]
+                async for each in events:
                     if isinstance(each, in_process.QueueUpdate):
                         yield QueueStatus(each.position, each.seconds)
                         continue
@@ -58,7 +60,7 @@ class GatewayModelClient:
                     else:
                         yield AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
         except (GatewayError, AccountError, PublishError) as error:
-            raise _in_words(error, can_restart=ask.continues and not begun) from error
+            raise _answer_error(error, can_restart=request.continues and not begun) from error
 
     async def models(self, principal: Principal) -> list[ServedModel]:
         """Return the models that `principal` may use, sorted by name."""
@@ -97,19 +99,19 @@ class GatewayFleet:
         return self._gateway.queues.waiting(model)
 
 
-def _fields(ask: AnswerRequest) -> dict[str, Any]:
+def _fields(request: AnswerRequest) -> dict[str, Any]:
     """Return the request's fields in OpenAI's format."""
-    settings = ask.settings
+    settings = request.settings
     system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
     fields: dict[str, Any] = {
         "model": settings.model,
-        "messages": [*system, *({"role": turn.role.value, "content": turn.text} for turn in ask.turns)],
+        "messages": [*system, *({"role": turn.role.value, "content": turn.text} for turn in request.turns)],
         "temperature": TEMPERATURE if settings.temperature is None else settings.temperature,
         "top_p": TOP_P if settings.top_p is None else settings.top_p,
         "repetition_penalty": settings.repetition_penalty,
         "max_completion_tokens": settings.max_tokens,
     }
-    if ask.continues:
+    if request.continues:
         fields |= {"continue_final_message": True, "add_generation_prompt": False}
     return fields
 
@@ -118,10 +120,10 @@ def _usage(usage: Usage) -> TokenUsage:
     return TokenUsage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
 
 
-def _in_words(error: Exception, *, can_restart: bool) -> AnswerFailed:
+def _answer_error(error: Exception, *, can_restart: bool) -> AnswerFailed:
     """Return a gateway error as an answer error, with messages for people who do not use the API."""
-    told = error_body(error)["error"]
-    code, message = told["code"] or "internal_error", told["message"]
+    body = error_body(error)["error"]
+    code, message = body["code"] or "internal_error", body["message"]
     retry_after = error_headers(error).get("retry-after")
     seconds = None if retry_after is None else int(retry_after)
     if isinstance(error, ServerShutdown):

@@ -204,7 +204,7 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
             await wire.start()
             ends.push_async_callback(wire.stop)
             stack.wires[name] = wire
-        stack.key = await access.give_development_key(f"http://127.0.0.1:{stack.ports['gateway-1']}/v1")
+        stack.key = await access.write_development_key(f"http://127.0.0.1:{stack.ports['gateway-1']}/v1")
         await _need(supervisor, stack.spec("billing"), *map(stack.spec, stack.workers))
         await _need(supervisor, *map(stack.spec, stack.gateways))
         yield stack

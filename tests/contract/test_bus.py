@@ -81,7 +81,7 @@ async def test_an_undecodable_job_is_a_dead_letter_with_its_reason(make_bus: Mak
     assert await nothing_more(jobs)
 
 
-async def test_an_undecodable_job_is_rejected_if_its_copy_does_not_go_through(
+async def test_an_undecodable_job_is_rejected_if_it_can_not_be_moved(
     make_bus: MakeBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus, transport = await make_bus("worker-1")
@@ -102,7 +102,7 @@ async def test_an_undecodable_job_is_rejected_if_its_copy_does_not_go_through(
     reading.cancel()
 
 
-async def test_windows_reach_their_gateway_and_a_lost_one_is_told(make_bus: MakeBus) -> None:
+async def test_windows_reach_their_gateway_and_returned_ones_are_reported(make_bus: MakeBus) -> None:
     gateway, raw = await make_bus("gateway-1")
     worker, _ = await make_bus("worker-1")
     lost: asyncio.Queue[str] = asyncio.Queue()
@@ -141,7 +141,7 @@ async def test_usage_is_settled_once_and_an_undecodable_record_is_parked(make_bu
     assert await nothing_more(records)
 
 
-async def test_control_reaches_whom_it_is_for(make_bus: MakeBus) -> None:
+async def test_control_messages_reach_their_targets(make_bus: MakeBus) -> None:
     gateway, _ = await make_bus("gateway-1")
     feeds = []
     for worker_id in ("w-1", "w-2"):
@@ -159,7 +159,7 @@ async def test_control_reaches_whom_it_is_for(make_bus: MakeBus) -> None:
     assert [message async for message in feeds[0]] == []
 
 
-async def test_every_gateway_hears_every_heartbeat(make_bus: MakeBus) -> None:
+async def test_every_gateway_receives_every_heartbeat(make_bus: MakeBus) -> None:
     worker, _ = await make_bus("worker-1")
     feeds = [await (await make_bus(name))[0].statuses() for name in ("gateway-1", "gateway-2")]
     beats = [STATUS, msgspec_replace(STATUS, state=WorkerState.DRAINING)]
@@ -169,7 +169,7 @@ async def test_every_gateway_hears_every_heartbeat(make_bus: MakeBus) -> None:
         assert await take(feed, 2) == beats
 
 
-async def test_only_signed_control_messages_are_heard_and_the_others_are_counted(make_bus: MakeBus) -> None:
+async def test_unsigned_control_messages_are_rejected_and_reported(make_bus: MakeBus) -> None:
     clock = FakeClock(time.time())
     signer, late = ControlSigner("s" * 32), ControlSigner("s" * 32, FakeClock(clock.now - 1000))
     (_, ours), (_, theirs) = await make_bus("gateway-1"), await make_bus("intruder")

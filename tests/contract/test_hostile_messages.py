@@ -41,7 +41,7 @@ async def connected(make_transport: MakeTransport) -> tuple[Bus, Transport]:
     return bus, transport
 
 
-async def test_shared_queues_lay_it_aside(make_transport: MakeTransport) -> None:
+async def test_shared_queues_dead_letter_malformed_messages(make_transport: MakeTransport) -> None:
     bus, transport = await connected(make_transport)
     jobs = await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
     settlements = await bus.settlements(prefetch=1)
@@ -62,7 +62,7 @@ async def test_shared_queues_lay_it_aside(make_transport: MakeTransport) -> None
             letter.ack()
 
 
-async def test_private_queues_drop_it(make_transport: MakeTransport) -> None:
+async def test_private_queues_drop_malformed_messages(make_transport: MakeTransport) -> None:
     bus, transport = await connected(make_transport)
     windows, statuses = await bus.replies("gateway-1"), await bus.statuses()
     controls = await bus.controls([control_targets.ALL])
@@ -104,7 +104,7 @@ TAKEN_BY_THE_BROKER = ("a time that is none", "tables in tables")
 
 
 @pytest.mark.parametrize("encoded", TABLES.values(), ids=TABLES)
-def test_headers_that_python_has_no_values_for(encoded: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undecodable_headers_are_read_as_empty(encoded: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "decode_table", header_decoding._decode_table)
     with pytest.raises((ValueError, OverflowError, OSError, RecursionError)):
         header_decoding._decode_table(encoded, 0)
@@ -114,7 +114,7 @@ def test_headers_that_python_has_no_values_for(encoded: bytes, monkeypatch: pyte
 
 
 @pytest.mark.rabbitmq
-async def test_a_connection_survives_them(
+async def test_a_connection_survives_undecodable_headers(
     rabbitmq_url: str, make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus, transport = await connected(make_transport)

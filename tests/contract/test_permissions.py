@@ -39,7 +39,7 @@ async def connect(rabbitmq_node: RabbitMQNode) -> AsyncIterator[Connect]:
         await bus.close()
 
 
-async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Connect) -> None:
+async def test_the_broker_users_suffice_for_a_whole_job(connect: Connect) -> None:
     (gateway, _), (worker, _), (billing, _) = [await connect(user) for user in ("gateway", "worker", "billing")]
     await worker.declare_model(JOB.model)
     jobs = await worker.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
@@ -74,7 +74,7 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
         ("billing", topology.job_queue(JOB.model, ServiceClass.DEFAULT)),
     ],
 )
-async def test_nobody_takes_what_is_not_theirs(connect: Connect, user: str, queue: str) -> None:
+async def test_users_can_not_consume_queues_of_other_processes(connect: Connect, user: str, queue: str) -> None:
     worker, _ = await connect("worker")
     await worker.declare_model(JOB.model)
     _, transport = await connect(user)

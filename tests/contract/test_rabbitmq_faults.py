@@ -50,7 +50,7 @@ async def becomes(transport: RabbitMQTransport, state: ConnectionState) -> None:
 
 
 async def publish_until_taken(transport: RabbitMQTransport, message: Outgoing) -> None:
-    """As a caller with a retry does: a broker that has just come back answers oddly for a while."""
+    """Retry as callers do: a broker that has just restarted fails some requests for a while."""
     async with asyncio.timeout(60):
         while True:
             try:
@@ -60,7 +60,7 @@ async def publish_until_taken(transport: RabbitMQTransport, message: Outgoing) -
 
 
 async def hear_again(transport: RabbitMQTransport, message: Outgoing, heard: asyncio.Queue[bytes]) -> bytes:
-    """Post until a re-made subscription hears it."""
+    """Publish unconfirmed until a reopened subscription receives it."""
     async with asyncio.timeout(60):
         while heard.empty():
             with contextlib.suppress(BrokerUnavailable):
@@ -69,9 +69,7 @@ async def hear_again(transport: RabbitMQTransport, message: Outgoing, heard: asy
         return heard.get_nowait()
 
 
-async def test_everything_comes_back_after_the_broker_application_restarts(
-    make: Make, rabbitmq_node: RabbitMQNode
-) -> None:
+async def test_all_connections_recover_after_a_broker_restart(make: Make, rabbitmq_node: RabbitMQNode) -> None:
     sender, worker = await make("gateway-1"), await make("worker-1")
     await sender.declare(topology())
     consumer = await worker.consume("work", prefetch=5)
@@ -160,7 +158,7 @@ async def test_memory_alarm_blocks_publishing_but_not_acks(make: Make, rabbitmq_
     [held] = await take(consumer, 1)
     await asyncio.to_thread(rabbitmq_node.ctl, "set_vm_memory_high_watermark", "absolute", "1MB")
     try:
-        first = asyncio.create_task(sender.publish(job("first")))  # the one that makes the broker say so
+        first = asyncio.create_task(sender.publish(job("first")))  # makes the broker send connection.blocked
         await becomes(sender, ConnectionState.BLOCKED)
         with pytest.raises(BrokerUnavailable, match="blocked"):
             await sender.publish(job("second"))
@@ -173,7 +171,7 @@ async def test_memory_alarm_blocks_publishing_but_not_acks(make: Make, rabbitmq_
     assert texts(await take(consumer, 1)) == ["first"]
 
 
-async def test_publish_to_a_vanished_exchange(make: Make, console: Console, vhost: str) -> None:
+async def test_publish_to_a_deleted_exchange(make: Make, console: Console, vhost: str) -> None:
     transport = await make("gateway-1")
     await transport.declare(topology())
     consumer = await transport.consume("work", prefetch=5)
@@ -185,7 +183,7 @@ async def test_publish_to_a_vanished_exchange(make: Make, console: Console, vhos
     assert texts(await take(consumer, 1)) == ["found"]
 
 
-async def test_post_to_a_vanished_exchange_does_not_hurt_publishes(make: Make) -> None:
+async def test_an_unconfirmed_publish_to_a_deleted_exchange_does_not_affect_others(make: Make) -> None:
     transport = await make("gateway-1")
     await transport.declare(topology())
     transport.publish_unconfirmed(Outgoing("no-such-exchange", "x", b""))
@@ -195,7 +193,7 @@ async def test_post_to_a_vanished_exchange_does_not_hurt_publishes(make: Make) -
     await becomes(transport, ConnectionState.UP)
 
 
-async def test_consumer_of_a_deleted_queue_goes_on_when_it_is_there_again(
+async def test_a_consumer_of_a_deleted_queue_resumes_when_it_is_declared_again(
     make: Make, console: Console, vhost: str
 ) -> None:
     transport = await make("worker-1")
@@ -214,7 +212,7 @@ async def test_consumer_of_a_deleted_queue_goes_on_when_it_is_there_again(
     assert texts(await take(consumer, 1)) == ["again"]
 
 
-async def test_a_message_that_cannot_be_encoded_hurts_nobody(make: Make) -> None:
+async def test_a_message_that_can_not_be_encoded_does_not_affect_others(make: Make) -> None:
     transport = await make("gateway-1")
     await transport.declare(topology())
     results = await asyncio.gather(

@@ -27,7 +27,7 @@ def processes_of(home: Path) -> list[str]:
 
 
 @pytest.mark.rabbitmq
-def test_a_second_node_runs_beside_and_leaves_nothing(rabbitmq_node: RabbitMQNode, tmp_path: Path) -> None:
+def test_two_nodes_run_side_by_side_and_leave_no_process(rabbitmq_node: RabbitMQNode, tmp_path: Path) -> None:
     first = make_node(tmp_path)
     start_or_skip(first)
     orphan_pid = first.pid

@@ -40,20 +40,20 @@ async def settled(fleet: Fleet, answer: Answer) -> UsageRecord:
 
 
 def report_lost(fleet: Fleet, answer: Answer) -> None:
-    """Have the worker report that it has lost the job."""
+    """Make the worker report that it has lost the job."""
     attempt = answer.recovery.attempt_id or ""
     report = AttemptReport(job_id=answer.job.id, attempt_id=attempt, state=AttemptState.LOST)
     fleet.inbox._recovery.handle(answer.open, ReplyReceived("worker-1", report))
 
 
 def republish(fleet: Fleet, answer: Answer) -> bool:
-    """Publish a copy, if it is not one too many."""
+    """Republish the job, unless the limit of copies is reached."""
     commands = answer.recovery.copies.publish(answer.recovery.output.extent)
     fleet.inbox._recovery.perform(answer.open, commands or [])
     return commands is not None
 
 
-async def test_a_stream_goes_on_when_its_worker_is_lost(make_transport: MakeTransport) -> None:
+async def test_a_stream_continues_when_its_worker_dies(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answers = [await fleet.ask(f"j{number}", 100) for number in range(3)]
@@ -75,7 +75,7 @@ async def test_a_stream_goes_on_when_its_worker_is_lost(make_transport: MakeTran
 
 
 async def kill_often(fleet: Fleet, answer: Answer, times: int) -> None:
-    """Have one worker after the other killed, each when it has got three tokens further."""
+    """Kill one worker after the other, each after three more tokens."""
     worker = await fleet.start("worker-0", step_time=None)
     for number in range(times):
         await until(lambda worker=worker: worker.engine.requests)  # type: ignore[misc]
@@ -100,7 +100,7 @@ async def test_a_stream_is_killed_more_often_than_the_broker_returns_a_message(m
         assert 0 < answer.recovery.copies.newest <= 3
 
 
-async def test_a_message_that_the_broker_gave_up_is_replaced(make_transport: MakeTransport) -> None:
+async def test_a_job_over_the_delivery_limit_is_republished(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport, republish_after_deliveries=1000) as fleet:
         stop = asyncio.Event()
         reaping = asyncio.create_task(Reaper(fleet.bus).run(stop))
@@ -133,12 +133,12 @@ async def test_choices_that_have_ended_are_not_run_again(make_transport: MakeTra
     assert answer.terminal.usage.completion_tokens == 16
 
 
-async def test_an_answer_that_was_whole_but_for_its_end_runs_nowhere(make_transport: MakeTransport) -> None:
+async def test_a_complete_answer_without_its_terminal_reply_is_not_run_again(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 5)
         await until(lambda: first.engine.requests)
-        first.worker._consumer.end = lambda *_: None  # type: ignore[method-assign]  # it dies before it says so
+        first.worker._consumer.end = lambda *_: None  # type: ignore[method-assign]  # it dies before the terminal reply
         first.engine.step(5)
         await answer.read(5)
         second = await fleet.start("worker-2", step_time=None)
@@ -149,7 +149,7 @@ async def test_an_answer_that_was_whole_but_for_its_end_runs_nowhere(make_transp
         assert (await settled(fleet, answer)).usage.completion_tokens == 5
 
 
-async def test_a_worker_that_is_told_to_go_hands_its_streams_over(make_transport: MakeTransport) -> None:
+async def test_a_draining_worker_hands_its_streams_over(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None, drain_grace=0.0)
         answer = await fleet.ask("j", 200)
@@ -164,14 +164,14 @@ async def test_a_worker_that_is_told_to_go_hands_its_streams_over(make_transport
     assert [type(reply) for reply in answer.replies].count(Started) == 2
 
 
-async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
+async def test_a_live_worker_keeps_its_job_while_another_waits(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 0.1)
     async with Fleet(make_transport, resume_timeout=20.0) as fleet:
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 5), await fleet.ask("filler", 5)
-        await until(lambda: len(first.engine.requests) == 2)  # it has no room for the second copy
+        await until(lambda: len(first.engine.requests) == 2)  # it has no free slot for the second copy
         await until(lambda: answer.recovery.attempt_id)
         second = await fleet.start("worker-2", step_time=None)
         await fleet.bus.publish_job(msgspec.structs.replace(answer.job, copy_number=1), {})
@@ -187,7 +187,7 @@ async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
         assert fleet.metrics.resumed._value.get() == 0
 
 
-async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
+async def test_a_waiting_worker_starts_as_soon_as_the_other_one_hands_over(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 1000)
@@ -208,7 +208,7 @@ async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
         assert answer.recovery.copy_number == 1
 
 
-async def test_an_attempt_that_is_not_heard_any_more_is_told_to_stop(make_transport: MakeTransport) -> None:
+async def test_a_superseded_attempt_is_cancelled(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1")
         answer = await fleet.ask("j", 10_000, sampling=SamplingParams(seed=1))
@@ -219,7 +219,7 @@ async def test_an_attempt_that_is_not_heard_any_more_is_told_to_stop(make_transp
         assert fleet.records == []
 
 
-async def test_nobody_waits_any_more(make_transport: MakeTransport) -> None:
+async def test_a_redelivered_job_without_a_client_is_acknowledged(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1")
         answer = await fleet.ask("j", 1000)
@@ -244,7 +244,7 @@ def deafen(worker: FleetWorker, monkeypatch: pytest.MonkeyPatch) -> list[object]
     return lose
 
 
-async def test_lost_windows_are_said_again(make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_windows_are_sent_again(make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 20, n=2)
@@ -269,10 +269,10 @@ async def test_lost_windows_are_said_again(make_transport: MakeTransport, monkey
         assert fleet.metrics.resumed._value.get() == 0
 
 
-async def test_a_gap_is_asked_for_until_the_broker_is_back(
+async def test_missing_replies_are_requested_until_the_broker_is_back(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes first after its death may come before questions can go out."""
+    """The first reply after the restart may arrive before requests can be sent."""
     async with Fleet(make_transport, gap_retry_interval=0.005, gap_retries=3) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 20)
@@ -296,7 +296,7 @@ async def test_a_gap_is_asked_for_until_the_broker_is_back(
         assert answer.texts == [counted(20)]
 
 
-async def test_what_can_not_be_said_again_is_generated_again(
+async def test_replies_that_are_no_longer_stored_are_generated_again(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay_buffer, "ATTEMPT_BYTES", 400)
@@ -320,7 +320,7 @@ async def test_what_can_not_be_said_again_is_generated_again(
         assert (await settled(fleet, answer)).usage.completion_tokens == 40
 
 
-async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(make_transport: MakeTransport) -> None:
+async def test_a_gateway_that_reconnects_late_resumes_its_streams(make_transport: MakeTransport) -> None:
     """docs/design/reliability-contract.md#F10: its workers took it for dead and stopped. It has not heard that, and no
     answer ends with it."""
     async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1) as fleet:
@@ -338,7 +338,7 @@ async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(m
         assert answer.terminal.usage.completion_tokens == 20
 
 
-async def test_what_was_said_from_beginning_to_end_while_the_gateway_was_away_is_generated_again(
+async def test_an_answer_sent_while_the_gateway_was_disconnected_is_generated_again(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/design/reliability-contract.md#F7, F8, F10: nothing of it is here, so nothing shows that anything is
@@ -362,7 +362,7 @@ async def test_what_was_said_from_beginning_to_end_while_the_gateway_was_away_is
         assert answer.recovery.copies.newest == 1
 
 
-async def test_a_job_that_waited_all_the_while_is_done_once(
+async def test_a_job_that_stayed_queued_runs_once(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Fleet(make_transport, watch_interval=0.02, start_timeout=0.1) as fleet:
@@ -378,13 +378,13 @@ async def test_a_job_that_waited_all_the_while_is_done_once(
         assert len(worker.engine.submitted) == 1
 
 
-async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_heard(
+async def test_a_hanging_worker_is_superseded_and_its_later_replies_are_ignored(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1, give_up_after=0.3) as fleet:
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 30), await fleet.ask("filler", 5)
-        await until(lambda: len(first.engine.requests) == 2)  # no room for a copy
+        await until(lambda: len(first.engine.requests) == 2)  # no free slot for a copy
         first.engine.step()
         await answer.read(1)
         await filler.read(1)
@@ -398,7 +398,7 @@ async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_hea
         assert (await settled(fleet, answer)).worker == "worker-2"
 
 
-async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
+async def test_a_copy_delivered_to_the_hanging_worker_is_followed_by_another(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Fleet(
@@ -417,7 +417,7 @@ async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
         assert answer.recovery.worker_id == "worker-2"
 
 
-async def test_a_job_that_a_hanging_worker_was_given_is_begun_by_one_that_has_room(
+async def test_a_job_of_a_hanging_worker_is_started_by_one_with_capacity(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/design/reliability-contract.md#F3, before its first word: there is nothing to be silent yet."""
@@ -434,7 +434,7 @@ async def test_a_job_that_a_hanging_worker_was_given_is_begun_by_one_that_has_ro
         assert answer.recovery.worker_id == "worker-2"
 
 
-async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(make_transport: MakeTransport) -> None:
+async def test_a_repeated_report_of_a_lost_job_is_republished_once(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport, pickup_timeout=1000.0) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 30)
@@ -450,7 +450,7 @@ async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(
         assert not answer.unread.failed
 
 
-async def test_copies_in_vain_are_forgiven_once_an_answer_gets_further(make_transport: MakeTransport) -> None:
+async def test_progress_of_an_answer_resets_the_count_of_copies(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport, republish_limit=1) as fleet:
         answer = await fleet.ask("j", 30)
         assert republish(fleet, answer)
@@ -467,7 +467,7 @@ async def test_copies_in_vain_are_forgiven_once_an_answer_gets_further(make_tran
         assert answer.texts == [counted(30)]
 
 
-async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: MakeTransport) -> None:
+async def test_a_job_that_crashes_its_workers_fails(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         answer = await fleet.ask("poison", 5)
         for number in range(3):
@@ -489,7 +489,7 @@ async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: Ma
         assert (kept.id, kept.deaths, kept.by) == ("poison", 3, "worker-3")
 
 
-async def test_deaths_that_a_worker_has_counted_go_with_the_job(make_transport: MakeTransport) -> None:
+async def test_crashes_that_a_worker_counted_stay_with_the_job(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None, drain_grace=0.0)
         answer = await fleet.ask("suspect", 5)

@@ -93,7 +93,7 @@ async def test_publish_and_consume(make_transport: MakeTransport) -> None:
     delivery.ack()
 
 
-async def test_messages_come_in_order_and_prefetch_is_kept(make_transport: MakeTransport) -> None:
+async def test_messages_arrive_in_order_within_the_prefetch(make_transport: MakeTransport) -> None:
     transport = await make_transport("worker-1")
     await transport.declare(topology())
     await asyncio.gather(*(transport.publish(job(str(i))) for i in range(20)))
@@ -105,7 +105,7 @@ async def test_messages_come_in_order_and_prefetch_is_kept(make_transport: MakeT
     assert texts(await take(consumer, 1)) == ["3"]
 
 
-async def test_consumers_take_turns(make_transport: MakeTransport) -> None:
+async def test_consumers_are_served_round_robin(make_transport: MakeTransport) -> None:
     transport = await make_transport("gateway-1")
     await transport.declare(topology())
     one = await (await make_transport("worker-1")).consume("work", prefetch=4)
@@ -115,7 +115,9 @@ async def test_consumers_take_turns(make_transport: MakeTransport) -> None:
     assert sorted(texts(await take(one, 4) + await take(two, 4))) == [str(i) for i in range(8)]
 
 
-async def test_a_lower_priority_gets_what_a_higher_one_has_no_room_for(make_transport: MakeTransport) -> None:
+async def test_a_lower_priority_gets_messages_beyond_the_capacity_of_a_higher_one(
+    make_transport: MakeTransport,
+) -> None:
     transport = await make_transport("gateway-1")
     await transport.declare(topology())
     overflow = await (await make_transport("proxy-1")).consume("work", prefetch=10, priority=-1)
@@ -148,7 +150,7 @@ async def test_unroutable(make_transport: MakeTransport) -> None:
     assert [type(result) for result in results] == [type(None), Unroutable, type(None)]
 
 
-async def test_queue_full_until_there_is_room(make_transport: MakeTransport) -> None:
+async def test_a_full_queue_rejects_publishes_until_it_is_consumed(make_transport: MakeTransport) -> None:
     transport = await make_transport("gateway-1")
     await transport.declare(topology(x_max_length=3, x_overflow="reject-publish"))
     queued: list[str] = []
@@ -171,7 +173,7 @@ async def test_queue_full_until_there_is_room(make_transport: MakeTransport) -> 
                 await asyncio.sleep(0.01)
 
 
-async def test_requeued_message_comes_back_first_and_counts(make_transport: MakeTransport) -> None:
+async def test_a_requeued_message_is_redelivered_first_with_its_delivery_count(make_transport: MakeTransport) -> None:
     transport = await make_transport("worker-1")
     await transport.declare(topology())
     for text in ("a", "b"):
@@ -224,7 +226,7 @@ async def test_only_the_head_expires(make_transport: MakeTransport) -> None:
     assert (expired.body, expired.death_reason) == (b"short", "expired")
 
 
-async def test_head_expires_with_nobody_there(make_transport: MakeTransport) -> None:
+async def test_the_head_expires_without_consumers(make_transport: MakeTransport) -> None:
     transport = await make_transport("gateway-1")
     await transport.declare(topology())
     await transport.publish(job("short", expires_ms=50))
@@ -240,7 +242,7 @@ async def test_cancelled_consumer_ends_and_its_deliveries_can_be_settled(make_tr
     consumer = await transport.consume("work", prefetch=2)
     a, b = await take(consumer, 2)
     await consumer.cancel()
-    await consumer.cancel()  # again: nothing
+    await consumer.cancel()  # idempotent
     async with asyncio.timeout(5):
         assert [delivery async for delivery in consumer] == []
     a.ack()
@@ -262,7 +264,7 @@ async def test_deliveries_go_back_when_a_transport_closes(make_transport: MakeTr
     async with asyncio.timeout(5):
         assert [delivery async for delivery in consumer] == []
     assert all(delivery.lost for delivery in mine)
-    mine[0].ack()  # does nothing
+    mine[0].ack()  # has no effect
     again = await take(await heir.consume("work", prefetch=5), 2)
     assert texts(again) == ["a", "b"]
     assert [delivery.delivery_count for delivery in again] == [1, 1]
@@ -296,7 +298,7 @@ async def test_subscription_by_topic(make_transport: MakeTransport) -> None:
     assert await nothing_more(heard)
 
 
-async def test_every_subscriber_of_a_fanout_hears(make_transport: MakeTransport) -> None:
+async def test_every_subscriber_of_a_fanout_receives_a_message(make_transport: MakeTransport) -> None:
     transport = await make_transport("gateway-1")
     await transport.declare(topology())
     subscriptions = [await transport.subscribe("all", [""], arguments={}) for _ in range(2)]
@@ -306,7 +308,7 @@ async def test_every_subscriber_of_a_fanout_hears(make_transport: MakeTransport)
         assert received.body == b"beat"
 
 
-async def test_posts_keep_their_order(make_transport: MakeTransport) -> None:
+async def test_unconfirmed_publishes_keep_their_order(make_transport: MakeTransport) -> None:
     transport = await make_transport("worker-1")
     await transport.declare(topology())
     heard = await transport.subscribe("jobs", ["g-1"], arguments={})
@@ -316,7 +318,7 @@ async def test_posts_keep_their_order(make_transport: MakeTransport) -> None:
     assert transport.unsent_bytes == 0
 
 
-async def test_mandatory_post_to_a_closed_subscription_comes_back(make_transport: MakeTransport) -> None:
+async def test_a_mandatory_publish_to_a_closed_subscription_is_returned(make_transport: MakeTransport) -> None:
     worker, gateway = await make_transport("worker-1"), await make_transport("gateway-1")
     await worker.declare(topology())
     inbox = await gateway.subscribe("jobs", ["gateway-1"], arguments={})
@@ -334,7 +336,7 @@ async def test_mandatory_post_to_a_closed_subscription_comes_back(make_transport
     assert (message.exchange, message.routing_key, message.body, message.message_id) == ("jobs", "gateway-1", b"3", "m")
 
 
-async def test_private_queue_goes_with_its_transport(make_transport: MakeTransport) -> None:
+async def test_a_private_queue_is_deleted_with_its_transport(make_transport: MakeTransport) -> None:
     worker, gateway = await make_transport("worker-1"), await make_transport("gateway-1")
     await worker.declare(topology())
     inbox = await gateway.subscribe("jobs", ["gateway-1"], arguments={})
@@ -345,7 +347,7 @@ async def test_private_queue_goes_with_its_transport(make_transport: MakeTranspo
         await worker.publish(Outgoing("jobs", "gateway-1", b""))
 
 
-async def test_declaring_again_is_fine_and_other_arguments_are_refused(make_transport: MakeTransport) -> None:
+async def test_declaring_is_idempotent_and_other_arguments_are_refused(make_transport: MakeTransport) -> None:
     transport = await make_transport("worker-1")
     await transport.declare(topology())
     await transport.declare(topology())
@@ -354,7 +356,7 @@ async def test_declaring_again_is_fine_and_other_arguments_are_refused(make_tran
     await transport.publish(job("still works"))
 
 
-async def test_consuming_what_is_not_there_is_refused(make_transport: MakeTransport) -> None:
+async def test_consuming_a_missing_queue_is_refused(make_transport: MakeTransport) -> None:
     transport = await make_transport("worker-1")
     with pytest.raises(BrokerRefused, match="nowhere"):
         await transport.consume("nowhere", prefetch=1)
@@ -388,7 +390,7 @@ async def test_close_waits_for_confirms(make_transport: MakeTransport) -> None:
     assert len(await take(await receiver.consume("work", prefetch=50), 50)) == 50
 
 
-async def test_looking_into_a_queue_takes_nothing_out(make_transport: MakeTransport) -> None:
+async def test_browsing_a_queue_removes_nothing(make_transport: MakeTransport) -> None:
     sender, reader = await make_transport("gateway-1"), await make_transport("operator")
     await sender.declare(topology())
     for text in "abc":
@@ -409,7 +411,7 @@ async def test_looking_into_a_queue_takes_nothing_out(make_transport: MakeTransp
         await reader.browse("work")
 
 
-async def test_looking_into_a_queue_that_is_not_there(make_transport: MakeTransport) -> None:
+async def test_browsing_a_missing_queue_is_refused(make_transport: MakeTransport) -> None:
     reader = await make_transport("operator")
     with pytest.raises(BrokerRefused):
         await (await reader.browse("nowhere")).get()

@@ -162,7 +162,7 @@ class PayingPlatform:
         )
 
     async def _give_key(self) -> str:
-        return await self._access.give_development_key(self.urls[0])
+        return await self._access.write_development_key(self.urls[0])
 
     async def _until_stopped(self, serving: Any, stop: asyncio.Event) -> None:
         task = asyncio.create_task(serving)

@@ -237,7 +237,7 @@ def test_preemption_changes_nothing(smollm2, prompts, expected):
 
 
 @pytest.mark.model
-def test_a_found_prefix_changes_nothing(smollm2, prompts, expected):
+def test_prefix_caching_changes_nothing(smollm2, prompts, expected):
     long = [4, 9]
     engine = engine_around(smollm2)
     for _ in range(2):

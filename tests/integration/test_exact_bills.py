@@ -52,14 +52,14 @@ class FailingEngine(CountingEngine):
 
 @dataclass
 class Seen:
-    """What a client has seen of one request."""
+    """A client's view of one request."""
 
     kind: str
     id: str | None = None
     """The answer's, which is that of its first job."""
     status: int = 0
     usage: dict[str, Any] | None = None
-    """As it was told, if it was."""
+    """Usage as reported to the client, if it was."""
     tokens: int = 0
     """Those that came, as far as can be seen in the text."""
     ended: bool = False
@@ -68,7 +68,7 @@ class Seen:
 
 @dataclass
 class Client:
-    """Asks one gateway or the other."""
+    """Sends requests to the gateways in turn."""
 
     platform: PayingPlatform
     http: httpx.AsyncClient
@@ -180,7 +180,9 @@ KINDS: list[Callable[[Client], Awaitable[None]]] = [
 ]
 
 
-async def test_told_billed_and_counted_are_the_same(rabbitmq_url: str, database_url: str, tmp_path: Path) -> None:
+async def test_reported_billed_and_counted_tokens_are_equal(
+    rabbitmq_url: str, database_url: str, tmp_path: Path
+) -> None:
     def transport(name: str) -> RabbitMQTransport:
         return RabbitMQTransport(rabbitmq_url, name, publish_timeout=10)
 

@@ -130,8 +130,8 @@ def valid(name: str, arguments: str) -> bool:
     return True
 
 
-def test_calls_that_must_be_are_valid_and_an_answer_with_a_schema_is_that_or_calls(bench: Bench) -> None:
-    """One batch of all of them: a test with a model is dear."""
+def test_required_calls_are_valid_and_schema_answers_match_the_schema_or_call(bench: Bench) -> None:
+    """All requests in one batch: a test with a real model is slow."""
     required = ToolMode.REQUIRED
     forced = [
         *(ToolChoice(mode=required, names=[name], parallel=False) for name in SCHEMAS),

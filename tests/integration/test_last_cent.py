@@ -19,7 +19,7 @@ CLIENTS = 64
 
 @pytest.mark.store
 async def test_the_last_cent_is_spent_once(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 60.0)  # how fast the store is, is not what it is about
+    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 60.0)  # the store's speed is not tested here
     broker = MemoryBroker()
     async with PayingPlatform(lambda name: MemoryTransport(broker, name), database_url, tmp_path) as platform:
         await platform.start(gateways=2, workers=1, make_engine=lambda: CountingEngine(step_time=0.01))
@@ -51,7 +51,7 @@ async def _ask(client: openai.AsyncOpenAI) -> None:
 
 
 async def _look(platform: PayingPlatform, seen: list[int]) -> None:
-    """Keep looking at the balance."""
+    """Poll the balance."""
     while True:
         seen.append((await platform.balance()).available)
         await asyncio.sleep(0.005)

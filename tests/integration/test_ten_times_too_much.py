@@ -38,7 +38,7 @@ async def test_ten_times_too_much() -> None:
         refused = [answer for answer in answers if answer.status_code == 503]
         assert len(good) + len(refused) == WAVES * WAVE
         assert len(good) >= PLACES
-        assert len(refused) >= WAVE - PLACES - 4 * PLACES  # of the first wave, which nobody has measured the worker for
+        assert len(refused) >= WAVE - PLACES - 4 * PLACES  # the first wave: the worker is not measured yet
         for answer in refused:
             assert answer.json()["error"]["code"] == "overloaded"
             assert 1 <= int(answer.headers["retry-after"]) <= 60

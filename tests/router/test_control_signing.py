@@ -1,4 +1,4 @@
-"""What a control message must be to be obeyed: signed, for here, and just now."""
+"""Control messages are accepted only if signed, for this target, and recent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def signer(clock: FakeClock) -> ControlSigner:
     return ControlSigner(SECRET, clock)
 
 
-def test_what_is_signed_is_trusted_in_its_time_and_its_place(signer: ControlSigner, clock: FakeClock) -> None:
+def test_a_signed_message_is_accepted_for_its_target_until_it_is_too_old(
+    signer: ControlSigner, clock: FakeClock
+) -> None:
     headers = signer.sign("worker.w", BODY)
     for drift in (0.0, MAX_AGE_SECONDS, -MAX_AGE_SECONDS):
         clock.now = 1_700_000_000.25 + drift
@@ -42,7 +44,7 @@ def test_what_is_signed_is_trusted_in_its_time_and_its_place(signer: ControlSign
             signer.verify(Received("worker.w", BODY, headers))
 
 
-def test_nothing_of_it_can_be_changed(signer: ControlSigner) -> None:
+def test_any_change_of_a_signed_message_makes_it_forged(signer: ControlSigner) -> None:
     signed = dict(signer.sign("worker.w", BODY))
     at = signed[SIGNED_AT]
     assert isinstance(at, int)
@@ -63,12 +65,12 @@ def test_nothing_of_it_can_be_changed(signer: ControlSigner) -> None:
     "headers",
     [{}, {SIGNED_AT: 1}, {SIGNATURE: "x"}, {SIGNED_AT: "1", SIGNATURE: "x"}, {SIGNED_AT: True, SIGNATURE: "x"}],
 )
-def test_what_has_no_signature_is_unsigned(signer: ControlSigner, headers: dict[str, HeaderValue]) -> None:
+def test_a_message_without_a_signature_is_unsigned(signer: ControlSigner, headers: dict[str, HeaderValue]) -> None:
     with pytest.raises(UntrustedControl, match="unsigned"):
         signer.verify(Received("all", BODY, headers))
 
 
-def test_numbers_of_any_size_are_only_forged(signer: ControlSigner) -> None:
+def test_timestamps_of_any_size_are_forged_without_an_error(signer: ControlSigner) -> None:
     for at in (2**63, -(2**63), 10**400):
         with pytest.raises(UntrustedControl, match="forged"):
             signer.verify(Received("all", BODY, {SIGNED_AT: at, SIGNATURE: "x"}))

@@ -44,11 +44,11 @@ def status(**changes: Any) -> WorkerStatus:
     return msgspec.structs.replace(BASE, **changes)
 
 
-def test_nothing_is_known_at_first(registry: ModelRegistry) -> None:
+def test_a_new_registry_has_no_models(registry: ModelRegistry) -> None:
     assert (registry.models(), registry.find("m"), registry.workers()) == ([], None, [])
 
 
-def test_a_model_sums_up_its_workers(registry: ModelRegistry, clock: Clock) -> None:
+def test_a_models_load_is_the_sum_of_its_workers(registry: ModelRegistry, clock: Clock) -> None:
     registry.observe(status())
     clock.now += 1
     registry.observe(status(worker="w-2", max_model_len=1024, max_token_bytes=32, running=1, waiting=0))
@@ -65,7 +65,7 @@ def test_a_model_sums_up_its_workers(registry: ModelRegistry, clock: Clock) -> N
     assert [worker.worker for worker in registry.workers()] == ["w-1", "w-2", "w-9"]
 
 
-def test_one_worker_that_does_not_tell_its_longest_token_means_unknown(registry: ModelRegistry) -> None:
+def test_the_longest_token_is_unknown_if_one_worker_does_not_report_it(registry: ModelRegistry) -> None:
     registry.observe(status())
     registry.observe(status(worker="w-2", max_token_bytes=0))
     model = registry.find("m")
@@ -107,14 +107,14 @@ def test_a_model_is_forgotten_after_an_hour(registry: ModelRegistry, clock: Cloc
     assert model.created == clock.now
 
 
-def test_a_draining_worker_is_alive_but_takes_nothing(registry: ModelRegistry) -> None:
+def test_a_draining_worker_is_alive_without_capacity(registry: ModelRegistry) -> None:
     registry.observe(status(state=WorkerState.DRAINING))
     model = registry.find("m")
     assert model is not None
     assert (model.alive, model.workers, model.capacity) == (True, 0, 0)
 
 
-def test_a_limit_of_a_worker_that_went_does_not_last(registry: ModelRegistry, clock: Clock) -> None:
+def test_the_limits_of_a_dead_worker_do_not_count(registry: ModelRegistry, clock: Clock) -> None:
     registry.observe(status(worker="small", max_model_len=512))
     clock.now += 10
     registry.observe(status())
@@ -149,12 +149,12 @@ def measured(registry: ModelRegistry) -> tuple[int, float | None]:
     return model.effective_capacity, model.tokens_per_second
 
 
-def test_what_a_worker_makes_with_room_left_says_nothing_of_what_it_can(registry: ModelRegistry) -> None:
+def test_the_rate_of_a_worker_with_free_capacity_is_not_its_throughput(registry: ModelRegistry) -> None:
     beats(registry, (0, 10.0), (0, 50.0), (2, 400.0), (0, 500.0))
     assert measured(registry) == (8, None)
 
 
-def test_a_full_second_is_a_measurement_and_what_runs_is_all_that_can(registry: ModelRegistry) -> None:
+def test_a_busy_second_measures_throughput_and_effective_capacity(registry: ModelRegistry) -> None:
     beats(registry, (2, 10.0), (2, 400.0))
     assert measured(registry) == (3, 400.0)
     beats(registry, (1, 300.0))
@@ -163,7 +163,7 @@ def test_a_full_second_is_a_measurement_and_what_runs_is_all_that_can(registry: 
     assert measured(registry) == (8, pytest.approx(370.0))  # it can still do that
 
 
-def test_workers_not_measured_yet_count_by_their_capacity(registry: ModelRegistry, clock: Clock) -> None:
+def test_unmeasured_workers_are_extrapolated_by_capacity(registry: ModelRegistry, clock: Clock) -> None:
     beats(registry, (2, 10.0), (2, 400.0))
     beats(registry, (0, 10.0), worker="w-2", max_num_seqs=4)
     assert measured(registry) == (3 + 4, pytest.approx(600.0))
@@ -172,13 +172,13 @@ def test_workers_not_measured_yet_count_by_their_capacity(registry: ModelRegistr
     assert measured(registry) == (4, None)
 
 
-def test_a_worker_that_starts_again_is_measured_again(registry: ModelRegistry) -> None:
+def test_a_restarted_worker_is_measured_again(registry: ModelRegistry) -> None:
     beats(registry, (2, 10.0), (2, 400.0))
     beats(registry, (2, 50.0), started=5.0)
     assert measured(registry) == (8, None)
 
 
-def test_a_worker_that_runs_what_one_tenant_may_have_is_measured_and_not_full() -> None:
+def test_a_worker_at_one_tenants_limit_is_measured_but_not_full() -> None:
     registry = ModelRegistry(lambda: 0.0)
     beat = status(model="m", max_num_seqs=64, waiting=0, tokens_per_second=500.0)
     for running in (56, 56):

@@ -1,4 +1,4 @@
-"""Who goes next: bounded differences between tenants that wait all the time, and nothing saved up by being idle."""
+"""Fair queueing: bounded service differences between always queued tenants, and no credit for idle ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Request:
 
 @dataclass
 class Server:
-    """So many places; each step gives every running request a token."""
+    """Server with `places` slots; each step gives every running request a token."""
 
     places: int
     line: TenantFairQueue[Request] = field(default_factory=TenantFairQueue)
@@ -63,10 +63,10 @@ sizes = st.tuples(st.integers(1, LONGEST_PROMPT), st.integers(1, LONGEST_ANSWER)
     flood=st.integers(1, 50),
     visits=st.lists(st.booleans(), min_size=150, max_size=150),
 )
-def test_tenants_that_wait_all_the_time_are_served_alike(
+def test_always_queued_tenants_get_equal_service(
     places: int, shapes: dict[str, list[tuple[int, int]]], flood: int, visits: list[bool]
 ) -> None:
-    """Whatever they ask for, however much one has queued, and while another one comes and goes."""
+    """For any requests, a flood of one tenant, and a tenant that is queued only at times."""
     server, asked = Server(places), Counter[str]()
 
     def ask(tenant: str) -> None:
@@ -90,7 +90,7 @@ def test_tenants_that_wait_all_the_time_are_served_alike(
 
 @settings(max_examples=20, deadline=None)
 @given(places=st.integers(1, 4), idle=st.integers(0, 200))
-def test_being_idle_saves_nothing_up(places: int, idle: int) -> None:
+def test_an_idle_tenant_saves_up_no_credit(places: int, idle: int) -> None:
     server = Server(places)
 
     def keep_waiting(*tenants: str) -> None:
@@ -109,7 +109,7 @@ def test_being_idle_saves_nothing_up(places: int, idle: int) -> None:
         assert abs(since[0] - since[1]) <= server.bound
 
 
-def test_a_newcomer_is_next_however_much_one_has_queued() -> None:
+def test_a_new_tenant_is_next_despite_a_flood_of_another() -> None:
     line = TenantFairQueue[int]()
     for number in range(1000):
         line.push("noisy", number)
@@ -121,7 +121,7 @@ def test_a_newcomer_is_next_however_much_one_has_queued() -> None:
     assert line.pop() == 10
 
 
-def test_without_tokens_tenants_take_turns_and_each_keeps_its_order() -> None:
+def test_without_token_counts_tenants_alternate_first_in_first_out() -> None:
     line = TenantFairQueue[str]()
     for thing in ("a1", "a2", "a3", "b1", "b2"):
         line.push(thing[0], thing)
@@ -133,18 +133,18 @@ def test_without_tokens_tenants_take_turns_and_each_keeps_its_order() -> None:
         line.pop()
 
 
-def test_who_comes_after_all_have_left_is_lifted_to_the_last_one() -> None:
+def test_a_tenant_of_an_empty_queue_is_lifted_to_the_last_served_counter() -> None:
     line = TenantFairQueue[str]()
     line.push("a", "a1")
     line.pop()
     line.charge("a", 100)
-    line.push("b", "b1")  # nobody waits: it begins where `a` is
+    line.push("b", "b1")  # the queue is empty: it starts at the counter of `a`
     line.push("a", "a2")
     line.push("b", "b2")
     assert [line.pop() for _ in range(3)] == ["b1", "a2", "b2"]
 
 
-def test_tenants_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_of_old_tenants_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tenant_fair_queue, "REMEMBERED_TENANTS", 10)
     line = TenantFairQueue[int]()
     for number in range(1000):

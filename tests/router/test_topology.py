@@ -1,4 +1,4 @@
-"""Rules of the topology that keep messages alive on every RabbitMQ from 3.10 to 4.x."""
+"""Rules of the topology that prevent message loss on RabbitMQ 3.10 to 4.x."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_shared_queues(queue: Queue) -> None:
     assert queue.name.endswith(".v1")
 
 
-def test_every_binding_joins_what_is_declared() -> None:
+def test_bindings_refer_to_declared_exchanges_and_queues() -> None:
     both = [topology.platform(), topology.model("m")]
     exchanges = {exchange.name for part in both for exchange in part.exchanges}
     queues = {queue.name for part in both for queue in part.queues}
@@ -29,7 +29,7 @@ def test_every_binding_joins_what_is_declared() -> None:
             assert binding.queue in queues
 
 
-def test_dead_letters_of_every_queue_have_a_place() -> None:
+def test_dead_letters_of_every_queue_are_routed_to_a_queue() -> None:
     patterns = {b.routing_key for b in topology.platform().bindings if b.exchange == topology.DEAD_LETTERS_EXCHANGE}
     assert patterns == {"job.#", topology.SETTLE_ROUTING_KEY, topology.DIAGNOSED_ROUTING_KEY}
     keys = {

@@ -52,7 +52,7 @@ def test_token_ids_are_counted_exactly() -> None:
     assert most(job(tokens, n=3, max_tokens=5), UNKNOWN) == (100, 15)
 
 
-def test_a_text_has_a_token_a_byte_and_what_belongs_around_it() -> None:
+def test_a_text_is_bounded_by_its_bytes_and_added_tokens() -> None:
     assert most(job(TextPrompt("abcd"), max_tokens=5))[0] == 4 + 3 + 3
     assert most(job(TextPrompt("żółw"), max_tokens=5))[0] == 7 + 3 + 3
     assert most(job(TextPrompt("ab", "cd"), max_tokens=5))[0] == 4 + 3 + 3
@@ -64,7 +64,7 @@ def test_a_normal_form_may_be_longer(form: str, size: int) -> None:
     assert most(job(TextPrompt("\u1e14"), max_tokens=5), bounds)[0] == size
 
 
-def test_a_conversation_has_what_the_template_adds() -> None:
+def test_a_conversation_includes_the_tokens_of_the_template() -> None:
     one = most(job(chat("abcd"), max_tokens=5))[0]
     assert 20 + 7 + 4 <= one <= 20 + 7 + 4
     two = most(job(chat("abcd", [{"type": "text", "text": "efg"}]), max_tokens=5))[0]
@@ -92,25 +92,25 @@ def test_nothing_is_larger_than_the_context() -> None:
     assert most(job(chat("x", tools=tools), max_tokens=5))[0] == CONTEXT - 5
 
 
-def test_a_prompt_that_is_cut_has_no_more_than_is_kept() -> None:
+def test_a_truncated_prompt_is_bounded_by_the_kept_tokens() -> None:
     assert most(job(chat("x" * 500), cut=40, max_tokens=5)) == (40, 5)
     assert most(job(chat("x" * 5000), cut=-1, max_tokens=5)) == (CONTEXT - 5, 5)
 
 
-def test_an_answer_without_a_limit_has_the_operators() -> None:
+def test_an_answer_without_a_limit_has_the_default_limit() -> None:
     assert most(job(chat("x"), n=2, default_max_tokens=100))[1] == 200
     assert most(job(chat("x"), default_max_tokens=5000))[1] == CONTEXT - 1
     assert most(job(TokenPrompt([1] * 990), default_max_tokens=100)) == (990, 10)
     assert most(job(TokenPrompt([1] * 990), max_tokens=0, default_max_tokens=100)) == (990, 0)
 
 
-def test_inputs_of_an_embedding_are_added_up() -> None:
+def test_embedding_inputs_are_summed() -> None:
     prompt = EmbeddingPrompt(inputs=["abcd", [1, 2, 3], "x" * 5000])
     assert max_usage(job(prompt), CONTEXT, BOUNDS) == Usage(prompt_tokens=7 + 3 + CONTEXT)
     assert max_usage(job(prompt), CONTEXT, UNKNOWN) == Usage(prompt_tokens=CONTEXT + 3 + CONTEXT)
 
 
-def test_arguments_that_are_no_json_or_too_deep_are_only_text() -> None:
+def test_tool_arguments_that_are_not_json_are_counted_as_text() -> None:
     for arguments in ("{", "[" * 100_000, ""):
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
         prompt = ChatPrompt(messages=[{"role": "assistant", "tool_calls": [call]}])

@@ -1,4 +1,4 @@
-"""Closed, open, one probe, closed again."""
+"""Circuit breaker: closed, open, one probe, closed again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fail(breaker: CircuitBreaker, times: int) -> None:
         breaker.record_failure()
 
 
-def test_it_opens_after_some_failures_in_a_row_only() -> None:
+def test_it_opens_after_consecutive_failures_only() -> None:
     breaker = CircuitBreaker(Clock())
     fail(breaker, FAILURES - 1)
     breaker.begin_request()
@@ -30,19 +30,19 @@ def test_it_opens_after_some_failures_in_a_row_only() -> None:
     assert breaker.retry_after == OPEN_SECONDS
 
 
-def test_after_its_rest_one_request_finds_out() -> None:
+def test_after_the_open_time_one_request_is_the_probe() -> None:
     clock = Clock()
     breaker = CircuitBreaker(clock)
     fail(breaker, FAILURES)
     clock.now += OPEN_SECONDS
     assert not breaker.is_open
     breaker.begin_request()
-    assert breaker.is_open  # for everybody else
+    assert breaker.is_open  # for other requests
     breaker.record_failure()
     assert breaker.is_open
     clock.now += OPEN_SECONDS
     breaker.begin_request()
-    breaker.record_cancellation()  # nothing was learnt: the next one is let out
+    breaker.record_cancellation()  # without an outcome: the next request is the probe
     assert not breaker.is_open
     breaker.begin_request()
     breaker.record_success()
@@ -51,7 +51,7 @@ def test_after_its_rest_one_request_finds_out() -> None:
     assert not breaker.is_open
 
 
-def test_a_pause_is_kept_and_bounded() -> None:
+def test_a_requested_open_time_is_kept_and_bounded() -> None:
     clock = Clock()
     breaker = CircuitBreaker(clock)
     breaker.begin_request()

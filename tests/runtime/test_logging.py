@@ -1,4 +1,4 @@
-"""Logs: one line an event, from us and from libraries, and never a secret in it."""
+"""Logging: one line per event, from our code and libraries, with secrets masked."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ def test_an_event_is_one_json_object_with_process_logger_and_values(capsys):
     assert line["timestamp"].endswith("Z")
 
 
-def test_libraries_are_heard_from_warning_on_and_our_own_from_the_level_asked_for(capsys):
+def test_libraries_log_from_warning_and_our_code_from_the_configured_level(capsys):
     configure("x", style="json", level="debug")
     logging.getLogger("some.library").info("chatter")
     logging.getLogger("some.library").warning("lost %s", "it")
@@ -89,7 +89,7 @@ def test_passwords_in_urls_are_masked_and_the_rest_is_kept():
 
 
 @given(st.from_regex(r"[A-Za-z0-9_\-]{1,80}", fullmatch=True), st.text(max_size=20), st.text(max_size=20))
-def test_nothing_of_a_key_is_left_whatever_stands_around_it(secret, before, after):
+def test_keys_are_masked_in_any_context(secret, before, after):
     masked = mask_secrets(f"{before} hr_live_{secret} {after}")
     assert f"hr_live_{secret}" not in masked
     assert "hr_live_***" in masked or "Bearer ***" in masked

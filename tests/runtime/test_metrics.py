@@ -1,4 +1,4 @@
-"""The ops server answers from memory, on loopback, and survives whatever is sent to it."""
+"""The ops server answers from memory, on loopback, and survives invalid requests."""
 
 import asyncio
 import json
@@ -63,16 +63,16 @@ async def test_head_has_no_body_and_other_paths_and_methods_are_refused(server):
 @pytest.mark.parametrize(
     "data", [b"\x00\xff\r\n\r\n", b"GET /\r\n\r\n", b"GET / SPDY/3\r\n\r\n", b"x" * (REQUEST_BYTES + 9)]
 )
-async def test_what_is_not_http_is_a_400(server, data):
+async def test_invalid_http_is_a_400(server, data):
     assert (await raw(server, data)).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_a_request_cut_short_ends_quietly(server):
+async def test_an_incomplete_request_is_closed_without_an_error(server):
     assert await raw(server, b"GET /metrics HT") == b""
     assert (await get(server, "/healthz")).status_code == 200
 
 
-async def test_a_broken_status_is_a_500_and_the_server_lives_on(registry):
+async def test_a_failing_status_is_a_500_and_the_server_continues(registry):
     server = OpsServer(registry, "127.0.0.1", 0, lambda: {"bad": object()})
     await server.start()
     assert (await get(server, "/status")).status_code == 500
@@ -80,7 +80,7 @@ async def test_a_broken_status_is_a_500_and_the_server_lives_on(registry):
     await server.stop()
 
 
-async def test_a_taken_port_is_one_clear_line(server, registry):
+async def test_a_port_in_use_is_a_one_line_error(server, registry):
     with pytest.raises(StartupError, match=f"127.0.0.1:{server.port}: .*in use"):
         await OpsServer(registry, "127.0.0.1", server.port).start()
 

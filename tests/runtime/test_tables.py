@@ -1,4 +1,4 @@
-"""Tables open where they are meant to, and nothing in them is a formula (H91)."""
+"""Exported tables are readable, and no cell is a formula (H91)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_csv_cells_do_not_begin_like_formulas() -> None:
     assert '"7"' not in text  # a number is not quoted
 
 
-async def test_a_table_that_breaks_off_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_an_interrupted_table_leaves_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     async def broken() -> AsyncIterator[Sequence[tables.Row]]:

@@ -8,7 +8,7 @@ from runtime import tracing
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def test_what_is_extracted_is_injected_again():
+def test_an_extracted_context_is_injected_again():
     token = context.attach(tracing.extract({"traceparent": PARENT, "x-other": 3}))
     try:
         assert tracing.inject() == {"traceparent": PARENT}

@@ -1,4 +1,4 @@
-"""`headrace key`: the way to the first API key where no launcher makes one."""
+"""`headrace key`: the first API key of an installation without a launcher."""
 
 from __future__ import annotations
 

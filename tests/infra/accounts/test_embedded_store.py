@@ -1,4 +1,4 @@
-"""The store as a child process: it answers when `start` returns, and says in one line why it can't."""
+"""The store as a child process: it answers when `start` returns, and errors are one line."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def test_it_answers_after_start_and_is_gone_after_stop(tmp_path):
 
 
 @pytest.mark.store
-def test_what_a_killed_launcher_left_running_is_ended_first(tmp_path):
+def test_a_store_left_by_a_killed_launcher_is_stopped_first(tmp_path):
     first = make_store(tmp_path)
     start_or_skip(first)
     left = first.pid

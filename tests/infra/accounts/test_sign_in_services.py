@@ -1,4 +1,4 @@
-"""The way in for the first owner, and `headrace invite` for everybody after; on a store, as a gateway has it."""
+"""Sign-up of the first owner, and invitations by `headrace invite`, on a real store."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ URL = "http://127.0.0.1:8000"
 
 
 @pytest.mark.store
-async def test_the_first_owner_comes_in_once_and_invites_others(tmp_path: Path, database_url: str) -> None:
+async def test_the_first_owner_signs_up_once_and_invites_members(tmp_path: Path, database_url: str) -> None:
     from chat_ui.http.api import create_api
 
     async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
         await create_indexes(access.connection)
-        await access.give_development_key(URL)
+        await access.write_development_key(URL)
         lost = await sign_in_services.first_owner_token(access)
         token = await sign_in_services.first_owner_token(access)
-        chat = ChatHouse().chat(sign_in_services.browsers(access, ChatSettings(), no_invalidation), ListAuditLogStore())
+        chat = ChatHouse().chat(
+            sign_in_services.browser_access(access, ChatSettings(), no_invalidation), ListAuditLogStore()
+        )
         with pytest.raises(InvitationVoid):
             await chat.access.invitations.open(lost)
 
@@ -73,7 +75,7 @@ async def test_the_first_owner_comes_in_once_and_invites_others(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("arguments", "complaint"), [(["--role", "king"], "king"), ([], "HEADRACE_MONGODB_URL")], ids=str
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+def test_errors_are_one_line(tmp_path: Path, arguments: list[str], complaint: str) -> None:
     done = headrace("invite", *arguments, home=tmp_path)
     assert done.returncode == EXIT_CANNOT_START
     assert complaint in done.stderr

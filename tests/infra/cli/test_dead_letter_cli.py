@@ -1,4 +1,4 @@
-"""`headrace dead` on a real broker: docs/dead-letters.md as it stands, and what is refused."""
+"""`headrace dead` on a real broker: the commands of docs/dead-letters.md, and refusals."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def dead(key: str, body: bytes, headers: dict[str, HeaderValue] | None = None) -
 
 @pytest.fixture
 def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dead]:
-    """Runs a command; what it says, after its exit status if that is not 0."""
+    """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setattr(dead_letter_cli, "console", Console(highlight=False, width=300))
     monkeypatch.setattr("runtime.logging.configure", lambda *_, **__: None)
@@ -113,7 +113,7 @@ def documented() -> list[list[str]]:
 
 @pytest.mark.rabbitmq
 @pytest.mark.store
-def test_an_operators_way_with_dead_letters(
+def test_list_show_replay_and_drop(
     headrace: Dead, rabbitmq_url: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_AMQP_URL", rabbitmq_url)
@@ -145,7 +145,7 @@ def test_an_operators_way_with_dead_letters(
     assert "chatcmpl-late (job): refused: its deadline passed" in said
     assert "chatcmpl-settled (job): refused: it is settled already" in said
     assert f"{unreadable} (unreadable): refused: it can't be read" in said
-    assert headrace("dead", "drop", "--all").startswith("1: Delete all dead letters")  # nobody said yes
+    assert headrace("dead", "drop", "--all").startswith("1: Delete all dead letters")  # not confirmed
     assert len(json.loads(headrace("dead", "list", "--json"))) == 3
     headrace("dead", "drop", "--all", "--yes")
     assert headrace("dead", "list") == "no dead letters\n"
@@ -158,7 +158,7 @@ def test_without_a_broker_it_says_what_to_set(headrace: Dead) -> None:
     assert "HEADRACE_AMQP_URL" in said
 
 
-async def test_whoever_dies_while_looking_loses_nothing_and_what_the_broker_does_not_take_stays() -> None:
+async def test_an_interrupted_listing_loses_nothing_and_rejected_replays_stay() -> None:
     broker = MemoryBroker()
     bus = Bus(MemoryTransport(broker, "test"))
     await bus.start()

@@ -1,4 +1,4 @@
-"""`headrace keys` as an operator meets it: a key is printed once, and works as it was made."""
+"""`headrace keys`: a key is printed once, and has the configured permissions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Keys = Callable[..., str]
 
 @pytest.fixture
 def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> Keys:
-    """Runs a command; what it says, after its exit status if that is not 0."""
+    """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setenv("HEADRACE_API_KEY_PEPPER", PEPPER)
     monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
@@ -54,7 +54,7 @@ def caller(tmp_path: Path, database_url: str) -> Callable[[str], Principal | Non
     return lambda text: asyncio.run(ask(text))
 
 
-def test_a_key_from_its_making_to_its_end(keys: Keys, caller: Callable[[str], Principal | None]) -> None:
+def test_the_life_cycle_of_a_key(keys: Keys, caller: Callable[[str], Principal | None]) -> None:
     text = keys("create", "web", "--scope", "embeddings", "--model", "m", "--model", "n", "--expires-in", "90d")
     made = caller(text)
     assert made is not None
@@ -98,5 +98,5 @@ def test_mistakes_are_one_line(keys: Keys) -> None:
         assert keys(*arguments).startswith(said), arguments
 
 
-def test_times() -> None:
+def test_durations_are_parsed() -> None:
     assert [seconds(text) for text in ("10s", "2m", "1h", "3d")] == [10.0, 120.0, 3600.0, 259200.0]

@@ -1,4 +1,4 @@
-"""The `headrace` command as a person meets it: help, one-line reasons, and no heavy import for a light command."""
+"""The `headrace` command: help, one-line errors, and no heavy import for a light command."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_ps_of_an_empty_home_says_so_and_starts_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("stop",), ("stop", "worker-1"), ("start", "worker-1")])
-def test_commanding_nothing_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_command_without_a_launcher_is_a_one_line_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = headrace(*arguments, home=tmp_path)
     assert done.returncode == EXIT_CANNOT_START
     assert len(done.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""The money commands as an operator meets them: amounts exact, mistakes in one line, the same reference once."""
+"""The money commands: exact amounts, one-line errors, idempotent references."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Money = Callable[..., str]
 
 @pytest.fixture
 def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
-    """Runs a command; what it says, after its exit status if that is not 0."""
+    """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setattr(money_cli, "console", Console(highlight=False, width=300))
     monkeypatch.setattr(auditor, "PAUSE_SECONDS", 0.0)
@@ -61,7 +61,7 @@ async def spoil(database_url: str) -> None:
 
 
 @pytest.mark.store
-def test_an_operators_way_with_money(
+def test_credit_budget_and_audit_commands(
     money: Money, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def prepare() -> None:

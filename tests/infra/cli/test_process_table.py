@@ -1,4 +1,4 @@
-"""What `headrace ps` says of a process."""
+"""Process descriptions of `headrace ps`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def test_a_gateway_is_described_by_its_requests() -> None:
     assert format_status(status) == "2 requests open; models: a, b; broker up"
 
 
-def test_others_are_shown_as_they_describe_themselves() -> None:
+def test_other_processes_show_their_status_fields() -> None:
     assert format_status({"settled": 2, "broker": "up", "detail": {}}) == "2 settled, broker up"
 
 
-def test_durations_read_well() -> None:
+def test_durations_are_formatted() -> None:
     assert [duration(seconds) for seconds in (0, 59, 150, 7200, 200_000)] == ["0 s", "59 s", "2 min", "2.0 h", "2.3 d"]
 
 
-def test_one_that_refused_shows_its_reason_and_one_whose_launcher_died_is_dead(tmp_path: Path) -> None:
+def test_a_process_that_can_not_start_shows_its_reason_and_an_orphan_is_dead(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.prepare()
     records = ProcessRecords(home.run)

@@ -1,4 +1,4 @@
-"""One launcher a home; secrets that only their owner can read."""
+"""A home has one launcher, and its secrets are readable by their owner only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def test_a_second_launcher_hears_who_is_there(home: Home) -> None:
+def test_a_second_launcher_names_the_running_one(home: Home) -> None:
     with lock_home(home, HOLDER):
         assert lock_holder(home) == HOLDER
         with (
@@ -40,7 +40,7 @@ def test_a_home_is_free_again_afterwards(home: Home) -> None:
         pass
 
 
-def test_a_home_that_cannot_be_made_is_a_reason(tmp_path: Path) -> None:
+def test_an_unwritable_home_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StartupError, match="HEADRACE_HOME"):
         Home(tmp_path / "file").prepare()

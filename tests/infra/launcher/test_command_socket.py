@@ -19,7 +19,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-async def test_a_command_comes_through_and_its_answer_back(home: Home) -> None:
+async def test_a_command_is_executed_and_answered(home: Home) -> None:
     heard: list[Command] = []
 
     async def handle(command: Command) -> str:
@@ -33,7 +33,7 @@ async def test_a_command_comes_through_and_its_answer_back(home: Home) -> None:
     assert not (home.run / SOCKET).exists()
 
 
-async def test_a_refusal_is_an_error_for_the_one_who_asked(home: Home) -> None:
+async def test_a_rejected_command_is_an_error_of_the_client(home: Home) -> None:
     async def handle(command: Command) -> str:
         raise CommandRejected(f"no process {command.name!r}")
 
@@ -42,6 +42,6 @@ async def test_a_refusal_is_an_error_for_the_one_who_asked(home: Home) -> None:
             await asyncio.to_thread(send_command, home, Command("stop", "worker-9"))
 
 
-def test_without_a_launcher_there_is_a_reason(home: Home) -> None:
+def test_without_a_launcher_there_is_an_error(home: Home) -> None:
     with pytest.raises(StartupError, match="no platform runs"):
         send_command(home, Command("scale", workers=4))

@@ -1,4 +1,4 @@
-"""What the launcher tells the processes that it starts."""
+"""Environment of the processes that the launcher starts."""
 
 from __future__ import annotations
 

@@ -8,19 +8,19 @@ import pytest
 from infra.launcher import readiness
 
 
-def test_ports_of_our_own_choice_are_none_that_the_system_gives_out() -> None:
+def test_chosen_ports_are_outside_the_ephemeral_range() -> None:
     ports = readiness._non_ephemeral_ports()
     with socket.create_server(("127.0.0.1", 0)) as given:
         assert given.getsockname()[1] not in ports
     assert len(ports) >= readiness.MIN_PORTS
 
 
-def test_a_system_that_does_not_say_which_ports_it_gives_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_ephemeral_range_of_rfc_6335_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(readiness, "_EPHEMERAL_RANGE", tmp_path / "nothing")
     assert readiness._non_ephemeral_ports().stop == readiness.FIRST_EPHEMERAL
 
 
-def test_no_port_is_given_twice_nor_one_on_which_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_port_is_chosen_twice_or_while_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     first = readiness.free_port()
     with socket.create_server(("127.0.0.1", first)):
         monkeypatch.setattr(readiness, "_ports", iter(range(first, first + 100)))

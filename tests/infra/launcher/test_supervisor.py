@@ -1,4 +1,4 @@
-"""Processes are kept running: with small Python programs for children and no waiting for backoff."""
+"""Process supervision, with small Python programs as children and short backoff."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def never() -> bool:
 
 
 class Stage:
-    """A supervisor in a folder, and what it said."""
+    """A supervisor in a temporary directory, with its notifications."""
 
     def __init__(self, folder: Path, backoff: RestartBackoff) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_process_is_written_down_and_its_pid_file_goes_with_it(stages: Stages) -> None:
+async def test_a_process_has_a_record_and_a_pid_file(stages: Stages) -> None:
     stage = stages(QUICK)
     process = stage.supervisor.add(stage.spec(SLEEP))
     assert await process.settled() is ProcessState.READY
@@ -121,7 +121,7 @@ async def test_a_killed_process_is_started_again(stages: Stages) -> None:
     assert "child was ended by SIGKILL" in stage.said[0]
 
 
-async def test_a_process_that_ends_well_is_left_alone_until_it_is_started(stages: Stages) -> None:
+async def test_a_process_that_exits_with_0_is_not_restarted(stages: Stages) -> None:
     stage = stages(QUICK)
     process = stage.supervisor.add(stage.spec(POLITE))
     await until(stage.mark.exists)
@@ -132,7 +132,7 @@ async def test_a_process_that_ends_well_is_left_alone_until_it_is_started(stages
     assert await process.settled() is ProcessState.READY
 
 
-async def test_one_that_cannot_start_says_why_and_is_tried_again(stages: Stages) -> None:
+async def test_a_process_that_can_not_start_reports_why_and_is_retried(stages: Stages) -> None:
     stage = stages(QUICK)
     spec = stage.spec("import sys; print('headrace: no such model'); sys.exit(78)")
     process = stage.supervisor.add(replace(spec, ready=never))
@@ -141,7 +141,7 @@ async def test_one_that_cannot_start_says_why_and_is_tried_again(stages: Stages)
     await until(lambda: len(stage.said) >= 2)
 
 
-async def test_a_missing_program_is_a_reason(stages: Stages) -> None:
+async def test_a_missing_program_is_reported(stages: Stages) -> None:
     stage = stages(NEVER_AGAIN)
     process = stage.supervisor.add(replace(stage.spec(SLEEP), argv=["/nonexistent/program"]))
     assert await process.settled() is ProcessState.REFUSED
@@ -156,7 +156,7 @@ async def test_stopping_does_not_wait_for_the_pause(stages: Stages) -> None:
     assert stage.record().state is ProcessState.STOPPED
 
 
-async def test_one_that_does_not_stop_is_killed_after_its_grace(stages: Stages) -> None:
+async def test_a_process_that_does_not_stop_is_killed_after_its_grace(stages: Stages) -> None:
     stage = stages(QUICK)
     stage.supervisor.add(stage.spec(DEAF, grace=0.05))
     await until(stage.mark.exists)
@@ -166,7 +166,7 @@ async def test_one_that_does_not_stop_is_killed_after_its_grace(stages: Stages) 
     assert any("killed" in line for line in stage.said)
 
 
-async def test_children_of_a_dead_process_go_with_it(stages: Stages) -> None:
+async def test_children_of_a_dead_process_are_killed(stages: Stages) -> None:
     stage = stages(NEVER_AGAIN)
     stage.supervisor.add(stage.spec(PARENT))
     await until(lambda: stage.mark.exists() and stage.mark.read_text() != "")
@@ -175,7 +175,7 @@ async def test_children_of_a_dead_process_go_with_it(stages: Stages) -> None:
     await until(lambda: not _running(grandchild))
 
 
-async def test_stopping_everything_goes_backwards(stages: Stages) -> None:
+async def test_all_processes_stop_in_reverse_order(stages: Stages) -> None:
     stage = stages(QUICK)
     order: list[str] = []
     for number, name in enumerate(("broker", "gateway", "worker")):
@@ -194,13 +194,13 @@ async def test_stopping_everything_goes_backwards(stages: Stages) -> None:
     assert order == ["worker", "gateway", "broker"]
 
 
-async def test_orphans_of_a_killed_launcher_are_ended_but_nobody_elses_process(tmp_path: Path) -> None:
+async def test_orphans_of_a_killed_launcher_are_stopped_but_no_reused_pid(tmp_path: Path) -> None:
     records = ProcessRecords(tmp_path)
     ours = await asyncio.create_subprocess_exec(sys.executable, "-c", SLEEP, start_new_session=True)
     other = await asyncio.create_subprocess_exec(sys.executable, "-c", SLEEP, start_new_session=True)
     created = psutil.Process(ours.pid).create_time()
     records.write(ProcessRecord(name="worker-1", state=ProcessState.READY, pid=ours.pid, created=created))
-    # The pid of somebody who started at another time: the kernel used it again.
+    # A pid with another start time: the kernel has reused it.
     records.write(ProcessRecord(name="gateway-1", state=ProcessState.READY, pid=other.pid, created=created - 60))
     try:
         ended = await asyncio.to_thread(stop_orphans, records, grace=10)
@@ -213,7 +213,7 @@ async def test_orphans_of_a_killed_launcher_are_ended_but_nobody_elses_process(t
         await other.wait()
 
 
-def test_the_pause_doubles_has_a_limit_and_is_spread() -> None:
+def test_the_restart_delay_doubles_up_to_a_limit_with_jitter() -> None:
     backoff = RestartBackoff()
     for deaths, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (4, 4.0), (10_000, backoff.limit)):
         pauses = [backoff.pause(deaths) for _ in range(100)]

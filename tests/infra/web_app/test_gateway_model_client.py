@@ -1,4 +1,4 @@
-"""The chat's engine over a real gateway: what is asked, what is said, and errors in words for people."""
+"""The chat's model client over a real gateway: requests, streamed answers, and error messages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def refusal(here: Stage, ask: AnswerRequest = ASK) -> AnswerFailed:
     return failed.value
 
 
-async def test_a_question_becomes_a_request_and_its_answer_is_said(here: Stage) -> None:
+async def test_a_question_becomes_a_request_and_its_answer_is_streamed(here: Stage) -> None:
     *texts, ended = await said(here)
     assert "".join(each.text for each in texts if isinstance(each, TextDelta)) == "0 1 2 3 "
     assert ended == AnswerEnd("length", TokenUsage(5, 2, 4), 3 * 3 + 2 * 2 + 4 * 6)
@@ -75,13 +75,13 @@ async def test_a_question_becomes_a_request_and_its_answer_is_said(here: Stage) 
     assert (job.prompt.add_generation_prompt, job.prompt.continue_final_message) == (True, False)
 
 
-async def test_whoever_chooses_nothing_is_answered_steadily(here: Stage) -> None:
+async def test_the_default_sampling_is_conservative(here: Stage) -> None:
     await said(here, replace(ASK, settings=ModelSettings(MODEL, max_tokens=4)))
     sampling = here.worker.jobs[0].sampling
     assert (sampling.temperature, sampling.top_p) == (TEMPERATURE, TOP_P)
 
 
-async def test_going_on_is_asked_of_the_last_turn(here: Stage) -> None:
+async def test_a_continuation_continues_the_last_turn(here: Stage) -> None:
     await said(here, replace(GOING_ON, settings=replace(SETTINGS, system=" ")))
     prompt: Any = here.worker.jobs[0].prompt
     assert [each["role"] for each in prompt.messages] == ["user", "assistant"]
@@ -96,14 +96,14 @@ async def test_going_on_is_asked_of_the_last_turn(here: Stage) -> None:
     ],
     ids=["credit", "budget"],
 )
-async def test_money_that_is_missing_is_told(here: Stage, refused: AccountError, code: str, words: str) -> None:
+async def test_missing_credit_is_reported(here: Stage, refused: AccountError, code: str, words: str) -> None:
     here.billing.refusal = refused
     failed = await refusal(here)
     assert failed.code == code
     assert words in str(failed)
 
 
-async def test_limits_say_when_to_come_again(here: Stage) -> None:
+async def test_rate_limits_have_a_retry_after(here: Stage) -> None:
     for _ in range(2):
         await said(here)
     failed = await refusal(here)
@@ -112,7 +112,7 @@ async def test_limits_say_when_to_come_again(here: Stage) -> None:
     assert 0 < failed.retry_after <= 60
 
 
-async def test_a_model_that_can_not_go_on_is_told_apart_from_one_that_fails() -> None:
+async def test_an_unsupported_continuation_differs_from_a_failure() -> None:
     async with stage(fail(FailureCode.INVALID_PROMPT)) as here:
         assert isinstance(await refusal(here, GOING_ON), ContinuationUnsupported)
         assert not isinstance(await refusal(here), ContinuationUnsupported)
@@ -120,7 +120,7 @@ async def test_a_model_that_can_not_go_on_is_told_apart_from_one_that_fails() ->
         assert not isinstance(await refusal(here, GOING_ON), ContinuationUnsupported)
 
 
-async def test_a_gateway_that_stops_is_no_failure_of_the_model() -> None:
+async def test_a_gateway_shutdown_is_not_a_model_failure() -> None:
     async with stage(start_and_wait) as here:
         asking = asyncio.create_task(refusal(here))
         await eventually(lambda: bool(here.worker.jobs))
@@ -131,7 +131,7 @@ async def test_a_gateway_that_stops_is_no_failure_of_the_model() -> None:
     assert failed.code == "server_shutdown"
 
 
-async def test_closing_stops_the_engine() -> None:
+async def test_closing_an_answer_stops_the_engine() -> None:
     async with stage(start_and_wait) as here:
         answer = engine_of(here).answer(ADA, ASK)
         assert isinstance(await anext(answer), TextDelta)

@@ -1,4 +1,4 @@
-"""Priority first, flex never starved, and all places for whoever is alone."""
+"""Admission: priority first, flex never starves, a single class may use all slots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_DELIVERY = cast(Delivery, None)
 
 
 class Taken(Attempt):
-    """A job of which nothing is delivered."""
+    """An attempt without delivered tokens."""
 
     usage = Usage(prompt_tokens=0)
     digest = ""
@@ -47,7 +47,7 @@ def admitted(admission: Admission[Taken]) -> list[str]:
     return taken
 
 
-def test_one_class_alone_fills_the_engine() -> None:
+def test_a_single_class_may_use_all_slots() -> None:
     for service_class in ServiceClass:
         admission = Admission[Taken](8)
         waiting(admission, service_class, 10)
@@ -62,7 +62,7 @@ def test_priority_goes_first_and_flex_keeps_its_floor() -> None:
     assert admitted(admission) == ["flex", *["priority"] * 4, *["default"] * 3]
 
 
-def test_a_place_that_is_given_back_is_given_to_the_next() -> None:
+def test_a_released_slot_goes_to_the_next_job() -> None:
     admission = Admission[Taken](1)
     first, second, third = waiting(admission, ServiceClass.DEFAULT, 3)
     assert admission.admit() is first
@@ -73,7 +73,7 @@ def test_a_place_that_is_given_back_is_given_to_the_next() -> None:
     assert not admission.has_slot(first)
 
 
-def test_a_tenant_that_has_had_little_goes_before_one_that_has_had_much() -> None:
+def test_the_tenant_with_less_service_goes_first() -> None:
     admission = Admission[Taken](2)
     noisy = [Taken(job(ServiceClass.DEFAULT, "noisy"), NO_DELIVERY) for _ in range(5)]
     for taken in noisy:

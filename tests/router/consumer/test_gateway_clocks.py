@@ -1,4 +1,4 @@
-"""H116: a worker whose clock is wrong drops nothing that is wanted."""
+"""A worker whose clock is wrong drops no live job (H116)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def clocks(clock: FakeClock) -> GatewayClocks:
     return GatewayClocks(clock)
 
 
-def test_jobs_that_have_waited_say_nothing_of_clocks(clocks: GatewayClocks, clock: FakeClock) -> None:
+def test_queueing_time_is_not_taken_for_clock_skew(clocks: GatewayClocks, clock: FakeClock) -> None:
     for waited in (0.0, 12.0, 29.0, 34.0):  # the last one: the broker was slow
         clocks.observe(job(clock.now - waited))
     assert clocks.now(JOB.reply_to) == clock.now
 
 
 @pytest.mark.parametrize("off", [3600.0, -3600.0, 40.0, -10.0])
-def test_a_clock_that_is_off(clocks: GatewayClocks, clock: FakeClock, off: float) -> None:
+def test_clock_skew_is_corrected(clocks: GatewayClocks, clock: FakeClock, off: float) -> None:
     true = clock.now - off
     clocks.observe(job(true - 2.0))
     assert clocks.now(JOB.reply_to) == pytest.approx(true - 2.0)  # late by the wait, never early
@@ -42,14 +42,14 @@ def test_a_clock_that_is_off(clocks: GatewayClocks, clock: FakeClock, off: float
     assert clocks.now("another-gateway") == clock.now
 
 
-def test_a_clock_that_is_set_right(clocks: GatewayClocks, clock: FakeClock) -> None:
+def test_a_corrected_clock_is_noticed(clocks: GatewayClocks, clock: FakeClock) -> None:
     clocks.observe(job(clock.now + 3600))
     for _ in range(64):
         clocks.observe(job(clock.now))
     assert clocks.now(JOB.reply_to) == clock.now
 
 
-def test_a_ghost_among_jobs_is_a_ghost(clocks: GatewayClocks, clock: FakeClock) -> None:
+def test_one_expired_job_is_not_taken_for_clock_skew(clocks: GatewayClocks, clock: FakeClock) -> None:
     """Published into a connection that was blocked for a minute, and here after its time
     (docs/design/queue-topology.md#acknowledgement)."""
     clocks.observe(job(clock.now - 0.1))

@@ -1,4 +1,4 @@
-"""Who waits goes on together, when the time of the first is up or sooner."""
+"""Waiting tasks continue together, after the delay of the first or on release."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.consumer import group_commit
 from router.consumer.group_commit import GroupCommit
 
 
-async def test_all_who_wait_go_on_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_waiting_tasks_continue_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_commit, "SECONDS", 0.02)
     moment = GroupCommit()
     gone: list[str] = []
@@ -28,12 +28,12 @@ async def test_all_who_wait_go_on_with_the_first(monkeypatch: pytest.MonkeyPatch
     await asyncio.wait_for(asyncio.gather(second, wait("the next")), 10)
 
 
-async def test_who_ends_it_lets_them_go_on_now(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_release_continues_all_waiting_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_commit, "SECONDS", 3600.0)
     moment = GroupCommit()
-    moment.release()  # nobody waits
+    moment.release()  # no task waits
     waiting = [asyncio.create_task(moment.wait()) for _ in range(2)]
     await asyncio.sleep(0)
-    waiting[0].cancel()  # one who gives up holds nobody up
+    waiting[0].cancel()  # a cancelled task does not block the others
     moment.release()
     await asyncio.wait_for(waiting[1], 10)

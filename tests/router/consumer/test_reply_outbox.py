@@ -1,4 +1,4 @@
-"""Windows: many deltas in one message, the urgent ones soon, order kept whatever the broker does."""
+"""Windows: deltas are batched, urgent replies are sent early, and order survives broker failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from router.messages import Delta, Finished, Started, TokenAlternative, TokenLog
 
 
 class Post:
-    """A bus that only takes reply_outbox."""
+    """A bus that records windows."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Window]] = []
@@ -66,7 +66,7 @@ async def test_steps_shorter_than_the_interval_share_a_window(monkeypatch: pytes
     assert post.positions == [[0], [1, 2]]
 
 
-def test_deltas_of_a_choice_become_one_and_all_else_stays_in_order() -> None:
+def test_deltas_of_a_choice_are_merged_and_other_replies_keep_their_order() -> None:
     alternative = TokenAlternative(1, "x", -0.5)
     lp = [TokenLogprob(alternative, [alternative])]
     started = Started(job_id="j", attempt_id="a", worker_id="w", prompt_tokens=1)
@@ -101,7 +101,7 @@ def test_deltas_of_a_choice_become_one_and_all_else_stays_in_order() -> None:
     ]
 
 
-def test_texts_without_ids_and_parts_of_calls_are_joined_too() -> None:
+def test_texts_without_ids_and_parts_of_calls_are_merged_too() -> None:
     replies = [
         Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="a"),
         Delta(
@@ -127,7 +127,7 @@ def test_texts_without_ids_and_parts_of_calls_are_joined_too() -> None:
     ]
 
 
-async def test_what_is_left_leaves_by_the_timer() -> None:
+async def test_the_timer_sends_remaining_replies() -> None:
     post = Post()
     out = outbox(post)
     out.put("g", delta(0))
@@ -137,13 +137,13 @@ async def test_what_is_left_leaves_by_the_timer() -> None:
     assert post.positions == [[0]]
 
 
-async def test_a_large_window_leaves_at_once() -> None:
+async def test_a_full_window_is_sent_at_once() -> None:
     post = Post()
     outbox(post).put("g", delta(0, "x" * reply_outbox.WINDOW_BYTES))
     assert post.positions == [[0]]
 
 
-async def test_order_is_kept_while_the_broker_is_away() -> None:
+async def test_order_is_kept_while_the_broker_is_down() -> None:
     post = Post()
     out = outbox(post)
     post.away = True
@@ -157,7 +157,7 @@ async def test_order_is_kept_while_the_broker_is_away() -> None:
     assert post.positions == [[0, 1, 2, 3]]
 
 
-async def test_a_gateway_that_is_owed_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_with_too_many_unsent_bytes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reply_outbox, "WAITING_BYTES", 1000)
     post, given_up = Post(), list[str]()
     out = outbox(post, given_up)

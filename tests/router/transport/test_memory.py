@@ -1,4 +1,4 @@
-"""What the twin adds to the contract, and what RabbitMQ can't be made to show on demand."""
+"""In-memory transport: behaviour beyond the contract tests, or not reproducible on RabbitMQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the RabbitMQ transport that need no broker."""
+"""Parts of the RabbitMQ transport that can be tested without a broker."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ async def sender() -> Sender:
     return sender
 
 
-async def test_one_ack_for_many(sender: Sender) -> None:
+async def test_a_multiple_ack_confirms_all_earlier_publishes(sender: Sender) -> None:
     for key in range(1, 6):
         sender.send(key)
     sender.channel.answer(spec.Basic.Ack, 2)
     sender.channel.answer(spec.Basic.Ack, 4, multiple=True)
     assert sender.outcomes == {1: [None], 2: [None], 3: [None], 4: [None], 5: []}
-    sender.channel.answer(spec.Basic.Ack, 4)  # again: nobody waits
+    sender.channel.answer(spec.Basic.Ack, 4)  # a repeated ack has no pending publish
     sender.channel.answer(spec.Basic.Nack, 0, multiple=True)
     assert sender.outcomes[5] == [QueueFull]
 
@@ -94,7 +94,7 @@ async def test_a_return_comes_before_its_ack(sender: Sender) -> None:
     assert sender.outcomes == {1: [None], 2: [Unroutable], 3: [None]}
 
 
-async def test_a_lost_channel_answers_all_and_numbers_begin_anew(sender: Sender) -> None:
+async def test_a_lost_channel_fails_all_pending_publishes_and_restarts_numbering(sender: Sender) -> None:
     for key in (1, 2):
         sender.send(key)
     old = sender.channel
@@ -110,7 +110,7 @@ async def test_a_lost_channel_answers_all_and_numbers_begin_anew(sender: Sender)
     assert sender.outcomes[4] == [None]
 
 
-async def test_what_was_not_sent_uses_no_number(sender: Sender) -> None:
+async def test_a_failed_send_uses_no_sequence_number(sender: Sender) -> None:
     sender.send(1)
     sender.send(2, b"too long")
     sender.blocked = True
