@@ -21,7 +21,7 @@ once a newer copy runs, older messages, their workers and their dead letters are
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 from gateway.errors import RepliesLost, WorkerLost
 from gateway.jobs import recovery_events as events
@@ -32,8 +32,9 @@ from router import control_targets, messages
 from router.messages import REAPER, AttemptState, FailureCode, Reply, ResumeDecision, Terminal
 from router.timings import Timings
 
-PROGRESS = messages.Delta | messages.Embedded | messages.PromptLogprobs
+PROGRESS = (messages.Delta, messages.Embedded, messages.PromptLogprobs)
 """Replies that extend the output."""
+TERMINAL = get_args(Terminal)
 
 
 class JobRecovery:
@@ -78,10 +79,6 @@ class JobRecovery:
         """Take an event at monotonic time `now`, and return the commands that follow, to be performed in order."""
         commands: list[Command] = []
         match event:
-            case events.ReplyReceived(worker_id, messages.ResumeRequest() as request):
-                commands = self._resume_requested(worker_id, request, now)
-            case events.ReplyReceived(_, messages.AttemptReport() as report):
-                commands = self._attempt_reported(report, now)
             case events.ReplyReceived(worker_id, reply):
                 commands = self._reply_received(worker_id, reply, now)
             case events.JobQueued():
@@ -101,13 +98,17 @@ class JobRecovery:
     # Replies
 
     def _reply_received(self, worker_id: str, reply: Reply, now: float) -> list[Command]:
+        if isinstance(reply, messages.ResumeRequest):
+            return self._resume_requested(worker_id, reply, now)
+        if isinstance(reply, messages.AttemptReport):
+            return self._attempt_reported(reply, now)
         if self._closed:
             return [events.Drop()]
         if worker_id == REAPER and (continued := self._outlive(reply, now)) is not None:
             return continued
         if self.ended or not self._is_authoritative(worker_id, reply, now):
             stop = events.StopAttempt(worker_id, reply.job_id, reply.attempt_id)
-            silent = isinstance(reply, Terminal) or (self.ended and reply.attempt_id not in self._superseded)
+            silent = isinstance(reply, TERMINAL) or (self.ended and reply.attempt_id not in self._superseded)
             return [events.Drop()] if silent else [events.Drop(), stop]
         try:
             acceptance = self.output.accept(reply)
@@ -118,7 +119,7 @@ class JobRecovery:
             return [events.Drop(), *self._request_missing(now), *self._wake()] if missing else [events.Drop()]
         self._heard_at = now
         self._progressed = self._progressed or isinstance(reply, PROGRESS)
-        self.ended = isinstance(reply, Terminal)
+        self.ended = isinstance(reply, TERMINAL)
         return [events.Deliver(reply)]
 
     def _is_authoritative(self, worker_id: str, reply: Reply, now: float) -> bool:
@@ -288,7 +289,7 @@ def dismiss(worker_id: str, reply: Reply) -> list[Command]:
         return [_decision(worker_id, reply, ResumeDecision.GONE)]
     drop = events.Drop(known=False, tokens=reply.positions if isinstance(reply, messages.Delta) else 0)
     stop = events.StopAttempt(worker_id, reply.job_id, reply.attempt_id, superseded=False)
-    return [drop] if isinstance(reply, Terminal) else [drop, stop]
+    return [drop] if isinstance(reply, TERMINAL) else [drop, stop]
 
 
 def _decision(

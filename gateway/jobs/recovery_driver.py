@@ -100,6 +100,8 @@ class RecoveryDriver:
         """Perform commands in order; without an open `job` only those to other processes are possible."""
         for command in commands:
             match command:
+                case Deliver(reply) if job is not None:
+                    job.unread.append(job.number, reply)
                 case SendControl(target, control, mandatory):
                     if mandatory:
                         self._metrics.doubted.inc()
@@ -114,8 +116,6 @@ class RecoveryDriver:
 
     def _perform(self, job: OpenJob, command: Command) -> None:
         match command:
-            case Deliver(reply):
-                job.unread.append(job.number, reply)
             case Republish(copy_number):
                 self._copies.put_nowait((job, copy_number))
             case WakeAt(at):
