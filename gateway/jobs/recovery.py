@@ -106,6 +106,9 @@ class JobRecovery:
             return [events.Drop()]
         if worker_id == REAPER and (continued := self._outlive(reply, now)) is not None:
             return continued
+        return self._accept(worker_id, reply, now)
+
+    def _accept(self, worker_id: str, reply: Reply, now: float) -> list[Command]:
         if self.ended or not self._is_authoritative(worker_id, reply, now):
             stop = events.StopAttempt(worker_id, reply.job_id, reply.attempt_id)
             silent = isinstance(reply, TERMINAL) or (self.ended and reply.attempt_id not in self._superseded)
@@ -263,8 +266,6 @@ class JobRecovery:
             return []
         target = control_targets.worker(self.worker_id) if self.worker_id else control_targets.model(self.job.model)
         return [events.SendControl(target, messages.Cancel(job=self.job.id))]
-
-    # Commands
 
     def _reconnecting(self, now: float) -> bool:
         return now - self._broker.lost_at < self._timings.reconnect_window
