@@ -37,6 +37,10 @@ class JobCopies:
         self._last += 1
         return [Republish(self._last)]
 
+    def replace_dead(self, extent: int) -> list[Command] | None:
+        """Publish a copy after the newest one was dead-lettered; `None` if that one has brought no progress."""
+        return self.publish(extent) if self.outgrown(extent) else None
+
     def published(self, copy_number: int, extent: int, now: float, *, confirmed: bool) -> None:
         """Record how publishing a copy ended."""
         self._publishing = False

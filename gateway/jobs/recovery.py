@@ -143,8 +143,7 @@ class JobRecovery:
             return None
         commands: list[Command] | None = []
         if failed.copy_number >= self.copies.newest:
-            extent = self.output.extent
-            commands = self.copies.publish(extent) if self.copies.outgrown(extent) else None
+            commands = self.copies.replace_dead(self.output.extent)
         if commands is not None and self.state is JobState.STANDBY and self._candidate is not None:
             commands += self._decide(self._candidate, now)
         return commands
@@ -279,9 +278,8 @@ class JobRecovery:
         return [events.SendControl(control_targets.worker(worker_id), ping, mandatory)]
 
     def _wake(self) -> list[Command]:
-        candidate, gap = self._candidate, self._gap
-        time = min(candidate.timeout if candidate else math.inf, gap.retry_at if gap else math.inf)
-        return [] if math.isinf(time) else [events.WakeAt(time)]
+        times = [*([self._candidate.timeout] if self._candidate else []), *([self._gap.retry_at] if self._gap else [])]
+        return [events.WakeAt(min(times))] if times and not math.isinf(min(times)) else []
 
 
 def dismiss(worker_id: str, reply: Reply) -> list[Command]:
