@@ -48,7 +48,7 @@ class AnswerEnd:
     cost: int
 
 
-AnswerEvent = QueueStatus | TextDelta | AnswerEnd
+ModelEvent = QueueStatus | TextDelta | AnswerEnd
 
 
 class AnswerFailed(Exception):
@@ -90,7 +90,7 @@ class ServedModel:
 class ModelClient(Protocol):
     """Calls models on behalf of signed-in users."""
 
-    def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[AnswerEvent]:
+    def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
         """Yield an answer, billed to `principal`. Raises `AnswerFailed`; text before it counts and is billed."""
         ...
 

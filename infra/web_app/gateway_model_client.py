@@ -12,10 +12,10 @@ from auth_billing.money.amounts import format_usd
 from auth_billing.prices.price_book import PriceBook
 from chat_ui.generations.model_client import (
     AnswerEnd,
-    AnswerEvent,
     AnswerFailed,
     AnswerRequest,
     ContinuationUnsupported,
+    ModelEvent,
     Price,
     ServedModel,
     ShuttingDown,
@@ -43,7 +43,7 @@ class GatewayModelClient:
         self._gateway = gateway
         self._prices = prices
 
-    async def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[AnswerEvent]:
+    async def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
         """Stream an answer, on behalf and at the expense of `principal`."""
         begun = False
         try:

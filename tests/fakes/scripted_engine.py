@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from auth_billing.access.principal import Principal
-from chat_ui.generations.model_client import AnswerEnd, AnswerEvent, AnswerRequest, Price, ServedModel, TextDelta
+from chat_ui.generations.model_client import AnswerEnd, AnswerRequest, ModelEvent, Price, ServedModel, TextDelta
 from chat_ui.history.records import QueueStatus, TokenUsage
 
 MODEL = "org/counting-model"
@@ -27,7 +27,7 @@ class ScriptedEngine:
     """Wait for `go` before every word."""
     go: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
-    async def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[AnswerEvent]:
+    async def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
         self.asked.append((principal, request))
         words = ["A title"] if request.turns[-1].text.startswith("Write a title") else self.words
         ended = False

@@ -14,10 +14,10 @@ from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import NANO, PriceList, TokenRate
 from chat_ui.generations.model_client import (
     AnswerEnd,
-    AnswerEvent,
     AnswerFailed,
     AnswerRequest,
     ContinuationUnsupported,
+    ModelEvent,
     Price,
     ServedModel,
     ShuttingDown,
@@ -52,7 +52,7 @@ def engine_of(here: Stage) -> GatewayModelClient:
     return GatewayModelClient(here.gateway, PriceBook(store))
 
 
-async def said(here: Stage, ask: AnswerRequest = ASK) -> list[AnswerEvent]:
+async def said(here: Stage, ask: AnswerRequest = ASK) -> list[ModelEvent]:
     return [each async for each in engine_of(here).answer(ADA, ask)]
 
 

@@ -531,10 +531,10 @@ export interface paths {
             readonly cookie?: never;
         };
         /**
-         * Who Am I
+         * Read Me
          * @description Return the signed-in user, the organisation, the role in it, and its projects.
          */
-        readonly get: operations["who_am_i_api_me_get"];
+        readonly get: operations["read_me_api_me_get"];
         readonly put?: never;
         readonly post?: never;
         readonly delete?: never;
@@ -767,10 +767,10 @@ export interface paths {
             readonly cookie?: never;
         };
         /**
-         * Ways To Sign Up
+         * Read Sign Up Options
          * @description Return whether sign-up is open to people without an invitation.
          */
-        readonly get: operations["ways_to_sign_up_api_sign_up_get"];
+        readonly get: operations["read_sign_up_options_api_sign_up_get"];
         readonly put?: never;
         /**
          * Sign Up
@@ -3490,7 +3490,7 @@ export interface operations {
             };
         };
     };
-    readonly who_am_i_api_me_get: {
+    readonly read_me_api_me_get: {
         readonly parameters: {
             readonly query?: never;
             readonly header?: never;
@@ -4080,7 +4080,7 @@ export interface operations {
             };
         };
     };
-    readonly ways_to_sign_up_api_sign_up_get: {
+    readonly read_sign_up_options_api_sign_up_get: {
         readonly parameters: {
             readonly query?: never;
             readonly header?: never;
