@@ -22,7 +22,7 @@ from tests.fakes.billing_stores import price_book
 
 NOW = 1_700_000_000.0
 MONTH = month_of(NOW)
-PLENTY = 1_000 * HELD
+CREDIT = 1_000 * HELD
 DELIVERED = UsageStatement(Usage(prompt_tokens=100, completion_tokens=7), Outcome.FINISHED, SettlementSource.RECEIPT)
 COST = 100 * 2 + 7 * 10
 
@@ -63,7 +63,7 @@ def gateway(stores: BillingStores) -> Gateway:
 async def test_the_second_request_takes_a_lease_and_later_ones_draw_on_it(
     gateway: Gateway, set_account: SetAccount
 ) -> None:
-    await set_account(ORGANISATION, available=PLENTY)
+    await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold()
     assert await gateway.leased() == 0
     await gateway.hold()
@@ -75,15 +75,15 @@ async def test_the_second_request_takes_a_lease_and_later_ones_draw_on_it(
     await gateway.billing.flush_jobs(["job-leased"])
     after = await gateway.balance()
     assert after.held["job-leased"].amount == HELD
-    assert sum(hold.amount for hold in after.held.values()) + after.available == PLENTY
-    assert after.used[MONTH]["organisation"] == PLENTY - after.available
+    assert sum(hold.amount for hold in after.held.values()) + after.available == CREDIT
+    assert after.used[MONTH]["organisation"] == CREDIT - after.available
     await gateway.settle()
     await gateway.billing.release_leases()
-    assert await check_idle(gateway.stores, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
+    assert await check_idle(gateway.stores, ORGANISATION, CREDIT, gateway.jobs) == 3 * COST
 
 
 async def test_idle_leases_are_released(gateway: Gateway, set_account: SetAccount) -> None:
-    await set_account(ORGANISATION, available=PLENTY)
+    await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold(3)
     await gateway.billing.record_heartbeat("gateway-1")
     assert await gateway.leased()
@@ -91,7 +91,7 @@ async def test_idle_leases_are_released(gateway: Gateway, set_account: SetAccoun
     await gateway.billing.record_heartbeat("gateway-1")
     assert not await gateway.leased()
     await gateway.settle()
-    assert await check_idle(gateway.stores, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
+    assert await check_idle(gateway.stores, ORGANISATION, CREDIT, gateway.jobs) == 3 * COST
 
 
 async def test_the_last_credit_is_not_leased(gateway: Gateway, set_account: SetAccount) -> None:
@@ -102,7 +102,7 @@ async def test_the_last_credit_is_not_leased(gateway: Gateway, set_account: SetA
 
 async def test_the_last_of_a_budget_is_not_leased(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(
-        ORGANISATION, available=PLENTY, budgets={key_budget("key1"): LEASE_SHARE * MIN_REQUESTS * HELD // 2}
+        ORGANISATION, available=CREDIT, budgets={key_budget("key1"): LEASE_SHARE * MIN_REQUESTS * HELD // 2}
     )
     await gateway.hold(3)
     assert not await gateway.leased()
@@ -159,7 +159,7 @@ async def test_leases_of_two_gateways_stay_within_their_share(stores: BillingSto
 
 
 async def test_a_closed_account_ends_its_leases(gateway: Gateway, set_account: SetAccount) -> None:
-    await set_account(ORGANISATION, available=PLENTY)
+    await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold(3)
     await gateway.stores.balances.set_open(ORGANISATION, to=False)
     with pytest.raises(AccountClosed):
@@ -169,7 +169,7 @@ async def test_a_closed_account_ends_its_leases(gateway: Gateway, set_account: S
 
 
 async def test_a_lower_budget_limits_leases(gateway: Gateway, set_account: SetAccount) -> None:
-    await set_account(ORGANISATION, available=PLENTY)
+    await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold(3)
     await set_account(ORGANISATION, budgets={key_budget("key1"): HELD})
     with pytest.raises(BudgetExhausted):
@@ -179,7 +179,7 @@ async def test_a_lower_budget_limits_leases(gateway: Gateway, set_account: SetAc
 
 
 async def test_an_unconfirmed_lease_is_not_drawn_on(gateway: Gateway, set_account: SetAccount) -> None:
-    await set_account(ORGANISATION, available=PLENTY)
+    await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold(3)
     await gateway.stores.balances.set_open(ORGANISATION, to=False)
     gateway.clock.now += CONFIRMED_SECONDS + 1
@@ -191,27 +191,27 @@ async def test_jobs_of_a_lost_lease_hold_from_the_account(
     gateway: Gateway, set_account: SetAccount, stores: BillingStores
 ) -> None:
     """A crash of the store loses writes that were not journaled."""
-    await set_account(ORGANISATION, available=PLENTY)
+    await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold(3)
     held = {"held_map": {}, "used": {}}
     await gateway.billing.reserve(principal(), [hold_request("job-leased", gateway="gateway-1")])
     gateway.jobs.append("job-leased")
-    await set_account(ORGANISATION, available=PLENTY, **held)
+    await set_account(ORGANISATION, available=CREDIT, **held)
     await gateway.billing.flush_jobs(["job-leased"])
     assert (await gateway.balance()).held["job-leased"].amount == HELD
     await gateway.settle()
     await gateway.billing.release_leases()
-    assert await check_idle(stores, ORGANISATION, PLENTY, gateway.jobs) == 4 * COST
+    assert await check_idle(stores, ORGANISATION, CREDIT, gateway.jobs) == 4 * COST
 
 
 async def test_a_job_held_from_a_lease_can_be_voided_at_once(gateway: Gateway, set_account: SetAccount) -> None:
-    await set_account(ORGANISATION, available=PLENTY)
+    await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold(3)
     await gateway.billing.reserve(principal(), [hold_request("job-leased", gateway="gateway-1")])
     await gateway.billing.void(["job-leased"])
     await gateway.settle()
     await gateway.billing.release_leases()
-    assert await check_idle(gateway.stores, ORGANISATION, PLENTY, [*gateway.jobs, "job-leased"]) == 3 * COST
+    assert await check_idle(gateway.stores, ORGANISATION, CREDIT, [*gateway.jobs, "job-leased"]) == 3 * COST
 
 
 def test_leasable_credit_is_a_share_of_credit_and_budgets() -> None:
