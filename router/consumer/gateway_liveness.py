@@ -31,10 +31,10 @@ _log = structlog.get_logger(__name__)
 class GatewayLiveness:
     """Detects dead gateways by returned windows. Use on the event loop only."""
 
-    def __init__(self, bus: Bus, worker: str, on_gone: Callable[[str], None]) -> None:
+    def __init__(self, bus: Bus, worker: str, on_dead: Callable[[str], None]) -> None:
         self._bus = bus
         self._worker = worker
-        self._on_gone = on_gone
+        self._on_dead = on_dead
         self._unreachable: set[str] = set()
         self._probed: set[str] = set()
 
@@ -42,7 +42,7 @@ class GatewayLiveness:
         """Handle a returned window: schedule a probe, or report the gateway as dead if it was the probe."""
         if gateway in self._probed:
             self._probed.discard(gateway)
-            self._on_gone(gateway)
+            self._on_dead(gateway)
         elif gateway not in self._unreachable:
             trouble = time.monotonic() - self._bus.lost_at < BROKER_TROUBLE_SECONDS
             grace = BROKER_GRACE_SECONDS if trouble else GRACE_SECONDS

@@ -204,10 +204,10 @@ async def test_reported_billed_and_counted_tokens_are_equal(
 
 
 async def _ask_all(client: Client) -> None:
-    places = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def ask(kind: Callable[[Client], Awaitable[None]]) -> None:
-        async with places:
+        async with slots:
             await kind(client)
 
     await asyncio.gather(*(ask(KINDS[number % len(KINDS)]) for number in range(REQUESTS)))

@@ -25,21 +25,21 @@ class Request:
 
 @dataclass
 class Server:
-    """Server with `places` slots; each step gives every running request a token."""
+    """Server with `slots` slots; each step gives every running request a token."""
 
-    places: int
-    line: TenantFairQueue[Request] = field(default_factory=TenantFairQueue)
+    slots: int
+    queue: TenantFairQueue[Request] = field(default_factory=TenantFairQueue)
     running: list[Request] = field(default_factory=list)
     served: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def bound(self) -> float:
         """Theorem 4.4 of the paper, with the turn as a part of the prompt."""
-        return 2 * max(ITEM_COST + PROMPT_WEIGHT * LONGEST_PROMPT, OUTPUT_WEIGHT * self.places * LONGEST_ANSWER)
+        return 2 * max(ITEM_COST + PROMPT_WEIGHT * LONGEST_PROMPT, OUTPUT_WEIGHT * self.slots * LONGEST_ANSWER)
 
     def step(self) -> None:
-        while len(self.running) < self.places and len(self.line):
-            request = self.line.pop()
+        while len(self.running) < self.slots and len(self.queue):
+            request = self.queue.pop()
             self._serve(request.tenant, PROMPT_WEIGHT * request.prompt)
             self.served[request.tenant] += ITEM_COST
             self.running.append(request)
@@ -49,7 +49,7 @@ class Server:
         self.running = [request for request in self.running if request.answer > 0]
 
     def _serve(self, tenant: str, cost: float) -> None:
-        self.line.charge(tenant, cost)
+        self.queue.charge(tenant, cost)
         self.served[tenant] += cost
 
 
@@ -58,45 +58,45 @@ sizes = st.tuples(st.integers(1, LONGEST_PROMPT), st.integers(1, LONGEST_ANSWER)
 
 @settings(max_examples=40, deadline=None)
 @given(
-    places=st.integers(1, 6),
+    slots=st.integers(1, 6),
     shapes=st.dictionaries(st.sampled_from("abcd"), st.lists(sizes, min_size=1, max_size=4), min_size=2),
     flood=st.integers(1, 50),
     visits=st.lists(st.booleans(), min_size=150, max_size=150),
 )
 def test_always_queued_tenants_get_equal_service(
-    places: int, shapes: dict[str, list[tuple[int, int]]], flood: int, visits: list[bool]
+    slots: int, shapes: dict[str, list[tuple[int, int]]], flood: int, visits: list[bool]
 ) -> None:
     """For any requests, a flood of one tenant, and a tenant that is queued only at times."""
-    server, asked = Server(places), Counter[str]()
+    server, asked = Server(slots), Counter[str]()
 
     def ask(tenant: str) -> None:
         shape = shapes[tenant][asked[tenant] % len(shapes[tenant])]
         asked[tenant] += 1
-        server.line.push(tenant, Request(tenant, *shape))
+        server.queue.push(tenant, Request(tenant, *shape))
 
     steady = list(shapes)
     for _ in range(flood):
         ask(steady[0])
     for visit in visits:
         for tenant in steady:
-            while sum(request.tenant == tenant for request in server.line) < places + 1:
+            while sum(request.tenant == tenant for request in server.queue) < slots + 1:
                 ask(tenant)
         if visit:
-            server.line.push("visitor", Request("visitor", 1, 1))
+            server.queue.push("visitor", Request("visitor", 1, 1))
         server.step()
         had = [server.served[tenant] for tenant in steady]
         assert max(had) - min(had) <= server.bound
 
 
 @settings(max_examples=20, deadline=None)
-@given(places=st.integers(1, 4), idle=st.integers(0, 200))
-def test_an_idle_tenant_saves_up_no_credit(places: int, idle: int) -> None:
-    server = Server(places)
+@given(slots=st.integers(1, 4), idle=st.integers(0, 200))
+def test_an_idle_tenant_saves_up_no_credit(slots: int, idle: int) -> None:
+    server = Server(slots)
 
     def keep_waiting(*tenants: str) -> None:
         for tenant in tenants:
-            while sum(request.tenant == tenant for request in server.line) < places + 1:
-                server.line.push(tenant, Request(tenant, 10, 10))
+            while sum(request.tenant == tenant for request in server.queue) < slots + 1:
+                server.queue.push(tenant, Request(tenant, 10, 10))
 
     for _ in range(idle):
         keep_waiting("busy")
@@ -110,55 +110,55 @@ def test_an_idle_tenant_saves_up_no_credit(places: int, idle: int) -> None:
 
 
 def test_a_new_tenant_is_next_despite_a_flood_of_another() -> None:
-    line = TenantFairQueue[int]()
+    queue = TenantFairQueue[int]()
     for number in range(1000):
-        line.push("noisy", number)
+        queue.push("noisy", number)
     for _ in range(10):
-        line.charge("noisy", line.pop() + 100.0)
-    line.push("quiet", -1)
-    line.charge("noisy", 1.0)
-    assert line.pop() == -1
-    assert line.pop() == 10
+        queue.charge("noisy", queue.pop() + 100.0)
+    queue.push("quiet", -1)
+    queue.charge("noisy", 1.0)
+    assert queue.pop() == -1
+    assert queue.pop() == 10
 
 
 def test_without_token_counts_tenants_alternate_first_in_first_out() -> None:
-    line = TenantFairQueue[str]()
-    for thing in ("a1", "a2", "a3", "b1", "b2"):
-        line.push(thing[0], thing)
-    assert line.discard("b", list(line)[3]) is True
-    assert line.discard("b", "b7") is False
-    assert [line.pop() for _ in range(len(line))] == ["a1", "b2", "a2", "a3"]
-    assert line.peek() is None
+    queue = TenantFairQueue[str]()
+    for item in ("a1", "a2", "a3", "b1", "b2"):
+        queue.push(item[0], item)
+    assert queue.discard("b", list(queue)[3]) is True
+    assert queue.discard("b", "b7") is False
+    assert [queue.pop() for _ in range(len(queue))] == ["a1", "b2", "a2", "a3"]
+    assert queue.peek() is None
     with pytest.raises(IndexError):
-        line.pop()
+        queue.pop()
 
 
 def test_a_tenant_of_an_empty_queue_is_lifted_to_the_last_served_counter() -> None:
-    line = TenantFairQueue[str]()
-    line.push("a", "a1")
-    line.pop()
-    line.charge("a", 100)
-    line.push("b", "b1")  # the queue is empty: it starts at the counter of `a`
-    line.push("a", "a2")
-    line.push("b", "b2")
-    assert [line.pop() for _ in range(3)] == ["b1", "a2", "b2"]
+    queue = TenantFairQueue[str]()
+    queue.push("a", "a1")
+    queue.pop()
+    queue.charge("a", 100)
+    queue.push("b", "b1")  # the queue is empty: it starts at the counter of `a`
+    queue.push("a", "a2")
+    queue.push("b", "b2")
+    assert [queue.pop() for _ in range(3)] == ["b1", "a2", "b2"]
 
 
 def test_counters_of_old_tenants_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tenant_fair_queue, "REMEMBERED_TENANTS", 10)
-    line = TenantFairQueue[int]()
+    queue = TenantFairQueue[int]()
     for number in range(1000):
-        line.push(f"t{number}", number)
-        line.pop()
-    assert len(line._served) <= 12
+        queue.push(f"t{number}", number)
+        queue.pop()
+    assert len(queue._served) <= 12
 
 
 def test_flex_keeps_its_floor() -> None:
-    lines = ServiceClassQueues[str]()
+    queues = ServiceClassQueues[str]()
     for service_class in ServiceClass:
-        lines[service_class].push("t", service_class.value)
-    assert lines.peek(slots=16, flex_slots=1) == "flex"
-    assert lines.peek(slots=16, flex_slots=2) == "priority"
-    lines[ServiceClass.PRIORITY].pop()
-    assert lines.peek(slots=16, flex_slots=2) == "default"
-    assert len(lines) == 2
+        queues[service_class].push("t", service_class.value)
+    assert queues.peek(slots=16, flex_slots=1) == "flex"
+    assert queues.peek(slots=16, flex_slots=2) == "priority"
+    queues[ServiceClass.PRIORITY].pop()
+    assert queues.peek(slots=16, flex_slots=2) == "default"
+    assert len(queues) == 2

@@ -41,10 +41,10 @@ def waiting(admission: Admission[Taken], service_class: ServiceClass, count: int
 
 
 def admitted(admission: Admission[Taken]) -> list[str]:
-    taken = []
+    admitted = []
     while (running := admission.admit()) is not None:
-        taken.append(running.job.service_class)
-    return taken
+        admitted.append(running.job.service_class)
+    return admitted
 
 
 def test_a_single_class_may_use_all_slots() -> None:
@@ -76,8 +76,8 @@ def test_a_released_slot_goes_to_the_next_job() -> None:
 def test_the_tenant_with_less_service_goes_first() -> None:
     admission = Admission[Taken](2)
     noisy = [Taken(job(ServiceClass.DEFAULT, "noisy"), NO_DELIVERY) for _ in range(5)]
-    for taken in noisy:
-        admission.enqueue(taken)
+    for attempt in noisy:
+        admission.enqueue(attempt)
     assert [admission.admit(), admission.admit()] == noisy[:2]
     admission.charge(noisy[0], prompt=10, output=100)
     quiet = Taken(job(ServiceClass.DEFAULT, "quiet"), NO_DELIVERY)

@@ -14,15 +14,15 @@ from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.fleet import MODEL, FleetWorker, counted
 from tests.gateway.conftest import HI, eventually, stage
 
-PLACES, TOKENS = 4, 10
+SLOTS, TOKENS = 4, 10
 WAVES, WAVE = 4, 60
 
 
-async def test_ten_times_too_much() -> None:
+async def test_requests_at_ten_times_the_capacity() -> None:
     async with stage(max_wait=0.5) as set_up:
         transport = MemoryTransport(set_up.broker, "worker-9")
         await transport.start()
-        worker = FleetWorker(transport, "worker-9", CountingEngine(step_time=0.01, capacity=PLACES))
+        worker = FleetWorker(transport, "worker-9", CountingEngine(step_time=0.01, capacity=SLOTS))
         await eventually(lambda: (model := set_up.gateway.models.find(MODEL)) is not None and model.workers == 1)
 
         async def ask(number: int) -> httpx.Response:
@@ -37,8 +37,8 @@ async def test_ten_times_too_much() -> None:
         good = [answer for answer in answers if answer.status_code == 200]
         refused = [answer for answer in answers if answer.status_code == 503]
         assert len(good) + len(refused) == WAVES * WAVE
-        assert len(good) >= PLACES
-        assert len(refused) >= WAVE - PLACES - 4 * PLACES  # the first wave: the worker is not measured yet
+        assert len(good) >= SLOTS
+        assert len(refused) >= WAVE - SLOTS - 4 * SLOTS  # the first wave: the worker is not measured yet
         for answer in refused:
             assert answer.json()["error"]["code"] == "overloaded"
             assert 1 <= int(answer.headers["retry-after"]) <= 60
