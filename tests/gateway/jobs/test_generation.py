@@ -1,0 +1,72 @@
+"""The generation of one request's answer: its batches, its one outcome, and its first reply."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import DeadlinePassed, JobFailed
+from gateway.jobs.generation import Generation
+from gateway.jobs.job_builder import Origin, build_completion_jobs
+from gateway.openai.completions import CompletionRequest
+from router.messages import FailureCode
+from tests.fakes.scripted_worker import fail, never
+from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
+
+
+async def open_generation(stage: Stage, *, deadline: float = 4e9, prompts: int = 1, n: int = 1) -> Generation:
+    """An open generation that is not published."""
+    gateway = stage.gateway
+    principal = await gateway.authenticator.authenticate(KEY)
+    body = CompletionRequest.parse({"model": MODEL, "prompt": ["a"] * prompts, "n": n, "max_tokens": 2})
+    admitted = await gateway.admission.admit(principal, body)
+    jobs = build_completion_jobs(body, admitted, Origin("gateway-1", deadline, 4096))
+    billing = gateway.billing.open(admitted, jobs, streamed=True)
+    return Generation(gateway.jobs._services, jobs, billing)
+
+
+def outcomes(stage: Stage) -> dict[str, float]:
+    metric = stage.gateway.metrics.outcomes
+    samples = [sample for each in metric.collect() for sample in each.samples if sample.name.endswith("_total")]
+    return {sample.labels["outcome"]: sample.value for sample in samples}
+
+
+async def test_choices_are_numbered_across_prompts(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    generation = await open_generation(stage, prompts=2, n=2)
+    await generation.publish({})
+    choices = {choice async for batch in generation.batches() for choice, _ in batch}
+    assert choices == {0, 1, 2, 3}
+    assert generation.finished
+    assert generation.tokens_used() > 0
+    assert outcomes(stage) == {"finished": 1}
+
+
+async def test_an_early_failure_is_raised_before_the_first_batch(set_stage: SetStage) -> None:
+    stage = await set_stage(fail(FailureCode.ENGINE_ERROR))
+    generation = await open_generation(stage)
+    await generation.publish({})
+    with pytest.raises(JobFailed):
+        await generation.wait_for_first_reply(5.0)
+    generation.close()
+
+
+async def test_only_the_first_close_counts(set_stage: SetStage) -> None:
+    stage = await set_stage(never)
+    generation = await open_generation(stage)
+    closed: list[str] = []
+    generation.on_close(lambda: closed.append("closed"))
+    assert generation.waiting is not None
+    generation.close(DeadlinePassed())
+    generation.close()
+    assert generation.waiting is None
+    assert closed == ["closed"]
+    assert outcomes(stage) == {"DeadlinePassed": 1}
+
+
+async def test_the_deadline_ends_a_silent_generation(set_stage: SetStage) -> None:
+    stage = await set_stage(never)
+    generation = await open_generation(stage, deadline=0.0)
+    await generation.publish({})
+    with pytest.raises(DeadlinePassed):
+        async for _ in generation.batches():
+            pass

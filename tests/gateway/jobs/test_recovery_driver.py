@@ -1,0 +1,120 @@
+"""The recovery driver performs commands: control messages, copies, timers, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gateway.errors import RepliesLost
+from gateway.jobs.recovery_driver import OpenJob, RecoveryDriver
+from gateway.jobs.recovery_events import Deliver, Drop, FailRequest, Republish, SendControl, StopAttempt, WakeAt
+from gateway.jobs.unread_replies import UnreadReplies
+from gateway.metrics import GatewayMetrics
+from router import control_targets
+from router.errors import BrokerUnavailable
+from router.messages import Cancel, Delta
+from router.timings import Timings
+from router.transport.base import ConnectionState
+from tests.contract.examples import JOB
+from tests.gateway.conftest import eventually
+
+TIMINGS = replace(Timings(), stop_interval=60.0, watch_interval=60.0)
+
+
+class Bus:
+    """Records what the driver sends."""
+
+    def __init__(self) -> None:
+        self.state = ConnectionState.UP
+        self.lost_at = float("-inf")
+        self.sent: list[tuple[str, Any, bool]] = []
+        self.published: list[tuple[int, dict[str, str]]] = []
+
+    def send_control(self, target: str, control: Any, *, mandatory: bool = False) -> None:
+        if self.state is ConnectionState.DOWN:
+            raise BrokerUnavailable("down")
+        self.sent.append((target, control, mandatory))
+
+    async def publish_job(self, job: Any, headers: dict[str, str]) -> None:
+        self.published.append((job.copy_number, headers))
+
+
+@pytest.fixture
+def bus() -> Bus:
+    return Bus()
+
+
+@pytest.fixture
+def metrics() -> GatewayMetrics:
+    return GatewayMetrics(CollectorRegistry())
+
+
+@pytest.fixture
+def driver(bus: Bus, metrics: GatewayMetrics) -> RecoveryDriver:
+    return RecoveryDriver(bus, metrics, TIMINGS, lambda _model: True)  # type: ignore[arg-type]
+
+
+@contextlib.asynccontextmanager
+async def running(driver: RecoveryDriver, *jobs: OpenJob) -> AsyncIterator[None]:
+    task = asyncio.create_task(driver.run({job.recovery.job.id: job for job in jobs}))
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_replies_and_errors_reach_the_request(driver: RecoveryDriver) -> None:
+    unread = UnreadReplies(10_000)
+    job, reply = driver.open(3, JOB, unread), Delta(job_id=JOB.id, attempt_id="a", start=0, token_ids=[1])
+    driver.perform(job, [Deliver(reply), FailRequest(RepliesLost())])
+    assert list(unread.peek()) == [(3, reply)]
+    assert unread.failed
+
+
+async def test_an_attempt_is_stopped_once_per_interval(driver: RecoveryDriver, bus: Bus) -> None:
+    stop = StopAttempt("w-1", "job", "attempt", superseded=True)
+    driver.perform(None, [stop, stop, stop._replace(attempt_id="other", superseded=False)])
+    assert [control for _, control, _ in bus.sent] == [Cancel(job="job", attempt="attempt"), Cancel(job="job")]
+    assert {target for target, _, _ in bus.sent} == {control_targets.worker("w-1")}
+
+
+async def test_control_messages_are_dropped_while_the_broker_is_down(driver: RecoveryDriver, bus: Bus) -> None:
+    bus.state = ConnectionState.DOWN
+    driver.perform(None, [SendControl("target", Cancel(job="job"))])
+    assert bus.sent == []
+
+
+async def test_dropped_replies_are_counted_by_reason(driver: RecoveryDriver, metrics: GatewayMetrics) -> None:
+    driver.perform(None, [Drop(known=False, tokens=5), Drop(known=True, tokens=0)])
+    count = metrics.registry.get_sample_value
+    assert count("headrace_replies_dropped_total", {"reason": "unknown_job"}) == 1
+    assert count("headrace_replies_dropped_total", {"reason": "not_admitted"}) == 1
+    assert count("headrace_tokens_after_disconnect_total") == 5
+
+
+async def test_copies_are_published_with_the_headers_of_the_job(driver: RecoveryDriver, bus: Bus) -> None:
+    job = driver.open(0, JOB, UnreadReplies(10_000))
+    job.headers = {"traceparent": "x"}
+    async with running(driver, job):
+        driver.perform(job, [Republish(2)])
+        await eventually(lambda: job.recovery.copies.newest == 2)
+    assert bus.published == [(2, {"traceparent": "x"})]
+
+
+async def test_a_later_wake_up_replaces_the_timer_and_closing_cancels_it(driver: RecoveryDriver) -> None:
+    job = driver.open(0, JOB, UnreadReplies(10_000))
+    driver.perform(job, [WakeAt(time.monotonic() + 60)])
+    first = job.timer
+    assert first is not None
+    driver.perform(job, [WakeAt(time.monotonic() + 30)])
+    assert first.cancelled()
+    second = job.timer
+    assert second is not None
+    driver.close(job, cancel=False)
+    assert second.cancelled()
