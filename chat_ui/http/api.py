@@ -62,7 +62,7 @@ async def _handle_known_error(_request: Request, error: Exception) -> Response:
 
 
 async def _handle_invalid_parameter(_request: Request, error: Exception) -> Response:
-    """Answer an invalid path or query parameter. Request bodies are read in `bodies.py`, not by FastAPI."""
+    """Answer an invalid path or query parameter. Request bodies are read in `request_bodies.py`, not by FastAPI."""
     errors = error.errors() if isinstance(error, RequestValidationError) else ()
     for first in errors:
         if first["loc"][0] == "query":

@@ -1,4 +1,4 @@
-"""Reads this chat's own JSON export (`exporting/texts.py`), without usage and cost, which were billed elsewhere."""
+"""Reads this chat's own JSON export (`exporting/text_files.py`), without usage and cost: they were billed elsewhere."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plain values of what the platform recorded about a run: the books, the engines' counts, the faults.
 
-Read by `books.py` and `engine_counts.py`, judged by `checker.py`.
+Read by `books.py` and `experiment.py`, judged by `checker.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hostile requests, class by class: refused with the right status in OpenAI's shape, quietly, before any work is done.
 
-`hostile_index.py` says which test covers which class. What needs a real connection is in `test_hostile_http.py`.
+`hostile_index.py` says which test covers which class. What needs a real connection is in `http/test_http_protocol.py`.
 """
 
 from __future__ import annotations

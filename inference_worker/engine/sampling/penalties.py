@@ -48,7 +48,7 @@ class Bias:
 def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], min_tokens_rows: Rows[int]) -> None:
     """Set the logits of stop tokens to -inf in rows that are below their `min_tokens`, in place.
 
-    Rows with a grammar are left out: the grammar decides where they may stop (`structured/masks.py`).
+    Rows with a grammar are left out: the grammar decides where they may stop (`sampling/masks.py`).
 
     Args:
         logits: [R, V].

@@ -1,6 +1,6 @@
 """Text side of an embedding model: tokenises and validates the inputs of jobs.
 
-User text never becomes a control token (see `text/tokenizer.py`). Must not import torch.
+User text never becomes a control token (see `tokenizer/tokenizer.py`). Must not import torch.
 """
 
 from __future__ import annotations
