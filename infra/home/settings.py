@@ -1,4 +1,4 @@
-"""What can be set on the launchers (`headrace serve`, `headrace up`). The processes have settings of their own."""
+"""Settings of the launchers (`headrace serve`, `headrace up`). The other processes have their own settings classes."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ class LauncherSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
 
-    home: Path = Field(Path(".headrace"), description="Folder of models, data, logs, secrets and pid files")
+    home: Path = Field(Path(".headrace"), description="Directory of models, data, logs, secrets and pid files")
     host: str = Field("127.0.0.1", description="Address that the API and the chat listen on")
     port: int = Field(8000, ge=1, le=65535, description="Port of the API and the chat")
     model: str = Field(
         "",
         description="Model to serve: a Hugging Face id, a folder with safetensors, or a .gguf file; "
-        "by default the SmolLM2-135M-Instruct that `make setup` puts into the home",
+        "by default the SmolLM2-135M-Instruct that `make setup` downloads",
     )
-    device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the workers' engines compute")
-    model_aliases: str = Field(
-        "", description='TOML file of other names for models: a table [aliases] of `name = "model"`'
+    device: str = Field(
+        "cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Device of the workers' engines: cpu, cuda or cuda:N"
     )
+    model_aliases: str = Field("", description='TOML file of model aliases: a table [aliases] of `name = "model"`')
     proxy_config: str = Field(
-        "", description="TOML file of models that providers outside serve: with it a proxy is started too"
+        "", description="TOML file of the models of upstream providers; if set, a proxy is started too"
     )
     workers: int = Field(2, ge=1, le=64, description="Workers that `headrace up` starts")
     rabbitmq_port: int = Field(5672, ge=1, le=65535, description="Port of the private RabbitMQ node (`up`)")
     rabbitmq_console_port: int = Field(15672, ge=1, le=65535, description="Port of its management console (`up`)")
-    log_level: str = Field("info", description="Least level that is logged: debug, info, warning or error")
-    log_style: Literal["console", "json"] = Field("console", description="Logs for people or for machines")
+    log_level: str = Field("info", description="Minimum log level: debug, info, warning or error")
+    log_style: Literal["console", "json"] = Field(
+        "console", description="Log format: console for people, json for log collectors"
+    )
 
     @property
     def folder(self) -> Home:
-        """The home, by absolute path."""
+        """Home directory, as an absolute path."""
         return Home(self.home.expanduser().resolve())
 
     @property
     def model_or_default(self) -> str:
-        """The model to serve."""
+        """Model to serve."""
         return self.model or str(self.folder.models / MODEL_FILE)

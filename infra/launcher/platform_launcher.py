@@ -36,12 +36,12 @@ class PlatformLauncher:
         self,
         settings: LauncherSettings,
         print_line: PrintLine,
-        greet: Callable[[PlatformProcesses, list[str], str, str], None],
+        print_banner: Callable[[PlatformProcesses, list[str], str, str], None],
     ) -> None:
         self._settings = settings
         self._home = settings.folder
         self._print_line = print_line
-        self._greet = greet
+        self._print_banner = print_banner
         self._records = ProcessRecords(self._home.run)
         self._processes = PlatformProcesses(settings, self._home)
         self._supervisor = Supervisor(self._records, print_line)
@@ -67,7 +67,7 @@ class PlatformLauncher:
                 await self._until(stop, self._start())
                 if not stop.is_set():
                     async with command_socket.listening(self._home, self.handle_command):
-                        self._greet(self._processes, self._supervisor.names(), self._key, self._owner_token)
+                        self._print_banner(self._processes, self._supervisor.names(), self._key, self._owner_token)
                         await stop.wait()
             finally:
                 await self._stop()

@@ -19,9 +19,9 @@ from router.messages import Window
 
 GRACE_SECONDS = 1.0
 """Seconds from the first returned window to the probe."""
-BROKER_GRACE_SECONDS = 10.0
-"""The same if our own connection was lost in the last `BROKER_TROUBLE_SECONDS`: all processes have to reconnect."""
-BROKER_TROUBLE_SECONDS = 15.0
+RECONNECT_GRACE_SECONDS = 10.0
+"""The same if our own connection was lost in the last `RECONNECT_WINDOW_SECONDS`: all processes have to reconnect."""
+RECONNECT_WINDOW_SECONDS = 15.0
 PROBE_SECONDS = 1.0
 """Seconds within which the broker returns a probe if the gateway has no inbox."""
 
@@ -44,8 +44,8 @@ class GatewayLiveness:
             self._probed.discard(gateway)
             self._on_dead(gateway)
         elif gateway not in self._unreachable:
-            trouble = time.monotonic() - self._bus.lost_at < BROKER_TROUBLE_SECONDS
-            grace = BROKER_GRACE_SECONDS if trouble else GRACE_SECONDS
+            reconnecting = time.monotonic() - self._bus.lost_at < RECONNECT_WINDOW_SECONDS
+            grace = RECONNECT_GRACE_SECONDS if reconnecting else GRACE_SECONDS
             _log.info("gateway unreachable", gateway=gateway, grace=grace)
             self._unreachable.add(gateway)
             asyncio.get_running_loop().call_later(grace, self._probe, gateway)
