@@ -106,7 +106,7 @@ class _BilledJob:
         )
 
     def _capped(self, usage: Usage) -> Usage:
-        """Cap `usage` at the hold: no client is billed for more, whatever a faulty worker reports."""
+        """Cap `usage` at the hold: no client is billed for more, even if a faulty worker reports it."""
         most = self.hold.max_usage
         if usage.prompt_tokens <= most.prompt_tokens and usage.completion_tokens <= most.completion_tokens:
             return usage

@@ -137,7 +137,7 @@ class RecoveryDriver:
                 tasks.create_task(self._republish(*await self._copies.get()))
 
     def unreachable(self, target: str, jobs: Mapping[str, OpenJob]) -> None:
-        """Tell the open `jobs` that the broker returned a control message to `target`."""
+        """Notify the open `jobs` that the broker returned a control message to `target`."""
         for job in list(jobs.values()):
             self.handle(job, WorkerUnreachable(target))
 

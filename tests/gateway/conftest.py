@@ -46,7 +46,7 @@ HI: Any = [{"role": "user", "content": "hi"}]
 
 
 class FakeAccounts(Authenticator):
-    """Knows a key, one of another tenant, those that a test adds, and one for which the store is down."""
+    """Accounts with two tenants' keys, the keys that a test adds, and a key for which the store is down."""
 
     def __init__(self) -> None:
         self.store = DictApiKeyStore()
@@ -57,7 +57,7 @@ class FakeAccounts(Authenticator):
 
     @property
     def generation(self) -> int:
-        """Rises with each announcement that keys have changed."""
+        """Number of announcements that keys have changed."""
         return self.cache.generation
 
     async def authenticate(self, token: str) -> Principal:
@@ -77,7 +77,7 @@ class FakeAccounts(Authenticator):
 
 @dataclass
 class Stage:
-    """Everything of a test."""
+    """A gateway under test with its worker, broker and stores."""
 
     app: FastAPI
     client: httpx.AsyncClient
@@ -100,7 +100,7 @@ class Stage:
         return await self.client.post("/v1/chat/completions", json=body)
 
     def is_settled(self) -> bool:
-        """Whether every hold has been given back or has its receipt."""
+        """Whether every hold was voided or has its receipt."""
         return self.billing.held.keys() <= {*self.billing.voided, *(receipt.job for receipt in self.receipts)}
 
     async def complete(self, prompt: Any = "hi", **fields: Any) -> httpx.Response:
@@ -159,7 +159,7 @@ async def stage(
 
 @asynccontextmanager
 async def _receipts(bus: Bus) -> AsyncIterator[list[Receipt]]:
-    """All that are published, as they come."""
+    """Collect all published receipts."""
     received: list[Receipt] = []
     inbound = await bus.settlements(prefetch=256)
 

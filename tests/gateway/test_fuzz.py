@@ -73,7 +73,7 @@ async def _beat(*workers: ScriptedWorker) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A gateway in a thread of its own: requests are sent by blocking code."""
+    """A gateway in its own thread, because the requests are sent by blocking code."""
     started: Future[str] = Future()
     stop: Future[None] = Future()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(started, stop)))
@@ -138,7 +138,7 @@ def draw(
 
 
 def ask_for(case: Case, model: str | None) -> None:
-    """Ask for a model that is there, where any valid name is asked for: what comes after that look-up is meant too."""
+    """Use an existing model name where any valid name is drawn, so that the checks after the look-up are reached."""
     if (
         isinstance(case.body, dict)
         and isinstance(name := case.body.get("model"), str)

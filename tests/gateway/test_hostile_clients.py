@@ -18,7 +18,7 @@ SLOW = 10
 
 
 async def one_by_one(worker: ScriptedWorker, job: Job) -> None:
-    """A token whenever the client has had the one before; the client says so by `worker.received`."""
+    """A script that sends a token whenever the client has confirmed the previous one by `worker.received`."""
     worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5))
     for token in range(100):
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text=f"{token} "))
@@ -26,7 +26,7 @@ async def one_by_one(worker: ScriptedWorker, job: Job) -> None:
 
 
 async def until_the_last_token(worker: ScriptedWorker, job: Job) -> None:
-    """All tokens, and the end only once the client has gone."""
+    """A script that sends all tokens, and the end after the client has disconnected."""
     worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5))
     worker.send(
         job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0, 1, 2], text="0 1 2 ", finish_reason="stop")
@@ -35,7 +35,7 @@ async def until_the_last_token(worker: ScriptedWorker, job: Job) -> None:
 
 
 async def gone(server: Served) -> tuple[Outcome, Usage]:
-    """Wait until a client's leaving has been noticed: its job cancelled, its place given back, its receipt written."""
+    """Wait until a disconnect is handled: job cancelled, slot freed, receipt published."""
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
     await eventually(lambda: len(server.stage.gateway.inbox) == 0 and bool(server.stage.receipts))
     assert server.stage.gateway.queues.report().queues == []
@@ -71,7 +71,7 @@ async def test_a_reset_between_the_last_token_and_done_costs_all_of_them(serve: 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_half_closed_connection_counts_as_a_disconnect(serve: Serve, stream: bool) -> None:
-    """It may still read, but nobody can know that; a half-open connection is not worth a place in the batch."""
+    """A half-closed client might still read, but that can't be told apart from a disconnect."""
     server = await serve(start_and_wait)
     reader, writer = await server.post(stream=stream)
     await server.stage.worker.received.wait()
@@ -98,7 +98,7 @@ async def test_an_incomplete_request_costs_nothing(serve: Serve) -> None:
 
 @asynccontextmanager
 async def many_that_do_not_read(server: Served) -> AsyncIterator[None]:
-    """Streams whose clients take a few kilobytes and then nothing more."""
+    """Streams whose clients read a few kilobytes and then nothing."""
     loop, sockets = asyncio.get_running_loop(), []
     body = b'{"model": "%s", "stream": true, "messages": [{"role": "user", "content": "slow"}]}' % MODEL.encode()
     for _ in range(SLOW):
@@ -116,7 +116,7 @@ async def many_that_do_not_read(server: Served) -> AsyncIterator[None]:
 
 
 async def test_clients_that_do_not_read_are_disconnected_without_affecting_other_clients(serve: Serve) -> None:
-    """Kept of each is at most what the settings say; the one that reads beside them has all of its answer."""
+    """Buffers stay within the settings, and a client that reads gets its whole answer."""
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         if str(getattr(job.prompt, "messages", "")).find("slow") < 0:

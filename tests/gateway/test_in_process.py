@@ -32,18 +32,18 @@ def prices() -> PriceBook:
 
 
 def completion(stage: Stage, book: PriceBook | None = None, **fields: Any) -> Any:
-    """Ada's."""
+    """The fields of Ada's request."""
     return in_process.complete(stage.gateway, book or prices(), ADA, {"model": MODEL, "messages": HI, **fields})
 
 
 async def listen(answer: Any, into: list[Any]) -> None:
-    """Hear it to its end, to be looked at meanwhile."""
+    """Collect all updates in a background task."""
     async for each in answer:
         into.append(each)  # noqa: PERF401 - as it comes
 
 
 async def heard(stage: Stage, **fields: Any) -> list[AnswerUpdate]:
-    """All that is said, but for the place in line."""
+    """Return all updates except queue positions."""
     return [each async for each in completion(stage, **fields) if isinstance(each, AnswerUpdate)]
 
 
@@ -125,7 +125,7 @@ async def test_closing_the_iterator_cancels_the_job_and_bills_the_delivered_toke
 async def test_a_waiting_request_gets_its_queue_position_and_may_leave(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cancelled while the first word is waited for: the engine hears of it, and nobody of anything else."""
+    """Cancel while waiting for the first reply: the job is cancelled at its worker."""
     monkeypatch.setattr(in_process, "QUEUE_CHECK_INTERVAL", 0.01)
     stage = await set_stage(never)
     full_fleet(stage)
@@ -147,7 +147,7 @@ async def test_a_waiting_request_gets_its_queue_position_and_may_leave(
 
 
 def full_fleet(stage: Stage) -> None:
-    """All places of the one worker are taken, as the gateways say, at 100 tokens a second; time stands still."""
+    """Report the worker's slots as full, with 100 tokens per second and a clock that stands still."""
     stage.gateway.models._clock = lambda: 0.0
     stage.gateway.queues._clock = lambda: 0.0
     beat = msgspec.structs.replace(status(MODEL), started=1.0)

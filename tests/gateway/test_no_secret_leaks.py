@@ -23,7 +23,7 @@ from tests.gateway.conftest import PEPPER, SetStage, Stage
 
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Logging is afterwards what it was."""
+    """Restore the logging configuration afterwards."""
     for module in (sys, threading):
         monkeypatch.setattr(module, "excepthook", module.excepthook)
     root = standard_logging.getLogger()

@@ -20,7 +20,7 @@ from tests.gateway.conftest import HI, KEY, MODEL, Serve, Served
 
 
 def once(first: Script) -> Script:
-    """The first job goes as `first` says, every later one is answered."""
+    """A script that runs `first` for the first job and answers every later one."""
     jobs: list[str] = []
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
@@ -32,7 +32,7 @@ def once(first: Script) -> Script:
 
 @asynccontextmanager
 async def sdk(server: Served, key: str = KEY) -> AsyncIterator[openai.AsyncOpenAI]:
-    """The client as people make it: with its own two retries."""
+    """Return the stock client with its default of two retries."""
     async with openai.AsyncOpenAI(base_url=server.url, api_key=key, max_retries=2) as client:
         yield client
 

@@ -451,7 +451,7 @@ OUT_OF_SCOPE = [
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("method", "path"), OUT_OF_SCOPE)
 async def test_unknown_urls_are_404_with_and_without_a_key(shared: Stage, method: str, path: str) -> None:
-    """H65, H68-H71 and all else: the same answer for everybody, whatever is sent."""
+    """H65, H68-H71 and all other URLs: the same response for every caller and body."""
     answers = []
     for headers in ({}, {"authorization": "Bearer nonsense"}, {"content-type": "multipart/form-data"}):
         response = await shared.client.request(method, path, headers=headers, content=b"\r\n" * 1000)

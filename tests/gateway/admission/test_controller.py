@@ -76,7 +76,7 @@ async def test_concurrent_requests_are_counted_before_any_is_queued(set_stage: S
 
 
 async def test_a_queue_without_measured_throughput_is_limited_in_length(set_stage: SetStage) -> None:
-    """A fleet of 8 places that nobody has seen full: 8 run, 32 wait."""
+    """A fleet of 8 slots whose throughput was not measured: 8 sequences run, 32 wait."""
     stage = await set_stage(never)
     full_fleet(stage, rate=None)
     asked = [asyncio.create_task(stage.chat(n=4)) for _ in range(16)]

@@ -19,7 +19,7 @@ from tests.gateway.conftest import SetStage, eventually
 
 
 class Models:
-    """A fleet of so many places."""
+    """A fleet with `capacity` slots."""
 
     def __init__(self, capacity: int, workers: int = 1) -> None:
         self.model = SimpleNamespace(capacity=capacity, workers=workers)

@@ -40,7 +40,7 @@ def job(max_tokens: int | None = 10, **changes: Any) -> Job:
 
 
 def model(*, full: bool = True, running: int = 8, rate: float = 100.0, workers: int = 1) -> ModelInfo:
-    """A model of workers with 8 places each."""
+    """A model of workers with 8 slots each."""
     registry = ModelRegistry(lambda: 0.0)
     for number in range(workers):
         beat = msgspec.structs.replace(status(MODEL, f"w-{number}"), running=running, tokens_per_second=rate)
@@ -61,7 +61,7 @@ def test_requests_up_to_the_number_of_slots_start_at_once(queues: QueueEstimator
         assert queues.estimate(free, ServiceClass.DEFAULT).position == 0
         queues.enter([job(id=str(number))])
     ninth = queues.estimate(free, ServiceClass.DEFAULT)
-    assert ninth == QueueEstimate(1, None)  # nobody has seen this fleet at work
+    assert ninth == QueueEstimate(1, None)  # throughput was not measured yet
 
 
 def test_the_wait_is_the_queued_tokens_by_the_throughput(queues: QueueEstimator) -> None:
@@ -82,7 +82,7 @@ def test_the_wait_is_the_queued_tokens_by_the_throughput(queues: QueueEstimator)
 
 
 def test_a_worker_with_waiting_jobs_has_no_free_slots(queues: QueueEstimator) -> None:
-    """Its cache is full: three run where there are eight places."""
+    """A full KV cache: three sequences run although there are eight slots."""
     for number in range(3):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
     assert queues.estimate(model(running=3), ServiceClass.DEFAULT).position == 1

@@ -27,7 +27,7 @@ logprobs = st.builds(
     st.lists(st.builds(TokenAlternative, st.integers(0, 99), texts, st.floats(-50, 0)), max_size=2),
 )
 tokens = st.lists(st.tuples(st.integers(0, 99), texts, logprobs), max_size=6)
-"""Of one choice: ids, texts and log probabilities."""
+"""The tokens of one choice: ids, texts and log probabilities."""
 
 
 @st.composite
@@ -74,7 +74,7 @@ def collected(listed: Sequence[Any], options: AnswerOptions) -> CollectedChoice:
 
 
 def generation(batches: list[list[ChoiceDelta]], prompt: EchoedPrompt) -> Generation:
-    """One that gives out these batches."""
+    """A generation that yields these batches."""
     given = SimpleNamespace(prompts=[prompt], usage=USAGE, jobs=[None], finished=False)
 
     async def give() -> AsyncIterator[list[ChoiceDelta]]:
@@ -166,7 +166,7 @@ def _join(joined: dict[str, Any], part: dict[str, Any], appended: tuple[str, ...
 
 
 def _with_lists(choice: dict[str, Any]) -> dict[str, Any]:
-    """Where nothing was said there was no chunk to say it: an empty list is as good as none."""
+    """Replace empty lists by null, because a choice without tokens has no chunk."""
     if choice["logprobs"] is not None and not choice["logprobs"]["tokens"]:
         choice["logprobs"] = None
     return choice

@@ -29,7 +29,7 @@ async def ask(stage: Stage, key: str = "key-1", *, path: str = CHAT, **fields: A
 
 
 async def settled(stage: Stage) -> None:
-    """Everything is stored that will be."""
+    """Whether all responses that will be stored are stored."""
     await eventually(lambda: not stage.gateway.idempotent._running)
 
 

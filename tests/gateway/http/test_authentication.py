@@ -100,7 +100,7 @@ async def test_every_route_requires_a_key_or_is_public(set_stage: SetStage) -> N
 
 
 def scopes_of_routes(stage: Stage) -> list[tuple[str, str, Scope]]:
-    """Method, path and needed scope of every route that is not public."""
+    """Method, path and required scope of every route that is not public."""
     found = []
     for route in iter_route_contexts(stage.app.routes):
         assert isinstance(route.original_route, APIRoute)
@@ -140,14 +140,14 @@ def test_a_route_without_authentication_is_found() -> None:
 
     @app.get("/public")
     @public
-    async def everybody() -> None: ...
+    async def endpoint() -> None: ...
 
     app.mount("/mounted", FastAPI())
     assert unprotected_routes(app) == ["/v1/forgotten", "/mounted"]
 
 
 async def test_all_invalid_keys_get_the_same_response(set_stage: SetStage) -> None:
-    """Unknown, wrong, expired, revoked, and no key at all that was sent as one."""
+    """Unknown, invalid, expired and revoked keys, and a text that is not a key."""
     stage = await set_stage()
     made: dict[str, IssuedKey] = {}
     for name in ("wrong", "expired", "revoked"):

@@ -12,7 +12,7 @@ from gateway.http.disconnect import disconnected, run_until_disconnect
 
 
 class Client:
-    """An ASGI client that disconnects when told to."""
+    """An ASGI client that disconnects once `left` is set."""
 
     def __init__(self) -> None:
         self.left = asyncio.Event()

@@ -82,7 +82,7 @@ async def test_malformed_http_is_400_in_openais_shape_and_closed(serve: Serve, s
     server = await serve()
     with capture_logs() as logs:
         answer = await answer_to(server, sent)
-    if answer.status:  # a reset may overtake the answer to somebody who is still sending
+    if answer.status:  # a reset may overtake the answer to a client that is still sending
         assert answer.status == 400
         assert b"connection: close" in answer.head
         assert b"x-request-id: req_" in answer.head
@@ -141,7 +141,7 @@ async def test_a_body_shorter_than_its_content_length_times_out(serve: Serve) ->
 
 
 async def test_data_behind_a_refused_body_is_not_parsed_as_a_request(serve: Serve) -> None:
-    """The body of a stranger is not read, so nothing in it is ever taken for the next request."""
+    """An unauthenticated caller's body is not read, so no part of it may be parsed as the next request."""
     server = await serve()
     stranger = CHAT.replace(KEY.encode(), b"hr_live_unknown").replace(str(len(BODY)).encode(), b"35")
     answer = await answer_to(server, stranger + SMUGGLED)

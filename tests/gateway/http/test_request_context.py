@@ -66,7 +66,7 @@ async def test_metrics_have_few_labels_whatever_is_asked(set_stage: SetStage) ->
 
 @pytest.mark.parametrize("pieces", [1, 3, 1000], ids=["small", "in pieces", "without end"])
 async def test_the_body_of_a_refused_request_is_drained(pieces: int) -> None:
-    """Else the connection would be reset, and the refusal lost that was not read yet."""
+    """Without draining, the connection would be reset and the unread refusal lost."""
     happened: list[str] = []
     left = pieces
 
@@ -94,7 +94,7 @@ async def test_draining_a_silent_client_is_bounded_in_time(monkeypatch: pytest.M
 
 
 async def refused_by(receive: Receive, happened: list[str]) -> None:
-    """Have a request refused before its body was read; `happened` says what the server was told to do."""
+    """Refuse a request before its body was read; `happened` records what the server was told to do."""
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.body":

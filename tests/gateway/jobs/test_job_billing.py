@@ -29,7 +29,7 @@ NOTHING = Usage(prompt_tokens=0)
 
 
 async def receipt_of(stage: Stage) -> Receipt:
-    """The only one."""
+    """Wait for the only receipt."""
     await eventually(lambda: bool(stage.receipts))
     (receipt,) = stage.receipts
     return receipt

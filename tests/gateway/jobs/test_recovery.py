@@ -113,7 +113,7 @@ class Recovery(JobRecovery):
 
 
 def decisions(commands: list[Command]) -> list[tuple[str, ResumeDecision]]:
-    """To which target which decision is sent."""
+    """Return the resume decisions and their targets."""
     return [
         (each.target, each.control.decision)
         for each in commands

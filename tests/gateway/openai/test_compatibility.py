@@ -43,7 +43,7 @@ EXTRAS = {
     "/v1/completions": EXTRAS_OF_BOTH + "prompt_embeds",
     "/v1/embeddings": "embed_dtype endianness normalize truncate_prompt_tokens",
 }
-"""What clients of vLLM send besides (`extra_body`)."""
+"""Extensions that vLLM's clients send in `extra_body`."""
 
 
 def test_the_page_matches_the_code() -> None:

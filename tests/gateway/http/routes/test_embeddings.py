@@ -181,7 +181,7 @@ async def test_a_workers_refusal_reaches_the_client(embedding: Embedding) -> Non
 
 
 def answering(*replies: Any) -> Script:
-    """A script that says `replies`, each made of a job."""
+    """A script that sends `replies`, each made from the job."""
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         worker.send(job, *(reply(job) for reply in replies))

@@ -22,7 +22,7 @@ async def test_operator_pages_are_not_on_the_apis_port(set_stage: SetStage, key:
 
 
 async def test_health_is_answered_from_memory(set_stage: SetStage) -> None:
-    """Neither broker nor store are there, and requests wait."""
+    """Health without broker and store, while requests wait."""
     stage = await set_stage(never)
     del stage.client.headers["authorization"]
     asked = len(stage.accounts.asked)

@@ -28,8 +28,8 @@ def key_of(name: str) -> str:
 
 
 @dataclass
-class Office:
-    """Where administration is done."""
+class AdminApi:
+    """Clients of the organisation API."""
 
     stage: Stage
 
@@ -49,17 +49,17 @@ class Office:
         """`client.admin.organization` of the owner."""
         return self.client().admin.organization
 
-    async def ask(self, method: str, path: str, *, key: str = key_of("owner"), **fields: Any) -> httpx.Response:
+    async def request(self, method: str, path: str, *, key: str = key_of("owner"), **fields: Any) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}", **fields.pop("headers", {})}
         return await self.stage.client.request(method, f"/v1/organization{path}", headers=headers, **fields)
 
     @property
-    def acts(self) -> list[AuditEntry]:
+    def audit_entries(self) -> list[AuditEntry]:
         return self.stage.organisation.audit_log.entries
 
 
 @pytest.fixture
-async def office(set_stage: SetStage) -> Office:
+async def admin_api(set_stage: SetStage) -> AdminApi:
     stage = await set_stage()
     accounts, members = stage.organisation.accounts, stage.organisation.administration.members
     for number, organisation in enumerate((OURS, THEIRS)):
@@ -76,4 +76,4 @@ async def office(set_stage: SetStage) -> Office:
         "reader", OURS, "salt", user="user-owner", scopes=frozenset({Scope.ORGANIZATION_READ})
     )
     stage.accounts.added[key_of("operator")] = Principal("operator", OURS, "salt", scopes=frozenset(ADMIN_SCOPES))
-    return Office(stage)
+    return AdminApi(stage)

@@ -10,7 +10,7 @@ from fastapi.routing import iter_route_contexts
 from auth_billing.access.principal import Principal
 from gateway.http.routes import organization
 from tests.gateway.conftest import KEY
-from tests.gateway.http.routes.organization.conftest import FOREIGN, OURS, Office, key_of
+from tests.gateway.http.routes.organization.conftest import FOREIGN, OURS, AdminApi, key_of
 
 ROUTES = [
     (method, str(route.path))
@@ -19,11 +19,11 @@ ROUTES = [
 ]
 
 BODY = {"name": "x", "threshold_amount": 1, "currency": "USD", "interval": "month"}
-"""What any route takes."""
+"""A body that is valid for every route."""
 
 
 def filled(path: str, project: str = "proj_0") -> str:
-    """A route's path with ids in it."""
+    """Return a route's path with ids filled in."""
     names = {"project_id": project, "user_id": "user-owner"}
     return "/".join(
         names.get(part[1:-1].partition(":")[0], "nothing-0") if part.startswith("{") else part
@@ -32,34 +32,34 @@ def filled(path: str, project: str = "proj_0") -> str:
 
 
 @pytest.mark.parametrize("key", [KEY, key_of("viewer"), key_of("member"), key_of("left")])
-async def test_only_administrators_are_authorised(office: Office, key: str) -> None:
+async def test_only_administrators_are_authorised(admin_api: AdminApi, key: str) -> None:
     """H93."""
-    office.stage.accounts.added[key_of("left")] = Principal(
-        "left", OURS, "salt", user="user-left", scopes=office.stage.accounts.added[key_of("owner")].scopes
+    admin_api.stage.accounts.added[key_of("left")] = Principal(
+        "left", OURS, "salt", user="user-left", scopes=admin_api.stage.accounts.added[key_of("owner")].scopes
     )
     for method, path in ROUTES:
-        response = await office.ask(method, filled(path), key=key, content=b"not even looked at")
+        response = await admin_api.request(method, filled(path), key=key, content=b"not even looked at")
         assert response.status_code == 403, path
         assert response.json()["error"]["code"] in ("missing_scope", "insufficient_permissions")
-    assert office.acts == []
+    assert admin_api.audit_entries == []
 
 
-async def test_a_read_only_key_cannot_write(office: Office) -> None:
+async def test_a_read_only_key_cannot_write(admin_api: AdminApi) -> None:
     for method, path in ROUTES:
         if method != "GET":
-            response = await office.ask(method, filled(path), key=key_of("reader"), json={})
+            response = await admin_api.request(method, filled(path), key=key_of("reader"), json={})
             assert (response.status_code, response.json()["error"]["code"]) == (403, "missing_scope"), path
 
 
-async def test_objects_of_other_organisations_do_not_exist(office: Office) -> None:
+async def test_objects_of_other_organisations_do_not_exist(admin_api: AdminApi) -> None:
     for method, path in ROUTES:
         if "{" not in path:
             continue
         body: dict[str, Any] = {"json": BODY} if method == "POST" else {}
-        theirs = await office.ask(method, filled(path), key=FOREIGN, **body)
+        theirs = await admin_api.request(method, filled(path), key=FOREIGN, **body)
         nowhere = filled(path, "proj_no").replace("user-owner", "user-no")
-        nobodys = await office.ask(method, nowhere, key=FOREIGN, **body)
-        assert (theirs.status_code, theirs.json()) == (nobodys.status_code, nobodys.json())
+        missing = await admin_api.request(method, nowhere, key=FOREIGN, **body)
+        assert (theirs.status_code, theirs.json()) == (missing.status_code, missing.json())
         assert theirs.status_code == 404, path
 
 
@@ -73,12 +73,12 @@ OTHER_WAYS = (
 )
 
 
-async def test_routes_have_one_method_and_one_path(office: Office) -> None:
+async def test_routes_have_one_method_and_one_path(admin_api: AdminApi) -> None:
     """H93."""
     for method, path, headers, status in OTHER_WAYS:
-        response = await office.ask(method, path, headers=headers)
+        response = await admin_api.request(method, path, headers=headers)
         assert response.status_code == status, path
-    assert office.acts == []
+    assert admin_api.audit_entries == []
 
 
 QUERIES: dict[str, str | None] = {
@@ -103,10 +103,10 @@ QUERIES: dict[str, str | None] = {
 }
 
 
-async def test_invalid_queries_are_refused(office: Office) -> None:
+async def test_invalid_queries_are_refused(admin_api: AdminApi) -> None:
     """H90."""
     for path, param in QUERIES.items():
-        response = await office.ask("GET", path)
+        response = await admin_api.request("GET", path)
         assert response.status_code == 400, path
         assert response.json()["error"]["param"] == param, path
 
@@ -126,15 +126,15 @@ NO_BODIES: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def test_invalid_bodies_are_refused(office: Office) -> None:
+async def test_invalid_bodies_are_refused(admin_api: AdminApi) -> None:
     for path, body, param in NO_BODIES:
-        response = await office.ask("POST", path, json=body)
+        response = await admin_api.request("POST", path, json=body)
         assert response.status_code == 400, body
         assert response.json()["error"]["param"] == param, body
-    assert office.acts == []
+    assert admin_api.audit_entries == []
 
 
-async def test_a_missing_audit_entry_is_reported_to_the_client(office: Office) -> None:
-    office.stage.organisation.audit_log.absence.failures = 1
-    response = await office.ask("POST", "/projects", json={"name": "x"})
+async def test_a_missing_audit_entry_is_reported_to_the_client(admin_api: AdminApi) -> None:
+    admin_api.stage.organisation.audit_log.absence.failures = 1
+    response = await admin_api.request("POST", "/projects", json={"name": "x"})
     assert response.status_code == 503

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.gateway.http.routes.organization.conftest import Office, key_of
+from tests.gateway.http.routes.organization.conftest import AdminApi, key_of
 
 
-async def test_the_audit_log_is_queried(office: Office) -> None:
-    project = await office.sdk.projects.create(name="First")
-    await office.sdk.users.update("user-viewer", role="reader")
-    await office.client(key_of("operator")).admin.organization.projects.archive(project.id)
-    log = office.sdk.audit_logs
+async def test_the_audit_log_is_queried(admin_api: AdminApi) -> None:
+    project = await admin_api.sdk.projects.create(name="First")
+    await admin_api.sdk.users.update("user-viewer", role="reader")
+    await admin_api.client(key_of("operator")).admin.organization.projects.archive(project.id)
+    log = admin_api.sdk.audit_logs
     acts = [each async for each in log.list(limit=1)]
     assert [act.type for act in acts] == ["project.archived", "user.updated", "project.created"]
     assert acts[2].project_created.data.name == "First"  # type: ignore[union-attr]

@@ -11,17 +11,17 @@ import pytest
 
 from auth_billing.audit_log import Event
 from gateway.http.routes.organization import export
-from tests.gateway.http.routes.organization.conftest import Office
+from tests.gateway.http.routes.organization.conftest import AdminApi
 from tests.gateway.http.routes.organization.test_usage import DAY, START, put
 
 ASK = f"/usage/export?start_time={START}&end_time={START + DAY}"
 
 
-async def test_both_formats_have_every_job_once(office: Office) -> None:
-    jobs = [put(office, number, at=number * 60.25, tokens=(101, 40, number)) for number in range(1_203)]
-    put(office, 5_000, at=2 * DAY)
-    await office.sdk.projects.update("proj_0", name="=1+1")
-    as_csv = await office.ask("GET", f"{ASK}&format=csv")
+async def test_both_formats_have_every_job_once(admin_api: AdminApi) -> None:
+    jobs = [put(admin_api, number, at=number * 60.25, tokens=(101, 40, number)) for number in range(1_203)]
+    put(admin_api, 5_000, at=2 * DAY)
+    await admin_api.sdk.projects.update("proj_0", name="=1+1")
+    as_csv = await admin_api.request("GET", f"{ASK}&format=csv")
     assert as_csv.headers["content-type"] == "text/csv; charset=utf-8"
     assert as_csv.headers["content-disposition"] == 'attachment; filename="usage-2024-10-04-2024-10-04.csv"'
     rows = list(csv.DictReader(io.StringIO(as_csv.text, newline="")))
@@ -29,7 +29,7 @@ async def test_both_formats_have_every_job_once(office: Office) -> None:
     assert [row["request_id"] for row in rows] == [job.id for job in jobs]
     assert sum(int(Decimal(row["cost_usd"]) * 10**9) for row in rows) == paid
     assert {row["project"] for row in rows} == {"'=1+1", ""}
-    as_xlsx = await office.ask("GET", f"{ASK}&format=xlsx")
+    as_xlsx = await admin_api.request("GET", f"{ASK}&format=xlsx")
     sheet = openpyxl.load_workbook(io.BytesIO(as_xlsx.content), read_only=True).active
     assert sheet is not None
     heads, *found = sheet.iter_rows(values_only=True)
@@ -37,24 +37,24 @@ async def test_both_formats_have_every_job_once(office: Office) -> None:
     assert len(found) == len(jobs)
     assert sum(round(float(str(row[cost])) * 10**9) for row in found) == paid
     assert {row[project] or "" for row in found} == {"=1+1", ""}
-    assert [act.event for act in office.acts[1:]] == [Event.USAGE_EXPORTED] * 2
+    assert [act.event for act in admin_api.audit_entries[1:]] == [Event.USAGE_EXPORTED] * 2
 
 
-async def test_filters(office: Office) -> None:
+async def test_filters(admin_api: AdminApi) -> None:
     for number in range(6):
-        put(office, number, at=number)
-    some = await office.ask("GET", f"{ASK}&format=csv&project_ids=proj_1&api_key_ids[]=key_key1")
+        put(admin_api, number, at=number)
+    some = await admin_api.request("GET", f"{ASK}&format=csv&project_ids=proj_1&api_key_ids[]=key_key1")
     assert len(some.text.splitlines()) == 2
-    none = await office.ask("GET", f"{ASK}&format=csv&models=.*")
+    none = await admin_api.request("GET", f"{ASK}&format=csv&models=.*")
     assert len(none.text.splitlines()) == 1
 
 
-async def test_exports_are_limited_in_rows_and_number(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_exports_are_limited_in_rows_and_number(admin_api: AdminApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """H92."""
     monkeypatch.setattr(export, "MAX_ROWS", 3)
     for number in range(4):
-        put(office, number, at=number)
-    refused = await office.ask("GET", f"{ASK}&format=xlsx")
+        put(admin_api, number, at=number)
+    refused = await admin_api.request("GET", f"{ASK}&format=xlsx")
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "too_many_rows")
     for query, param in (
         (ASK, "format"),
@@ -62,15 +62,15 @@ async def test_exports_are_limited_in_rows_and_number(office: Office, monkeypatc
         (f"{ASK}&format=csv&limit=1000000000", "limit"),
         ("/usage/export?format=csv&start_time=0", "start_time"),
     ):
-        refused = await office.ask("GET", query)
+        refused = await admin_api.request("GET", query)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
     for _ in range(export.MAX_CONCURRENT_EXPORTS):
         await export._slots.acquire()
     try:
-        busy = await office.ask("GET", f"{ASK}&format=csv")
+        busy = await admin_api.request("GET", f"{ASK}&format=csv")
         assert (busy.status_code, busy.json()["error"]["code"]) == (503, "exports_busy")
         assert busy.headers["retry-after"] == "5"
     finally:
         for _ in range(export.MAX_CONCURRENT_EXPORTS):
             export._slots.release()
-    assert office.acts == []
+    assert admin_api.audit_entries == []

@@ -6,11 +6,11 @@ import openai
 import pytest
 
 from auth_billing.audit_log import Event
-from tests.gateway.http.routes.organization.conftest import Office, key_of
+from tests.gateway.http.routes.organization.conftest import AdminApi, key_of
 
 
-async def test_members_are_listed_changed_and_removed(office: Office) -> None:
-    users = office.sdk.users
+async def test_members_are_listed_changed_and_removed(admin_api: AdminApi) -> None:
+    users = admin_api.sdk.users
     assert [each.role async for each in users.list(limit=3)] == ["owner", "admin", "member", "viewer"]
     assert [each.id for each in (await users.list(emails=["VIEWER@example.org"])).data] == ["user-viewer"]
     assert (await users.update("user-viewer", role="reader")).role == "member"
@@ -18,17 +18,17 @@ async def test_members_are_listed_changed_and_removed(office: Office) -> None:
     assert (await users.delete("user-viewer")).deleted
     with pytest.raises(openai.NotFoundError):
         await users.retrieve("user-viewer")
-    members = await office.sdk.projects.users.list("proj_0")
+    members = await admin_api.sdk.projects.users.list("proj_0")
     assert [each.role for each in members.data] == ["owner", "owner", "member"]
-    assert (await office.sdk.projects.users.retrieve("user-admin", project_id="proj_0")).email == "admin@example.org"
-    assert [(act.event, act.target) for act in office.acts] == [
+    assert (await admin_api.sdk.projects.users.retrieve("user-admin", project_id="proj_0")).email == "admin@example.org"
+    assert [(act.event, act.target) for act in admin_api.audit_entries] == [
         (Event.USER_UPDATED, "user-viewer"),
         (Event.USER_DELETED, "user-viewer"),
     ]
 
 
-async def test_members_cannot_change_roles_above_their_own(office: Office) -> None:
-    admin = office.client(key_of("admin")).admin.organization
+async def test_members_cannot_change_roles_above_their_own(admin_api: AdminApi) -> None:
+    admin = admin_api.client(key_of("admin")).admin.organization
     for refused in (
         admin.users.update("user-member", role="owner"),
         admin.users.delete("user-owner"),
@@ -39,6 +39,6 @@ async def test_members_cannot_change_roles_above_their_own(office: Office) -> No
         assert raised.value.code == "insufficient_permissions"
     assert (await admin.users.update("user-member", role="viewer")).role == "viewer"  # type: ignore[arg-type]
     with pytest.raises(openai.BadRequestError) as last:
-        await office.sdk.users.delete("user-owner")
+        await admin_api.sdk.users.delete("user-owner")
     assert last.value.code == "last_owner"
-    assert [act.target for act in office.acts] == ["user-member"]
+    assert [act.target for act in admin_api.audit_entries] == ["user-member"]
