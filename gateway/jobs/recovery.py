@@ -274,7 +274,7 @@ class JobRecovery:
         job, worker_id, attempt_id = self.job, self.worker_id, self.attempt_id
         if worker_id is None or attempt_id is None:
             return []
-        ping = messages.Ping(job=job.id, attempt=attempt_id, reply_to=job.reply_to, have=self.output.positions)
+        ping = messages.Ping(job=job.id, attempt=attempt_id, reply_to=job.reply_to, received=self.output.positions)
         return [events.SendControl(control_targets.worker(worker_id), ping, mandatory)]
 
     def _wake(self) -> list[Command]:

@@ -325,7 +325,7 @@ class JobConsumer(Generic[T]):
         """Send missed replies again; if they are no longer stored, drop the attempt: another resumes the job."""
         attempt = self.attempts.by_id(ping.attempt)
         without_replies = attempt is not None and ping.attempt not in self.outbox.replay_buffer
-        replayed = without_replies or self.outbox.replay(ping.reply_to, ping.attempt, ping.have)
+        replayed = without_replies or self.outbox.replay(ping.reply_to, ping.attempt, ping.received)
         if attempt is not None and not replayed:
             self._drop(attempt)
         state = AttemptState.ALIVE if replayed else AttemptState.LOST

@@ -37,16 +37,18 @@ class _SentReplies:
             else:
                 self.evicted_others = True
 
-    def replies_after(self, have: Sequence[int]) -> list[Reply] | None:
-        if self.evicted_others and not any(have):
+    def replies_after(self, received: Sequence[int]) -> list[Reply] | None:
+        if self.evicted_others and not any(received):
             return None
-        if any(choice >= len(have) or have[choice] < evicted for choice, evicted in self.evicted_positions.items()):
+        if any(
+            choice >= len(received) or received[choice] < evicted for choice, evicted in self.evicted_positions.items()
+        ):
             return None
-        return [each for _, each in self.replies if not isinstance(each, Delta) or _is_missing(each, have)]
+        return [each for _, each in self.replies if not isinstance(each, Delta) or _is_missing(each, received)]
 
 
-def _is_missing(delta: Delta, have: Sequence[int]) -> bool:
-    known = have[delta.choice] if delta.choice < len(have) else 0
+def _is_missing(delta: Delta, received: Sequence[int]) -> bool:
+    known = received[delta.choice] if delta.choice < len(received) else 0
     return delta.start >= known
 
 
@@ -79,7 +81,7 @@ class ReplayBuffer:
         if (ended := self._ended.pop(attempt_id, None)) is not None:
             self._ended_bytes -= ended.size
 
-    def replies_after(self, attempt_id: str, have: Sequence[int]) -> list[Reply] | None:
-        """Return all replies after `have` positions of each choice; `None` if some were evicted."""
+    def replies_after(self, attempt_id: str, received: Sequence[int]) -> list[Reply] | None:
+        """Return all replies after `received` positions of each choice; `None` if some were evicted."""
         sent = self._running.get(attempt_id) or self._ended.get(attempt_id)
-        return sent.replies_after(have) if sent is not None else None
+        return sent.replies_after(received) if sent is not None else None

@@ -68,9 +68,9 @@ class ReplyOutbox:
             self.replay_buffer.add(reply, size)
         self._queue(gateway, reply, size, urgent=urgent)
 
-    def replay(self, gateway: str, attempt_id: str, have: Sequence[int]) -> bool:
-        """Send again an attempt's replies after `have` positions of each choice; false if some are no longer stored."""
-        replies = self.replay_buffer.replies_after(attempt_id, have)
+    def replay(self, gateway: str, attempt_id: str, received: Sequence[int]) -> bool:
+        """Send again an attempt's replies after `received` positions of each choice; false if some were evicted."""
+        replies = self.replay_buffer.replies_after(attempt_id, received)
         for reply in replies or ():
             self._queue(gateway, reply, _size(reply), urgent=True)
         return replies is not None

@@ -56,7 +56,7 @@ class Ping(Message, frozen=True, kw_only=True, tag="ping"):
     job: str
     attempt: str
     reply_to: str
-    have: list[int] = msgspec.field(default_factory=list)
+    received: list[int] = msgspec.field(name="have", default_factory=list)
     """Number of tokens received of each choice."""
 
 

@@ -317,7 +317,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "control_resume_wait": Resume(job="chatcmpl-1", attempt="b", decision=ResumeDecision.WAIT),
     "control_cancel": Cancel(job="chatcmpl-1"),
     "control_cancel_attempt": Cancel(job="chatcmpl-1", attempt="a"),
-    "control_ping": Ping(job="chatcmpl-1", attempt="a", reply_to="gateway-1", have=[3, 0]),
+    "control_ping": Ping(job="chatcmpl-1", attempt="a", reply_to="gateway-1", received=[3, 0]),
     "control_drain": Drain(),
     "control_keys_changed": KeysChanged(keys=KeySet(organisation="org-1", user="user-1", admin_only=True)),
     "control_key_changed": KeysChanged(keys=KeySet(key="a1B2c3D4e5")),

@@ -156,13 +156,13 @@ class Recovering(RuleBasedStateMachine):
                     assert attempt.position == len(self.client)
                 elif decision is not ResumeDecision.WAIT:
                     self.leave(attempt, requeue=False)
-            case Ping(attempt=id_, have=have):
+            case Ping(attempt=id_, received=received):
                 alive = id_ == attempt.id and attempt.running
                 report = AttemptState.ALIVE if alive else AttemptState.LOST
                 attempt.sent.append(AttemptReport(job_id="j", attempt_id=id_, state=report))
-                if alive and attempt.position > have[0]:
-                    ids = list(range(have[0], attempt.position))
-                    attempt.sent.append(Delta(job_id="j", attempt_id=id_, start=have[0], token_ids=ids))
+                if alive and attempt.position > received[0]:
+                    ids = list(range(received[0], attempt.position))
+                    attempt.sent.append(Delta(job_id="j", attempt_id=id_, start=received[0], token_ids=ids))
             case Cancel(attempt=id_) if id_ in ("", attempt.id):
                 self.leave(attempt, requeue=False)
 
