@@ -48,9 +48,6 @@ from router.model_registry import ModelRegistry
 from router.timings import Timings
 from runtime.lifecycle import StartupError
 
-LOAD_SECONDS = 1.0
-"""Interval of this gateway's load reports to the other gateways."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -95,9 +92,9 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     """
     metrics, timings = GatewayMetrics(services.metrics), services.timings
     services.bus.on_control_rejected(lambda reason: metrics.controls_refused.labels(reason).inc())
-    registry = ModelRegistry(time.time)
+    registry = ModelRegistry(time.time, timings.worker_alive_timeout)
     catalogue = ModelCatalogue(registry, read_aliases(settings.model_aliases))
-    queues = QueueEstimator(settings.gateway_id)
+    queues = QueueEstimator(settings.gateway_id, report_timeout=timings.load_report_timeout)
     protection = SelfProtection(services.bus, max_loop_lag=settings.max_loop_lag)
     inbox = ReplyInbox(
         services.bus,
@@ -131,6 +128,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         idempotent=IdempotentRequests(services.idempotency),
         limits=services.limits,
         metrics=metrics,
+        timings=timings,
         unauthenticated=UnauthenticatedConnections(settings.max_strangers),
     )
 
@@ -185,7 +183,7 @@ async def _report_load(gateway: Gateway) -> None:
     while True:
         with suppress(BrokerUnavailable):
             gateway.bus.send_control(control_targets.GATEWAYS, gateway.queues.report())
-        await asyncio.sleep(LOAD_SECONDS)
+        await asyncio.sleep(gateway.timings.load_report_interval)
 
 
 async def _supervise(gateway: Gateway, task: Coroutine[Any, Any, None]) -> None:

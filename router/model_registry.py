@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from router.messages import PromptBounds, Task, WorkerState, WorkerStatus
 from router.throughput import Throughput
+from router.timings import DEFAULT_TIMINGS
 
-ALIVE_SECONDS = 3.0
-"""A worker without a heartbeat for this long counts as dead; three heartbeat intervals."""
 RECENTLY_ALIVE_SECONDS = 60.0
 KNOWN_SECONDS = 3600.0
-_SPANS = (ALIVE_SECONDS, RECENTLY_ALIVE_SECONDS, KNOWN_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class ModelInfo:
     tokens_per_second: float | None
     """Throughput of the fleet under full load; `None` until it was measured."""
     alive: bool
-    """Whether a heartbeat arrived in the last 3 s."""
+    """Whether a heartbeat arrived within the worker timeout (3 s)."""
     recently_alive: bool
     """Whether a heartbeat arrived in the last 60 s."""
 
@@ -60,9 +58,10 @@ class _SeenWorker:
     at: float
     throughput: Throughput
 
-    def changes_after(self, now: float) -> float:
+    def changes_after(self, now: float, alive_timeout: float) -> float:
         """Return the time at which its age next changes the worker's liveness."""
-        return next(end for span in _SPANS if (end := self.at + span) >= now)
+        spans = (alive_timeout, RECENTLY_ALIVE_SECONDS, KNOWN_SECONDS)
+        return next(end for span in spans if (end := self.at + span) >= now)
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,16 @@ class _Description:
 
 
 class ModelRegistry:
-    """Models and workers seen in the last hour. `clock` returns Unix seconds; heartbeats are dated by their arrival."""
+    """Models and workers seen in the last hour.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    Args:
+        clock: Unix seconds; heartbeats are dated by their arrival.
+        alive_timeout: seconds without a heartbeat after which a worker counts as dead.
+    """
+
+    def __init__(self, clock: Callable[[], float], alive_timeout: float = DEFAULT_TIMINGS.worker_alive_timeout) -> None:
         self._clock = clock
+        self._alive_timeout = alive_timeout
         self._seen: dict[str, _SeenWorker] = {}
         self._created: dict[str, float] = {}
         self._described: dict[str, _Description] = {}
@@ -108,7 +113,8 @@ class ModelRegistry:
         self._forget(now)
         if name not in self._created:
             return None
-        until = min(worker.changes_after(now) for worker in self._seen.values() if worker.status.model == name)
+        seen = [worker for worker in self._seen.values() if worker.status.model == name]
+        until = min(worker.changes_after(now, self._alive_timeout) for worker in seen)
         described = self._described[name] = _Description(self._describe(name, now), until)
         return described.model
 
@@ -119,14 +125,15 @@ class ModelRegistry:
 
     def workers(self) -> list[WorkerStatus]:
         """Return the latest heartbeat of each live worker, sorted by worker id."""
-        alive = self._clock() - ALIVE_SECONDS
+        alive = self._clock() - self._alive_timeout
         return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
 
     def _describe(self, name: str, now: float) -> ModelInfo:
         seen = [worker for worker in self._seen.values() if worker.status.model == name]
         last = max(worker.at for worker in seen)
-        alive = [worker.status for worker in seen if now - worker.at <= ALIVE_SECONDS]
-        serving = [worker for worker in seen if now - worker.at <= ALIVE_SECONDS and _is_ready(worker.status)]
+        live = [worker for worker in seen if now - worker.at <= self._alive_timeout]
+        alive = [worker.status for worker in live]
+        serving = [worker for worker in live if _is_ready(worker.status)]
         ready = [worker.status for worker in serving]
         limits = alive or [worker.status for worker in seen]
         token_bytes = [status.max_token_bytes for status in limits]

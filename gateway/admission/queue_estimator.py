@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 
 from gateway.admission.publish_queue import OtherGatewaysLoad
 from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, ServiceClass
-from router.model_registry import ALIVE_SECONDS, ModelInfo
+from router.model_registry import ModelInfo
 from router.tenant_fair_queue import FLEX_FLOOR
+from router.timings import DEFAULT_TIMINGS
 
 DEFAULT_ANSWER_TOKENS = 256.0
 """Expected tokens of an answer before the model's first answer has ended."""
@@ -164,11 +165,18 @@ class QueuedRequest:
 
 
 class QueueEstimator:
-    """One gateway's view of the job queues. Reports of other gateways expire by `clock` (seconds)."""
+    """One gateway's view of the job queues. Other gateways' reports expire after `report_timeout` seconds."""
 
-    def __init__(self, gateway_id: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        gateway_id: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        report_timeout: float = DEFAULT_TIMINGS.load_report_timeout,
+    ) -> None:
         self._gateway_id = gateway_id
         self._clock = clock
+        self._report_timeout = report_timeout
         self._own: dict[Key, _Queue] = {}
         self._others: dict[str, tuple[float, GatewayLoad]] = {}
         self._answer_tokens: dict[str, float] = {}
@@ -192,7 +200,7 @@ class QueueEstimator:
         if load.gateway != self._gateway_id:
             now = self._clock()
             self._others[load.gateway] = (now, load)
-            self._others = {name: entry for name, entry in self._others.items() if now - entry[0] <= ALIVE_SECONDS}
+            self._others = {name: each for name, each in self._others.items() if now - each[0] <= self._report_timeout}
 
     def report(self) -> GatewayLoad:
         """Return this gateway's load report."""
@@ -284,7 +292,7 @@ class QueueEstimator:
 
     def _loads(self) -> list[GatewayLoad]:
         now = self._clock()
-        return [load for at, load in self._others.values() if now - at <= ALIVE_SECONDS]
+        return [load for at, load in self._others.values() if now - at <= self._report_timeout]
 
     def _expected_tokens(self, job: Job) -> float:
         if isinstance(job.prompt, EmbeddingPrompt):

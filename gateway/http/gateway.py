@@ -23,6 +23,7 @@ from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
 from router.bus import Bus
 from router.model_registry import ModelRegistry
+from router.timings import Timings
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Gateway:
     idempotent: IdempotentRequests
     limits: RateLimiter
     metrics: GatewayMetrics
+    timings: Timings
     unauthenticated: UnauthenticatedConnections
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server has stopped accepting connections and waits for running requests."""

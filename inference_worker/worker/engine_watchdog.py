@@ -10,17 +10,20 @@ from collections.abc import Callable
 
 import structlog
 
-CHECK_INTERVAL = 1.0
-"""Seconds."""
-
 _log = structlog.get_logger(__name__)
 
 
 class EngineWatchdog:
-    """Watchdog of one engine: calls `kill` after `timeout` seconds in which a report was due and none arrived."""
+    """Watchdog of one engine: calls `kill` after `timeout` seconds in which a report was due and none arrived.
 
-    def __init__(self, timeout: float, report_due: Callable[[], bool], kill: Callable[[], None]) -> None:
+    It checks every `interval` seconds.
+    """
+
+    def __init__(
+        self, timeout: float, report_due: Callable[[], bool], kill: Callable[[], None], *, interval: float
+    ) -> None:
         self._timeout = timeout
+        self._interval = interval
         self._report_due = report_due
         self._kill = kill
         self._silence = 0.0
@@ -30,13 +33,13 @@ class EngineWatchdog:
         self._silence = 0.0
 
     async def run(self) -> None:
-        """Check every `CHECK_INTERVAL`, until cancelled.
+        """Check periodically, until cancelled.
 
         Counts checks instead of reading a clock, so that a pause of the worker itself is not blamed on the engine.
         """
         while True:
-            await asyncio.sleep(CHECK_INTERVAL)
-            self._silence = self._silence + CHECK_INTERVAL if self._report_due() else 0.0
+            await asyncio.sleep(self._interval)
+            self._silence = self._silence + self._interval if self._report_due() else 0.0
             if self._silence >= self._timeout:
                 _log.error("engine hangs, killing it", seconds=self._silence)
                 self._silence = 0.0

@@ -26,17 +26,13 @@ from inference_worker.worker.restart_policy import RestartPolicy
 from inference_worker.worker.text.errors import PromptRejected
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Delivery
 from runtime.retry import delay_after, exponential_backoff
 
 MAX_CRASHES = 3
 CRASH_WINDOW = 60.0
 """Seconds. An engine that crashes more than `MAX_CRASHES` times within them is not restarted."""
-CRASHES_TO_GIVE_UP = 3
-"""Consecutive engine crashes without progress that make a job a poison message
-(docs/design/queue-topology.md#poison)."""
-CRASHES_TO_ISOLATE = 2
-"""Consecutive crashes without progress after which a job runs alone, so that no other job is suspected with it."""
 RESTART_WAIT = exponential_backoff(first=0.2, longest=5.0)
 """Delays before a restart, by the number of crashes within `CRASH_WINDOW`."""
 
@@ -55,6 +51,7 @@ class HandlerContext(Generic[J]):
     worker: str
     stall_seconds: float
     """Seconds without a report after which an engine that has work counts as hung."""
+    timings: Timings = DEFAULT_TIMINGS
 
 
 class EngineJobHandler(ABC, Generic[J]):
@@ -72,7 +69,13 @@ class EngineJobHandler(ABC, Generic[J]):
         self._worker = context.worker
         self._loaded: Ready | None = None
         self._up = False
-        self._watchdog = EngineWatchdog(context.stall_seconds, self._report_due, context.engine.kill)
+        self._timings = context.timings
+        self._watchdog = EngineWatchdog(
+            context.stall_seconds,
+            self._report_due,
+            context.engine.kill,
+            interval=context.timings.engine_check_interval,
+        )
         self._crashes: deque[float] = deque()
         self._restart_policy = RestartPolicy()
         self._replacing = False
@@ -181,16 +184,18 @@ class EngineJobHandler(ABC, Generic[J]):
         return self._up and any(self._admission.has_slot(attempt) for attempt in self._attempts if not attempt.ended)
 
     def _handle_engine_exit(self, reason: str) -> None:
-        """Count an engine crash against the jobs that were running: isolate or give up those without progress."""
+        """Count an engine crash against the jobs that were running: isolate or give up those without progress
+        (docs/design/queue-topology.md#poison).
+        """
         in_engine = [attempt for attempt in self._attempts if not attempt.ended and self._admission.has_slot(attempt)]
         for attempt in in_engine:  # a copy, because giving up a job admits further ones
             attempt.crashes = 1 if attempt.progressed else attempt.crashes + 1
             attempt.progressed = False
-            if attempt.crashes >= CRASHES_TO_GIVE_UP:
+            if attempt.crashes >= self._timings.poison_after_crashes:
                 how = "isolated" if attempt.solo else "beside other jobs"
                 times = f"the engine crashed {attempt.crashes} times in a row while it ran this job"
                 self._consumer.fail_permanently(attempt, f"{times}, the last time {how}: {reason}")
-            elif attempt.crashes >= CRASHES_TO_ISOLATE:
+            elif attempt.crashes >= self._timings.solo_after_crashes:
                 attempt.solo = True
                 self._admission.release(attempt)
                 self._admission.enqueue(attempt)

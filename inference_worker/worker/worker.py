@@ -21,6 +21,7 @@ from router.bus import Bus
 from router.consumer.job_consumer import JobConsumer
 from router.consumer.token_rate import TokenRate
 from router.messages import WorkerState, WorkerStatus
+from router.timings import DEFAULT_TIMINGS, Timings
 
 ADMISSION_HEADROOM = 0.05
 """Jobs admitted beyond the engine's slots, as a share of these, so that a freed slot is filled at the next step."""
@@ -44,6 +45,7 @@ class Worker:
         *,
         model: str,
         hand_over: asyncio.Event | None = None,
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         """`make_handler` depends on the model's task, `model` is its served name, setting `hand_over` ends a drain."""
         self._settings = settings
@@ -57,9 +59,10 @@ class Worker:
             drain_grace=settings.drain_grace,
             status=self._heartbeat,
             hand_over=hand_over,
+            timings=timings,
         )
         self._handler = make_handler(
-            HandlerContext(engine, self._consumer, metrics, settings.id, settings.stall_seconds)
+            HandlerContext(engine, self._consumer, metrics, settings.id, settings.stall_seconds, timings)
         )
         self._engine_failure: EngineDied | None = None
         self._ready: Ready | None = None

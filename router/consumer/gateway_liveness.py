@@ -16,14 +16,7 @@ import structlog
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.messages import Window
-
-GRACE_SECONDS = 1.0
-"""Seconds from the first returned window to the probe."""
-RECONNECT_GRACE_SECONDS = 10.0
-"""The same if our own connection was lost in the last `RECONNECT_WINDOW_SECONDS`: all processes have to reconnect."""
-RECONNECT_WINDOW_SECONDS = 15.0
-PROBE_SECONDS = 1.0
-"""Seconds within which the broker returns a probe if the gateway has no inbox."""
+from router.timings import Timings
 
 _log = structlog.get_logger(__name__)
 
@@ -31,10 +24,11 @@ _log = structlog.get_logger(__name__)
 class GatewayLiveness:
     """Detects dead gateways by returned windows. Use on the event loop only."""
 
-    def __init__(self, bus: Bus, worker: str, on_dead: Callable[[str], None]) -> None:
+    def __init__(self, bus: Bus, worker: str, on_dead: Callable[[str], None], timings: Timings) -> None:
         self._bus = bus
         self._worker = worker
         self._on_dead = on_dead
+        self._timings = timings
         self._unreachable: set[str] = set()
         self._probed: set[str] = set()
 
@@ -44,8 +38,9 @@ class GatewayLiveness:
             self._probed.discard(gateway)
             self._on_dead(gateway)
         elif gateway not in self._unreachable:
-            reconnecting = time.monotonic() - self._bus.lost_at < RECONNECT_WINDOW_SECONDS
-            grace = RECONNECT_GRACE_SECONDS if reconnecting else GRACE_SECONDS
+            timings = self._timings
+            reconnecting = time.monotonic() - self._bus.lost_at < timings.reconnect_window
+            grace = timings.gateway_grace_after_reconnect if reconnecting else timings.gateway_grace
             _log.info("gateway unreachable", gateway=gateway, grace=grace)
             self._unreachable.add(gateway)
             asyncio.get_running_loop().call_later(grace, self._probe, gateway)
@@ -54,7 +49,7 @@ class GatewayLiveness:
         """Send an empty window: if it is returned too, the gateway is dead."""
         self._unreachable.discard(gateway)
         self._probed.add(gateway)
-        asyncio.get_running_loop().call_later(PROBE_SECONDS, self._probed.discard, gateway)
+        asyncio.get_running_loop().call_later(self._timings.gateway_probe_timeout, self._probed.discard, gateway)
         try:
             self._bus.send_window(gateway, Window(worker_id=self._worker, replies=[]))
         except BrokerUnavailable:

@@ -47,21 +47,17 @@ from router.messages import (
     WorkerState,
     WorkerStatus,
 )
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Delivery
 from runtime.retry import Backoff, exponential_backoff
 
 T = TypeVar("T", bound=Attempt)
 
-HEARTBEAT = 1.0
-"""Seconds between two heartbeats, and between two checks of the running jobs' deadlines."""
 SETTLE_WAIT = exponential_backoff(first=0.2, longest=5.0)
 """Delays between retries of publishing a usage record."""
 
 BUSY_SHARE = 0.5
 """Share of the slots in use from which usage records are published at once: waiting for a group would hold prefetch."""
-
-SETTLE_TIMEOUT = 5.0
-"""Seconds to wait for the last confirms at shutdown; jobs not settled by then are redelivered to another worker."""
 
 _OUTCOMES: dict[type[Terminal], Outcome] = {
     Finished: Outcome.FINISHED,
@@ -108,6 +104,7 @@ class JobConsumer(Generic[T]):
         priority: int = 0,
         status: Callable[[WorkerState], WorkerStatus],
         hand_over: asyncio.Event | None = None,
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         """`worker` is its id, `slots` the number of slots; setting `hand_over` ends a drain at once.
 
@@ -120,10 +117,11 @@ class JobConsumer(Generic[T]):
         self._drain_grace = drain_grace
         self._priority = priority
         self._status = status
+        self._timings = timings
         self.attempts: AttemptTable[T] = AttemptTable()
         self.admission: Admission[T] = Admission(slots)
         self.outbox = ReplyOutbox(bus, worker, self._handle_dead_gateway)
-        self._resume_requests = ResumeRequests(self.outbox)
+        self._resume_requests = ResumeRequests(self.outbox, timings.resume_request_interval)
         self.state = WorkerState.READY
         self._clocks = GatewayClocks()
         self._settling = GroupCommit()
@@ -143,7 +141,7 @@ class JobConsumer(Generic[T]):
         """
         self._handler = handler
         await self._bus.declare_model(self._model)
-        liveness = GatewayLiveness(self._bus, self._worker, self._handle_dead_gateway)
+        liveness = GatewayLiveness(self._bus, self._worker, self._handle_dead_gateway, self._timings)
         self._bus.on_gateway_unreachable(liveness.handle_returned_window)
         targets = [control_targets.worker(self._worker), control_targets.model(self._model), control_targets.ALL]
         self._controls = await self._bus.controls(targets)
@@ -342,7 +340,7 @@ class JobConsumer(Generic[T]):
             for attempt in self.attempts:
                 if not attempt.ended:
                     self._expired(attempt)
-            await asyncio.sleep(HEARTBEAT)
+            await asyncio.sleep(self._timings.worker_heartbeat_interval)
 
     def _send_status(self) -> None:
         with suppress(BrokerUnavailable):
@@ -369,7 +367,7 @@ class JobConsumer(Generic[T]):
             self._hand_over(attempt)
         self.outbox.flush()
         if len(self.attempts):  # ended, but not settled yet
-            await self._wait_for(self._idle, at_most=SETTLE_TIMEOUT)
+            await self._wait_for(self._idle, at_most=self._timings.drain_settle_timeout)
 
     def _hand_over(self, attempt: T) -> None:
         """Requeue a job, so that another worker answers or resumes it."""

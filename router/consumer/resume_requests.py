@@ -15,15 +15,13 @@ from router.consumer.attempts import Attempt
 from router.consumer.reply_outbox import ReplyOutbox
 from router.messages import Resume, ResumeDecision, ResumeRequest
 
-RETRY_SECONDS = 2.0
-"""Seconds until a request is repeated that was not answered, or was answered by "wait"."""
-
 
 class ResumeRequests:
-    """Pending resume requests of one worker. Use on the event loop only."""
+    """Pending resume requests of one worker, repeated every `interval` seconds. Use on the event loop only."""
 
-    def __init__(self, outbox: ReplyOutbox) -> None:
+    def __init__(self, outbox: ReplyOutbox, interval: float) -> None:
         self._outbox = outbox
+        self._interval = interval
         self._pending: dict[str, asyncio.Queue[Resume]] = {}
 
     async def request_decision(self, attempt: Attempt) -> ResumeDecision | None:
@@ -62,7 +60,7 @@ class ResumeRequests:
             )
             self._outbox.put(attempt.job.reply_to, request, urgent=True)
             with suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS):
+                async with asyncio.timeout(self._interval):
                     while (response := await responses.get()).decision is ResumeDecision.WAIT:
                         pass
                     return None if attempt.ended else response

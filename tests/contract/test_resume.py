@@ -12,7 +12,7 @@ from auth_billing.reaper import Reaper
 from gateway.errors import ServerShutdown
 from gateway.jobs.recovery_events import JobState, ReplyReceived
 from router.bus import Bus
-from router.consumer import replay_buffer, resume_requests
+from router.consumer import replay_buffer
 from router.dead_letters import DeadLetters
 from router.messages import (
     AttemptReport,
@@ -164,11 +164,8 @@ async def test_a_draining_worker_hands_its_streams_over(make_transport: MakeTran
     assert [type(reply) for reply in answer.replies].count(Started) == 2
 
 
-async def test_a_live_worker_keeps_its_job_while_another_waits(
-    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 0.1)
-    async with Fleet(make_transport, resume_timeout=20.0) as fleet:
+async def test_a_live_worker_keeps_its_job_while_another_waits(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport, resume_timeout=20.0, resume_request_interval=0.1) as fleet:
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 5), await fleet.ask("filler", 5)
         await until(lambda: len(first.engine.requests) == 2)  # it has no free slot for the second copy
@@ -187,11 +184,8 @@ async def test_a_live_worker_keeps_its_job_while_another_waits(
         assert fleet.metrics.resumed._value.get() == 0
 
 
-async def test_a_waiting_worker_starts_as_soon_as_the_other_one_hands_over(
-    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 1000)
-    async with Fleet(make_transport, resume_timeout=20.0) as fleet:
+async def test_a_waiting_worker_starts_as_soon_as_the_other_one_hands_over(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport, resume_timeout=20.0, resume_request_interval=1000) as fleet:
         first = await fleet.start("worker-1", step_time=None, drain_grace=0.0, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 300), await fleet.ask("filler", 1000)
         await until(lambda: len(first.engine.requests) == 2)

@@ -25,7 +25,7 @@ from inference_worker.worker.worker import Worker
 from router import topology
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Job, Reply, SamplingParams, Terminal, UsageRecord
-from router.timings import Timings
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
@@ -82,7 +82,14 @@ class Answer:
 class FleetWorker:
     """One worker of a fleet."""
 
-    def __init__(self, transport: Transport, name: str, engine: CountingEngine, **settings: Any) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        name: str,
+        engine: CountingEngine,
+        timings: Timings = DEFAULT_TIMINGS,
+        **settings: Any,
+    ) -> None:
         self.transport = transport
         self.name = name
         self.engine = engine
@@ -95,6 +102,7 @@ class FleetWorker:
             WorkerMetrics(CollectorRegistry(), MODEL),
             model=MODEL,
             hand_over=self.hand_over,
+            timings=timings,
         )
         self.running = asyncio.create_task(self.worker.run(self.stop))
 
@@ -159,7 +167,7 @@ class Fleet:
         """One more worker; it takes jobs when this returns."""
         transport = await self._make_transport(name)
         await transport.declare(topology.platform())
-        worker = FleetWorker(transport, name, CountingEngine(step_time=step_time), **settings)
+        worker = FleetWorker(transport, name, CountingEngine(step_time=step_time), self._timings, **settings)
         self.workers[name] = worker
         await until(lambda: len(worker.worker._consumer._consumers) > 0 or worker.running.done())
         return worker

@@ -10,6 +10,7 @@ import pytest
 from gateway import app as gateway_app
 from gateway.http import error_handlers
 from gateway.jobs.reply_inbox import ReplyInbox
+from router.timings import Timings
 from runtime.lifecycle import StartupError
 from tests.gateway.conftest import MODEL, SetStage, eventually
 
@@ -29,8 +30,7 @@ async def test_an_invalid_alias_file_prevents_the_start(set_stage: SetStage, tmp
 
 async def test_load_is_reported_to_other_gateways(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Any] = []
-    monkeypatch.setattr(gateway_app, "LOAD_SECONDS", 0.005)
-    stage = await set_stage()
+    stage = await set_stage(timings=Timings(load_report_interval=0.005))
     monkeypatch.setattr(stage.gateway.bus, "send_control", lambda _target, message: sent.append(message))
     await eventually(lambda: bool(sent))
     assert sent[0].gateway == stage.gateway.settings.gateway_id

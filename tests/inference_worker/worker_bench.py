@@ -30,6 +30,7 @@ from router.messages import (
     UsageRecord,
     WorkerStatus,
 )
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
@@ -49,7 +50,7 @@ def make_job(id_: str, *, prompt: Prompt = CHAT, max_tokens: int | None = 3, **f
 class Bench:
     """One worker, its broker, and the replies, records and heartbeats that it published."""
 
-    def __init__(self, engine: EngineClient | None = None, **settings: Any) -> None:
+    def __init__(self, engine: EngineClient | None = None, timings: Timings = DEFAULT_TIMINGS, **settings: Any) -> None:
         """Create a worker of `engine`, by default of a counting engine (attribute `engine`)."""
         self.broker = MemoryBroker()
         self.transport = MemoryTransport(self.broker, "worker-1")
@@ -67,6 +68,7 @@ class Bench:
             metrics,
             model=MODEL,
             hand_over=self.hand_over,
+            timings=timings,
         )
         self.replies: list[Reply] = []
         self.records: list[UsageRecord] = []

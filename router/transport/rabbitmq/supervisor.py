@@ -19,7 +19,8 @@ from router.transport.rabbitmq.channel import Channel, Connection
 from router.transport.rabbitmq.conversion import describe
 from runtime.retry import Backoff, exponential_backoff
 
-_RECONNECT_WAIT = exponential_backoff(first=0.2, longest=5.0)
+FIRST_RECONNECT_DELAY = 0.2
+"""Seconds; doubled after each failure."""
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +28,9 @@ _log = structlog.get_logger(__name__)
 class ConnectionSupervisor:
     """One connection to the broker, reopened whenever it is lost."""
 
-    def __init__(self, parameters: pika.URLParameters, name: str) -> None:
+    def __init__(self, parameters: pika.URLParameters, name: str, max_delay: float) -> None:
+        """`max_delay` is the longest delay in seconds before a lost connection or channel is opened again."""
+        self.retry_wait = exponential_backoff(FIRST_RECONNECT_DELAY, max_delay)
         self._parameters = parameters
         self._name = name
         self._up = asyncio.Event()
@@ -53,7 +56,7 @@ class ConnectionSupervisor:
 
     async def run(self) -> None:
         """Keep the connection open until cancelled."""
-        backoff = Backoff(_RECONNECT_WAIT)
+        backoff = Backoff(self.retry_wait)
         while True:
             try:
                 connection = await Connection.open(self._parameters)
@@ -116,7 +119,7 @@ class ChannelSupervisor:
 
     async def run(self) -> None:
         """Keep the channel open until its user has finished, or until cancelled."""
-        backoff = Backoff(_RECONNECT_WAIT)
+        backoff = Backoff(self._connection.retry_wait)
         while not self._user.finished:
             connection = await self._connection.connection()
             channel: Channel | None = None

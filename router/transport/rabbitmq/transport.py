@@ -18,6 +18,7 @@ import structlog
 from pika import exceptions
 
 from router.errors import BrokerRefused, BrokerUnavailable, PublishError, PublishUnknown
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.topology import Topology
 from router.transport.base import (
     Browser,
@@ -46,7 +47,6 @@ from router.transport.rabbitmq.supervisor import ChannelSupervisor, ChannelUser,
 
 T = TypeVar("T")
 
-_HEARTBEAT_SECONDS = 10
 _UNCONFIRMED_LIMIT = 500
 """Most publishes in flight without a confirm; further ones wait before they are sent."""
 
@@ -63,12 +63,21 @@ class RabbitMQTransport(Transport):
         publish_timeout: timeout of `publish` including its confirm, in seconds.
     """
 
-    def __init__(self, url: str, name: str, *, start_timeout: float = 10.0, publish_timeout: float = 2.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        start_timeout: float = 10.0,
+        publish_timeout: float = 2.0,
+        timings: Timings = DEFAULT_TIMINGS,
+    ) -> None:
         self._name = name
+        self._timings = timings
         self._url = url
         self._start_timeout = start_timeout
         self._publish_timeout = publish_timeout
-        self._peer = _peer(_parameters(url, name))
+        self._peer = _peer(_parameters(url, name, timings.amqp_heartbeat_interval))
         self._return_callbacks: list[ReturnCallback] = []
         self._received_queues: list[ClosableQueue[Any]] = []
         self._confirms: set[asyncio.Future[None]] = set()
@@ -84,12 +93,8 @@ class RabbitMQTransport(Transport):
         """Connect, retrying until `start_timeout`."""
         header_decoding.patch_pika()
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # this package logs the same events, once
-        self._publish_connection = ConnectionSupervisor(
-            _parameters(self._url, f"{self._name} publish"), f"{self._name} publish"
-        )
-        self._consume_connection = ConnectionSupervisor(
-            _parameters(self._url, f"{self._name} consume"), f"{self._name} consume"
-        )
+        self._publish_connection = self._supervised_connection(f"{self._name} publish")
+        self._consume_connection = self._supervised_connection(f"{self._name} consume")
         self._publisher = ConfirmedPublisher(self._declare_topologies, lambda: self._publish_connection.blocked)
         self._unconfirmed_publisher = UnconfirmedPublisher(self._handle_return)
         try:
@@ -101,6 +106,10 @@ class RabbitMQTransport(Transport):
         finally:
             if not self._running:
                 await self._take_down()
+
+    def _supervised_connection(self, name: str) -> ConnectionSupervisor:
+        parameters = _parameters(self._url, name, self._timings.amqp_heartbeat_interval)
+        return ConnectionSupervisor(parameters, name, self._timings.max_reconnect_delay)
 
     async def close(self) -> None:
         """Wait for outstanding confirms, then disconnect. Unsettled deliveries return to their queues."""
@@ -319,13 +328,13 @@ def _settle(confirm: asyncio.Future[None], error: PublishError | None) -> None:
         confirm.set_exception(error)
 
 
-def _parameters(url: str, connection_name: str) -> pika.URLParameters:
+def _parameters(url: str, connection_name: str, heartbeat: int) -> pika.URLParameters:
     """Return the connection parameters. An invalid URL is not repeated in the error: it contains a password."""
     try:
         parameters = pika.URLParameters(url)
     except (ValueError, TypeError, AttributeError, KeyError):
         _refuse_url()
-    parameters.heartbeat = _HEARTBEAT_SECONDS
+    parameters.heartbeat = heartbeat
     parameters.connection_attempts = 1  # `ConnectionSupervisor` retries
     parameters.socket_timeout = RPC_SECONDS
     parameters.stack_timeout = RPC_SECONDS

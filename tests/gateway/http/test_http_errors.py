@@ -207,11 +207,8 @@ async def test_invalid_client_timeouts_are_ignored(set_stage: SetStage, value: s
     assert 49 < job.deadline - job.created <= 51
 
 
-async def test_workers_lost_before_and_after_the_first_reply(
-    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
-    monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
+async def test_workers_lost_before_and_after_the_first_reply(set_stage: SetStage) -> None:
+    timings = replace(QUICK, worker_alive_timeout=0.0, silence_check_interval=0.02, unreachable_after=3.0)
     waiting = await set_stage(never, timings=timings, no_worker_timeout=0.1)
     response = await waiting.chat()
     assert response.status_code == 503
@@ -220,9 +217,8 @@ async def test_workers_lost_before_and_after_the_first_reply(
     assert (await started.chat()).json()["error"]["code"] == "worker_lost"
 
 
-async def test_answers_wait_a_minute_for_a_blocked_broker(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
-    monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
+async def test_answers_wait_a_minute_for_a_blocked_broker(set_stage: SetStage) -> None:
+    timings = replace(QUICK, worker_alive_timeout=0.0, silence_check_interval=0.02, unreachable_after=3.0)
     stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=2.0)
     asking = asyncio.create_task(stage.chat())
     await stage.worker.received.wait()
@@ -233,11 +229,8 @@ async def test_answers_wait_a_minute_for_a_blocked_broker(set_stage: SetStage, m
     stage.broker.alarm = False
 
 
-async def test_workers_get_time_to_reconnect_after_the_broker(
-    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    timings = replace(QUICK, silence_check_interval=0.02, unreachable_after=3.0)
-    monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
+async def test_workers_get_time_to_reconnect_after_the_broker(set_stage: SetStage) -> None:
+    timings = replace(QUICK, worker_alive_timeout=0.0, silence_check_interval=0.02, unreachable_after=3.0)
     stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=1.0)
     asking = asyncio.create_task(stage.chat())
     await stage.worker.received.wait()

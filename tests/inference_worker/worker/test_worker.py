@@ -13,7 +13,7 @@ from tenacity import wait_fixed, wait_none
 
 from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
-from inference_worker.worker import engine_watchdog, job_handler, restart_policy
+from inference_worker.worker import job_handler, restart_policy
 from inference_worker.worker.worker import capacity
 from router import control_targets, topology
 from router.bus import Envelope
@@ -43,6 +43,7 @@ from router.messages import (
     WorkerState,
     encode,
 )
+from router.timings import Timings
 from router.transport.base import Delivery, Outgoing
 from tests.fakes.counting_text import FIRST
 from tests.inference_worker.worker_bench import CHAT, MODEL, Bench, make_job
@@ -236,9 +237,8 @@ async def test_a_worker_with_a_clock_an_hour_off_answers(ahead: float) -> None:
     assert isinstance(terminal, Finished)
 
 
-async def test_a_running_job_is_stopped_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_consumer, "HEARTBEAT", 0.01)
-    async with Bench().up() as bench:
+async def test_a_running_job_is_stopped_at_its_deadline() -> None:
+    async with Bench(timings=Timings(worker_heartbeat_interval=0.01)).up() as bench:
         await bench.send(make_job("j", max_tokens=100, deadline=time.time() + 2))
         await bench.submitted(1)
         bench.engine.step(2)
@@ -346,9 +346,8 @@ async def test_after_an_engine_crash_jobs_continue_after_their_last_token() -> N
 
 
 async def test_a_hung_engine_is_restarted_and_its_jobs_continue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_watchdog, "CHECK_INTERVAL", 0.02)
     monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
-    async with Bench(stall_seconds=0.4).up() as bench:
+    async with Bench(timings=Timings(engine_check_interval=0.02), stall_seconds=0.4).up() as bench:
         await bench.send(make_job("j", max_tokens=6))
         await bench.submitted(1)
         bench.engine.step(3)
