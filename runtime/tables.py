@@ -26,32 +26,32 @@ Rows = AsyncIterator[Iterable[Row]]
 
 CSV_TYPE = "text/csv; charset=utf-8"
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-LONGEST_TEXT = 32_767
+MAX_CELL_LENGTH = 32_767
 """Maximum length of a spreadsheet cell's text, in UTF-16 units."""
 CHUNK_BYTES = 65_536
 
 _FORMULA = frozenset("=+-@＝＋－＠\t\r\n")
 
 
-async def csv_file(heads: Sequence[str], rows: Rows) -> BinaryIO:
+async def csv_file(header: Sequence[str], rows: Rows) -> BinaryIO:
     """Return a complete CSV file (RFC 4180, UTF-8), open at its beginning; it is deleted when closed."""
-    return await _file(_Lines, heads, rows)
+    return await _file(_CsvWriter, header, rows)
 
 
-async def xlsx_file(heads: Sequence[str], rows: Rows) -> BinaryIO:
+async def xlsx_file(header: Sequence[str], rows: Rows) -> BinaryIO:
     """Return a complete XLSX file, open at its beginning; it is deleted when closed.
 
-    Text longer than `LONGEST_TEXT` is cut; use `pieces` to spread it over several cells.
+    Text longer than `MAX_CELL_LENGTH` is cut; use `split_for_cells` to spread it over several cells.
     """
-    return await _file(_Sheet, heads, rows)
+    return await _file(_XlsxWriter, header, rows)
 
 
-async def _file(kind: type[_Lines] | type[_Sheet], heads: Sequence[str], rows: Rows) -> BinaryIO:
+async def _file(kind: type[_CsvWriter] | type[_XlsxWriter], header: Sequence[str], rows: Rows) -> BinaryIO:
     """Write a file to disk batch by batch: memory stays bounded, and an incomplete file is never sent."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="headrace-table-"))
     try:
         table = kind(folder)
-        await asyncio.to_thread(table.add, [heads])
+        await asyncio.to_thread(table.add, [header])
         async for some in rows:
             await asyncio.to_thread(table.add, some)
         return await asyncio.to_thread(table.finish)
@@ -68,18 +68,18 @@ async def chunks(file: BinaryIO) -> AsyncIterator[bytes]:
         file.close()
 
 
-def pieces(text: str) -> list[str]:
+def split_for_cells(text: str) -> list[str]:
     """Return a text split into parts that fit into a spreadsheet cell (counted in UTF-16 units); at least one."""
-    size = LONGEST_TEXT if max(text, default="") <= "\uffff" else LONGEST_TEXT // 2
+    size = MAX_CELL_LENGTH if max(text, default="") <= "\uffff" else MAX_CELL_LENGTH // 2
     return [text[start : start + size] for start in range(0, len(text), size)] or [""]
 
 
-def harmless(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Return text escaped so that no spreadsheet reads it as a formula in CSV."""
     return f"'{text}" if text.lstrip(" ")[:1] in _FORMULA and text else text
 
 
-class _Lines:
+class _CsvWriter:
     """Writer of a CSV file."""
 
     def __init__(self, folder: Path) -> None:
@@ -99,11 +99,11 @@ class _Lines:
 
 def _csv_cell(cell: Cell) -> str | float | Decimal | None:
     if isinstance(cell, str):
-        return harmless(cell)
+        return escape_formula(cell)
     return cell.astimezone(UTC).isoformat(timespec="milliseconds") if isinstance(cell, datetime) else cell
 
 
-class _Sheet:
+class _XlsxWriter:
     """Writer of an XLSX workbook with one sheet."""
 
     def __init__(self, folder: Path) -> None:
@@ -135,7 +135,7 @@ class _Sheet:
 
     def _write(self, column: int, cell: Cell) -> None:
         if isinstance(cell, str):
-            self._sheet.write_string(self._row, column, cell[:LONGEST_TEXT])
+            self._sheet.write_string(self._row, column, cell[:MAX_CELL_LENGTH])
         elif isinstance(cell, datetime):
             self._sheet.write_datetime(self._row, column, cell.astimezone(UTC).replace(tzinfo=None), self._time)
         elif cell is not None:

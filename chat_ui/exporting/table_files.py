@@ -62,7 +62,7 @@ def _rows(batch: Sequence[FullConversation], *, in_pieces: bool) -> Iterator[Row
 
 def _row(conversation: Conversation, message: Message, *, in_pieces: bool) -> Row:
     settings, usage = message.settings or ModelSettings(), message.usage
-    text, *continued = tables.pieces(message.text) if in_pieces else [message.text]
+    text, *continued = tables.split_for_cells(message.text) if in_pieces else [message.text]
     return (
         datetime.fromtimestamp(message.created, UTC),
         conversation.id,

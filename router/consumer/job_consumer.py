@@ -207,7 +207,7 @@ class JobConsumer(Generic[T]):
         if decision is ResumeDecision.START:
             await self._handler.begin(attempt)
         elif decision is ResumeDecision.FAIL:
-            self.fail_permanently(attempt, f"{attempt.crashes} workers in a row died with it, none getting any further")
+            self.fail_permanently(attempt, f"it crashed {attempt.crashes} workers in a row without progress")
         elif decision is not None:
             self._drop(attempt)
 
