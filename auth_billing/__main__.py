@@ -26,7 +26,7 @@ from router.transport.base import ConnectionState
 from router.transport.rabbitmq.transport import RabbitMQTransport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
-from runtime.metrics import OpsServer
+from runtime.ops_server import OpsServer
 
 NAME = "billing"
 
@@ -92,10 +92,10 @@ async def _serve(
     registry = CollectorRegistry()
     metrics = BillingMetrics(registry)
 
-    def live() -> dict[str, Any]:
+    def status() -> dict[str, Any]:
         return {"broker": bus.state.value, **metrics.summary()}
 
-    ops = OpsServer(registry, settings.ops_host, settings.ops_port, live)
+    ops = OpsServer(registry, settings.ops_host, settings.ops_port, status)
     await ops.start()
     try:
         _log.info("billing ready", ops_port=ops.port)

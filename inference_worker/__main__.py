@@ -32,7 +32,7 @@ from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
-from runtime.metrics import OpsServer
+from runtime.ops_server import OpsServer
 
 
 async def serve(
@@ -58,7 +58,7 @@ async def serve(
     metrics = WorkerMetrics(registry, model)
     bus.on_control_rejected(metrics.control_refused)
     worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_over=hand_over)
-    ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
+    ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=worker.status)
     await ops.start()
     try:
         if isinstance(text, TextProcessor):

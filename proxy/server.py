@@ -22,7 +22,7 @@ from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
-from runtime.metrics import OpsServer
+from runtime.ops_server import OpsServer
 
 
 async def serve(
@@ -64,10 +64,10 @@ async def serve(
             for number, (model, spec) in enumerate(models.models.items(), start=1)
         }
 
-        def live() -> dict[str, Any]:
+        def status() -> dict[str, Any]:
             return _summary({name: worker.status() for name, worker in workers.items()})
 
-        ops = OpsServer(registry, settings.ops_host, settings.ops_port, live)
+        ops = OpsServer(registry, settings.ops_host, settings.ops_port, status)
         await ops.start()
         opened.push_async_callback(ops.stop)
         opened.push_async_callback(bus.close)

@@ -20,7 +20,7 @@ from gateway.http.http_protocol import GatewayProtocol
 from gateway.settings import GatewaySettings
 from runtime.embedded_server import EmbeddedServer, wait_for
 from runtime.lifecycle import StartupError
-from runtime.metrics import OpsServer
+from runtime.ops_server import OpsServer
 
 FAREWELL_SECONDS = 5
 """Time after the grace period in which the last events of interrupted streams are sent."""
@@ -62,7 +62,7 @@ async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event
     listener = bind(settings.host, settings.port)
     server = _Server(_config(app, settings))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    ops = OpsServer(gateway.metrics.registry, settings.ops_host, settings.ops_port, lambda: live(gateway))
+    ops = OpsServer(gateway.metrics.registry, settings.ops_host, settings.ops_port, lambda: gateway_status(gateway))
     try:
         await wait_for(server.listening, serving)
         if not server.listening.is_set():
@@ -112,7 +112,7 @@ def listener_address(server: uvicorn.Server) -> tuple[str, int]:
     return host, port
 
 
-def live(gateway: Gateway) -> dict[str, Any]:
+def gateway_status(gateway: Gateway) -> dict[str, Any]:
     """Return the gateway's current state for `headrace ps`."""
     return {
         "gateway": gateway.settings.gateway_id,

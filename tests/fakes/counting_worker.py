@@ -15,7 +15,7 @@ from inference_worker.worker.worker import Worker
 from router.bus import Bus
 from router.transport.rabbitmq import RabbitMQTransport
 from runtime import lifecycle, logging
-from runtime.metrics import OpsServer
+from runtime.ops_server import OpsServer
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
 
@@ -45,7 +45,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         model=settings.model,
         hand_over=hand_over,
     )
-    ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
+    ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=worker.status)
     await ops.start()
     try:
         await bus.start()

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from runtime.lifecycle import StartupError
-from runtime.metrics import REQUEST_BYTES, OpsServer
+from runtime.ops_server import REQUEST_BYTES, OpsServer
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_stopping_frees_the_port(registry):
 
 
 async def test_a_connection_without_a_request_is_closed_after_a_timeout(server, monkeypatch):
-    monkeypatch.setattr("runtime.metrics.REQUEST_TIMEOUT", 0.05)
+    monkeypatch.setattr("runtime.ops_server.REQUEST_TIMEOUT", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     async with asyncio.timeout(2):
         assert await reader.read() == b""

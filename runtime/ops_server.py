@@ -55,7 +55,7 @@ class OpsServer:
         registry: The process's metrics.
         host: Address to listen on.
         port: Port to listen on; 0 chooses a free one, see `port` after `start`.
-        live: Returns the process's current state as JSON values, for `headrace ps`; called on the event loop.
+        status: Returns the process's current state as JSON values, for `headrace ps`; called on the event loop.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class OpsServer:
         registry: CollectorRegistry,
         host: str = "127.0.0.1",
         port: int = 0,
-        live: Callable[[], dict[str, Any]] | None = None,
+        status: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self._metrics = make_asgi_app(registry, disable_compression=True)
         self._host = host
         self._port = port
-        self._live = live
+        self._status = status
         self._server: EmbeddedServer | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -116,7 +116,7 @@ class OpsServer:
                 case "/healthz":
                     await _send(respond, HTTPStatus.OK, b"ok\n")
                 case "/status":
-                    status = self._live() if self._live is not None else {}
+                    status = self._status() if self._status is not None else {}
                     await _send(respond, HTTPStatus.OK, json.dumps(status).encode(), "application/json")
                 case _:
                     await _send(respond, HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /status\n")
