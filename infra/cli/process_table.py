@@ -109,7 +109,7 @@ def _login(home: Home) -> dict[str, str]:
 
 def _broker(overview: dict[str, Any] | None) -> str:
     if overview is None:
-        return "console does not answer"
+        return "management console does not answer"
     objects, totals = overview.get("object_totals", {}), overview.get("queue_totals", {})
     return (
         f"{objects.get('queues', 0)} queues: {totals.get('messages_ready', 0)} messages waiting, "

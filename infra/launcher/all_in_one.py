@@ -244,5 +244,5 @@ async def serve_all_in_one(settings: LauncherSettings, print_line: PrintLine) ->
     # The terminal is for the banner: requests are logged only if a log level is set.
     level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
     logging.configure("serve", style=settings.log_style, level=level)
-    print_line("starting (the model is loaded from disk, some seconds) ...")
+    print_line("starting (loading the model from disk takes some seconds) ...")
     await AllInOne(settings, print_line).run()

@@ -44,7 +44,7 @@ def _chat(url: str, token: str) -> list[tuple[str, str]]:
         ("Chat", start_link(url, token)),
         (
             "",
-            "lets you in as the owner, once; each start makes a new one until an owner signs up (docs/people.md) at:",
+            "signs you in as owner, once; each start prints a new link until an owner signs up (docs/people.md) at:",
         ),
         ("", invitation_link(url, token)),
     ]
@@ -54,7 +54,7 @@ def print_serve_banner(url: str, key: str, model: str, *, home: str, token: str)
     """Print the banner of `serve`. `token` is the first owner's invitation token; empty if an owner exists."""
     lines = [("API", f"{url}/v1"), *_chat(url, token), ("API key", key), ("Model", model)]
     lines.append(("For clients", f"{home}/client.env"))
-    _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
+    _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops all processes.")
 
 
 def print_platform_banner(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:

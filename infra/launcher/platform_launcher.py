@@ -114,7 +114,7 @@ class PlatformLauncher:
         async with account_services.opened(self._home, self._processes.store.url) as access:
             self._key = await access.write_development_key(f"{self._url}/v1")
             self._owner_token = await sign_in_services.first_owner_token(access)
-        self._print_line("starting billing, workers (they load the model) and gateway ...")
+        self._print_line("starting billing, workers (loading the model) and gateway ...")
         await self._require(self._processes.billing())
         workers = self._settings.workers
         await asyncio.gather(*(self._start_worker(number, of=workers) for number in range(1, workers + 1)))
@@ -135,7 +135,7 @@ class PlatformLauncher:
 
     async def _stop(self) -> None:
         if self._supervisor.names():
-            self._print_line("stopping: running streams may end (once more Ctrl-C stops at once) ...")
+            self._print_line("stopping: waiting for running streams (Ctrl-C again stops at once) ...")
         await self._supervisor.stop_all()
 
     # Commands
@@ -190,7 +190,7 @@ def run_or_scale(
             raise
         if workers is None:
             print_line(
-                f"the platform runs already ({error.holder.url}, pid {error.holder.pid}); `--workers N` scales it"
+                f"the platform is already running ({error.holder.url}, pid {error.holder.pid}); `--workers N` scales it"
             )
             return
         print_line(command_socket.send_command(settings.folder, Command("scale", workers=workers)))

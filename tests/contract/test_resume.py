@@ -449,7 +449,7 @@ async def test_progress_of_an_answer_resets_the_count_of_copies(make_transport: 
         answer = await fleet.ask("j", 30)
         assert republish(fleet, answer)
         await until(lambda: answer.recovery.copies.newest == 1)
-        assert not republish(fleet, answer), "nobody has begun with it"
+        assert not republish(fleet, answer), "no worker has started it"
         worker = await fleet.start("worker-1", step_time=None)
         await until(lambda: worker.engine.requests)
         worker.engine.step()
