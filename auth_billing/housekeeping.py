@@ -32,12 +32,11 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.usage_rollups import MongoRollupStore
+from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.lifecycle import StartupError
 
-CREDIT_INTERVAL = 60.0
-"""Seconds between searches for credit entries whose writer died before they were applied to the account."""
 CREDIT_LOOKBACK = 24 * 3600.0
-"""The age in seconds of the oldest credit entries that are searched."""
+"""Age in seconds of the oldest credit entry that is still applied if its writer died before it did so."""
 
 ALERT_INTERVAL = 30.0
 RECONCILE_INTERVAL = 3600.0
@@ -56,9 +55,12 @@ class Housekeeping:
         StartupError: a setting is invalid.
     """
 
-    def __init__(self, settings: BillingSettings, connection: StoreConnection) -> None:
+    def __init__(
+        self, settings: BillingSettings, connection: StoreConnection, timings: Timings = DEFAULT_TIMINGS
+    ) -> None:
+        self._timings = timings
         book = PriceBook(MongoPriceStore(connection))
-        self._auditor = Auditor(MongoAuditStore(connection))
+        self._auditor = Auditor(MongoAuditStore(connection), timings=timings)
         self._credit = Credit(MongoCreditStore(connection), MongoJobStore(connection))
         self._webhook = Webhook(settings.alert_url, settings.alert_secret) if settings.alert_url else None
         self._alerts = None if self._webhook is None else _alerts(settings, connection, self._webhook)
@@ -88,7 +90,7 @@ class Housekeeping:
     async def _repeat_all(self, reconciler: Reconciler, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prices.run(stop))
-            group.create_task(repeat(self._apply_credit, CREDIT_INTERVAL, stop))
+            group.create_task(repeat(self._apply_credit, self._timings.credit_apply_interval, stop))
             group.create_task(repeat(self._rollups.roll_up_all, ROLLUP_INTERVAL, stop, delay=ROLLUP_DELAY))
             group.create_task(repeat(reconciler.reconcile, RECONCILE_INTERVAL, stop, delay=RECONCILE_DELAY))
             if self._alerts is not None:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused
+from router.timings import DEFAULT_TIMINGS
 
 RETENTION_SECONDS = 24 * 3600.0
-LEASE_SECONDS = 30.0
-"""Seconds without renewal after which the process that ran the request is considered dead."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +103,18 @@ class IdempotencyKeys:
     Args:
         store: keeps the idempotency keys and answers.
         clock: Unix seconds; the clocks of all gateways must agree within a few seconds.
+        lease: seconds without renewal after which the process that ran the request is considered dead.
     """
 
-    def __init__(self, store: IdempotencyStore, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: IdempotencyStore,
+        *,
+        clock: Callable[[], float] = time.time,
+        lease: float = DEFAULT_TIMINGS.idempotency_lease,
+    ) -> None:
         self._store = store
+        self._lease = lease
         self._clock = clock
 
     async def claim(self, request: KeyedRequest) -> Claim | KeptAnswer:
@@ -122,7 +129,7 @@ class IdempotencyKeys:
             id=request.record_id,
             fingerprint=request.fingerprint,
             run_id=uuid.uuid4().hex,
-            lease=now + LEASE_SECONDS,
+            lease=now + self._lease,
             expires=now + RETENTION_SECONDS,
         )
         there = await self._store.insert(mine)
@@ -147,7 +154,7 @@ class IdempotencyKeys:
         Raises:
             StoreUnavailable: the lease may not have been extended.
         """
-        return await self._store.renew(claim.record_id, claim.run_id, self._clock() + LEASE_SECONDS)
+        return await self._store.renew(claim.record_id, claim.run_id, self._clock() + self._lease)
 
     async def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
         """Store the answer; return false if another process has taken the request over.

@@ -125,7 +125,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
             protection, catalogue, queues, max_choices=settings.max_choices, max_wait=settings.max_waits
         ),
         jobs=JobSubmission(shared, billing),
-        idempotent=IdempotentRequests(services.idempotency),
+        idempotent=IdempotentRequests(services.idempotency, timings.idempotency_renewal_interval),
         limits=services.limits,
         metrics=metrics,
         timings=timings,

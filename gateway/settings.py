@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from auth_billing.rate_limits.limits import Limits, SubjectKind, parse_limits
 from router.messages import ServiceClass
+from router.timings import DEFAULT_TIMINGS
 from runtime.logging import LogStyle
 
 
@@ -96,7 +97,9 @@ class GatewaySettings(BaseSettings):
         1.5, ge=0, description="Seconds that a starting gateway collects heartbeats before it accepts requests."
     )
     shutdown_grace: float = Field(
-        120.0, ge=0, description="Grace period in seconds for running requests when the gateway stops."
+        DEFAULT_TIMINGS.drain_grace,
+        ge=0,
+        description="Grace period in seconds for running requests when the gateway stops.",
     )
 
     @field_validator("limits_per_key", "limits_per_project", "limits_per_model")

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from router.timings import DEFAULT_TIMINGS
 from router.topology import check_model_name, check_worker_id
 
 Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
@@ -152,10 +153,14 @@ class WorkerSettings(BaseSettings):
         description="CPU threads of the engine; by default one per core, divided among the engines of one launcher",
     )
     stall_seconds: float = Field(
-        default=30.0, gt=0, description="Seconds without a finished step after which a busy engine is restarted"
+        default=DEFAULT_TIMINGS.engine_stall_timeout,
+        gt=0,
+        description="Seconds without a finished step after which a busy engine is restarted",
     )
     drain_grace: float = Field(
-        default=120.0, ge=0, description="Seconds that running jobs may take to finish when draining"
+        default=DEFAULT_TIMINGS.drain_grace,
+        ge=0,
+        description="Seconds that running jobs may take to finish when draining",
     )
     ops_host: str = Field(default="127.0.0.1", description="Address of the /metrics, /healthz and /status server")
     ops_port: int = Field(default=0, ge=0, le=65535, description="Port of that server; 0: any free port")

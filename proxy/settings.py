@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from router.timings import DEFAULT_TIMINGS
 from router.topology import check_worker_id
 from runtime.logging import LogStyle
 
@@ -28,7 +29,9 @@ class ProxySettings(BaseSettings):
         default="proxy-1", description="Id of this proxy, unique on its broker"
     )
     drain_grace: float = Field(
-        default=120.0, ge=0, description="Seconds that running jobs may take to finish when draining"
+        default=DEFAULT_TIMINGS.drain_grace,
+        ge=0,
+        description="Seconds that running jobs may take to finish when draining",
     )
     ops_host: str = Field(
         default="127.0.0.1", description="Address of /metrics, /healthz and /status; never make it public"

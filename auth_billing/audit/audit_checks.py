@@ -12,14 +12,8 @@ from auth_billing.money.billing_records import Balance, JobRecord, JobState
 from auth_billing.money.holds import ORGANISATION_BUDGET
 from auth_billing.money.ledger import REVENUE, SETTLE, customer_account
 from router.messages import Outcome, Usage
+from router.timings import Timings
 
-OVERDUE_SECONDS = 15 * 60.0
-"""Seconds after its deadline by which a hold must be gone, or after its last use a lease
-(docs/design/reliability-contract.md#I5)."""
-HOLD_GRACE_SECONDS = 60.0
-"""Age in seconds of a job that may not have its hold yet."""
-CREDIT_SECONDS = 5 * 60.0
-"""Seconds by which new credit must have reached the account."""
 CREDIT_KINDS = {"topup": "cash", "promo": "promo", "refund": "refunds"}
 """Ledger account that each kind of credit comes from."""
 
@@ -58,10 +52,10 @@ def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Dif
             yield Difference(Check.HOLD_IS_JOBS, balance.organisation, job_id, detail)
 
 
-def check_leases(balance: Balance, now: float) -> Iterator[Difference]:
+def check_leases(balance: Balance, now: float, timings: Timings) -> Iterator[Difference]:
     """Check that credit leased to gateways is renewed or returned in time."""
     for id, lease in balance.leases.items():
-        if lease.at < now - OVERDUE_SECONDS:
+        if lease.at < now - timings.settlement_overdue_after:
             detail = f"{lease.amount} leased to {lease.gateway} {now - lease.at:.0f} s ago"
             yield Difference(Check.LEASE_IN_TIME, balance.organisation, id, detail)
 
@@ -81,15 +75,15 @@ def check_ledger_sums(before: Balance, sums: LedgerSums, pending: int, after: Ba
         yield Difference(Check.CREDIT_IS_LEDGER, name, name, detail)
 
 
-def check_pending_credit(organisation: str, sums: LedgerSums, now: float) -> Iterator[Difference]:
+def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timings: Timings) -> Iterator[Difference]:
     """Check that credit in the ledger has reached the account."""
-    if sums.oldest_waiting is not None and sums.oldest_waiting < now - CREDIT_SECONDS:
+    if sums.oldest_waiting is not None and sums.oldest_waiting < now - timings.credit_overdue_after:
         yield Difference(Check.CREDIT_TAKEN_IN, organisation, organisation, f"since {sums.oldest_waiting:.0f}")
 
 
-def check_job(job: JobRecord, now: float) -> Iterator[Difference]:
+def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Difference]:
     """Check a job's document."""
-    if job.state is not JobState.SETTLED and job.deadline + OVERDUE_SECONDS < now:
+    if job.state is not JobState.SETTLED and job.deadline + timings.settlement_overdue_after < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
     if job.state is JobState.HELD:
@@ -102,9 +96,9 @@ def check_job(job: JobRecord, now: float) -> Iterator[Difference]:
         yield Difference(Check.COST_IS_PRICE, job.organisation, job.id, f"cost {job.cost}, should be {right}")
 
 
-def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float) -> Iterator[Difference]:
+def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timings: Timings) -> Iterator[Difference]:
     """Check that a running job has its hold; the account is read after the job."""
-    if job.state is not JobState.HELD or job.created > now - HOLD_GRACE_SECONDS:
+    if job.state is not JobState.HELD or job.created > now - timings.missing_hold_grace:
         return
     if balance is None or job.id not in balance.held:
         yield Difference(Check.JOB_HAS_HOLD, job.organisation, job.id, f"{job.hold} should be held")
@@ -129,12 +123,14 @@ def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[D
             yield Difference(Check.LEDGER_IS_JOBS, job.organisation, job.id, detail)
 
 
-def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterator[Difference]:
+def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timings: Timings) -> Iterator[Difference]:
     """Check that a finished job is not charged more than its workers' usage records say. Other jobs are skipped: a
     crashed worker sends no record, and a record may arrive after the receipt.
     """
     final = job.final
-    if final is None or not job.cost or final.outcome is not Outcome.FINISHED or final.at > now - OVERDUE_SECONDS:
+    if final is None or not job.cost or final.outcome is not Outcome.FINISHED:
+        return
+    if final.at > now - timings.settlement_overdue_after:
         return
     completion = sum(each.completion_tokens for each in worked)
     prompt = max((each.prompt_tokens for each in worked), default=0)

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from auth_billing.audit import audit_checks
 from auth_billing.audit.audit_records import AuditReport, AuditStore, Check, Difference, RawLedgerEntry
 from auth_billing.money.billing_records import Balance
+from router.timings import DEFAULT_TIMINGS, Timings
 
 PAGE = 200
 CHECK_ROUNDS = 3
@@ -32,14 +33,21 @@ class Auditor:
     Args:
         store: read access to the books.
         clock: Unix seconds.
+        timings: the times by which holds, leases and credit are due.
         pause: seconds between repeated checks; by default `PAUSE_SECONDS`.
     """
 
     def __init__(
-        self, store: AuditStore, *, clock: Callable[[], float] = time.time, pause: float | None = None
+        self,
+        store: AuditStore,
+        *,
+        clock: Callable[[], float] = time.time,
+        timings: Timings = DEFAULT_TIMINGS,
+        pause: float | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._timings = timings
         self._pause = PAUSE_SECONDS if pause is None else pause
 
     async def audit(self) -> AuditReport:
@@ -89,9 +97,9 @@ class Auditor:
         return [
             *audit_checks.check_account(after),
             *audit_checks.check_holds(after, jobs.jobs),
-            *audit_checks.check_leases(after, self._clock()),
+            *audit_checks.check_leases(after, self._clock(), self._timings),
             *audit_checks.check_ledger_sums(before, sums, pending, after),
-            *audit_checks.check_pending_credit(organisation, sums, self._clock()),
+            *audit_checks.check_pending_credit(organisation, sums, self._clock(), self._timings),
         ]
 
     async def _jobs(self, ids: Collection[str]) -> list[Difference]:
@@ -103,10 +111,11 @@ class Auditor:
         found = [Difference(Check.READABLE, "", job, why) for job, why in read.unreadable.items()]
         for job in read.jobs.values():
             balance = balances[job.organisation]
-            found += audit_checks.check_job(job, now)
-            found += audit_checks.check_hold_of_job(job, balance if isinstance(balance, Balance) else None, now)
+            found += audit_checks.check_job(job, now, self._timings)
+            readable = balance if isinstance(balance, Balance) else None
+            found += audit_checks.check_hold_of_job(job, readable, now, self._timings)
             found += audit_checks.check_entry_of_job(job, rows.get(job.id))
-            found += audit_checks.check_usage_of_job(job, worked.get(job.id, ()), now)
+            found += audit_checks.check_usage_of_job(job, worked.get(job.id, ()), now, self._timings)
         return found
 
     async def _rows(self) -> tuple[int, list[Difference]]:

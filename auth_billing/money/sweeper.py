@@ -5,8 +5,8 @@ a checkpoint it costs nothing. Any number of sweepers may run: every action is i
 settle a job wins.
 
 A sweeper must not be faster than a receipt on its way. It acts only after receipts were consumed without a backlog for
-`STABLE_SECONDS`: after an outage of store or broker, waiting receipts are settled first and gateways get the time to
-send heartbeats. It compares no clocks of different machines: the silence of a gateway and the age of a hold are
+`sweep_stable_period`: after an outage of store or broker, waiting receipts are settled first and gateways get the time
+to send heartbeats. It compares no clocks of different machines: the silence of a gateway and the age of a hold are
 measured by this process's monotonic clock, so a clock that jumps settles nothing.
 """
 
@@ -32,20 +32,8 @@ from auth_billing.money.billing_records import (
 from auth_billing.money.settler import Settler
 from auth_billing.money.usage_store import UsageStore
 from router.messages import Outcome, Usage
+from router.timings import DEFAULT_TIMINGS, Timings
 
-INTERVAL = 5.0
-FULL_INTERVAL = 30.0
-"""Seconds between scans of all held jobs and all accounts with holds."""
-GATEWAY_TIMEOUT = 30.0
-"""Seconds without a heartbeat after which a gateway counts as dead. It sends one about every 10 s."""
-STABLE_SECONDS = 30.0
-MAX_SCAN_GAP = 15.0
-"""Seconds without a scan, or with a backlog of receipts, after which all observations start anew."""
-RECEIPT_GRACE = 60.0
-"""Seconds after a job's deadline in which its receipt may still come: a gateway closes its jobs within 30 s of it
-(docs/design/reliability-contract.md#I1)."""
-UNFINISHED_SECONDS = 10.0
-"""Seconds after which an unfinished settlement counts as abandoned by its settler."""
 MAX_JOBS = 10_000
 RETAINED_MONTHS = 3
 
@@ -53,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Sweeper:
-    """Sweeps the accounts and jobs every `INTERVAL` seconds.
+    """Sweeps the accounts and jobs periodically.
 
     Args:
         stores: accounts, jobs and heartbeats.
@@ -74,6 +62,7 @@ class Sweeper:
         flowing: Callable[[], bool],
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         self._stores = stores
         self._usage_store = usage_store
@@ -82,7 +71,8 @@ class Sweeper:
         self._flowing = flowing
         self._clock = clock
         self._monotonic = monotonic
-        self._last_scan = self._next_full_scan = -MAX_SCAN_GAP
+        self._timings = timings
+        self._last_scan = self._next_full_scan = -timings.max_sweep_gap
         self._reset()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -93,7 +83,7 @@ class Sweeper:
             except StoreUnavailable as error:
                 _log.warning("sweeping delayed", reason=str(error))
             try:
-                await asyncio.wait_for(stop.wait(), INTERVAL)
+                await asyncio.wait_for(stop.wait(), self._timings.sweep_interval)
             except TimeoutError:
                 continue
 
@@ -101,21 +91,21 @@ class Sweeper:
         """Scan once and settle or release what is due.
 
         Raises:
-            StoreUnavailable: after `MAX_SCAN_GAP` seconds of it, all observations start anew.
+            StoreUnavailable: after `Timings.max_sweep_gap` of it, all observations start anew.
         """
         await self._finish_settlements()
         if not self._flowing():
             return
         now = self._monotonic()
-        if now - self._last_scan > MAX_SCAN_GAP:
+        if now - self._last_scan > self._timings.max_sweep_gap:
             self._reset()
         self._last_scan = now
         silent = await self._silent_gateways()
-        stable = self._stable.seconds("", now) >= STABLE_SECONDS
+        stable = self._stable.seconds("", now) >= self._timings.sweep_stable_period
         if stable and silent:
             await self._settle(await self._stores.jobs.held_by_gateways(silent, MAX_JOBS), "gateway")
         if now >= self._next_full_scan:
-            self._next_full_scan = now + FULL_INTERVAL
+            self._next_full_scan = now + self._timings.full_sweep_interval
             overdue = await self._overdue_jobs()
             balances = await self._stores.balances.with_holds()
             orphans = [*await self._orphaned_holds(balances), *await self._abandoned_leases(balances)]
@@ -132,24 +122,26 @@ class Sweeper:
         self._leases = FirstSeen()
 
     async def _finish_settlements(self) -> None:
-        jobs = await self._stores.jobs.settling_since(self._clock() - UNFINISHED_SECONDS, MAX_JOBS)
+        jobs = await self._stores.jobs.settling_since(self._clock() - self._timings.settlement_timeout, MAX_JOBS)
         if jobs:
             await self._settler.finish(jobs)
             self._metrics.swept.labels("unfinished").inc(len(jobs))
 
     async def _silent_gateways(self) -> set[str]:
-        """Return the gateways with held jobs whose heartbeat count did not change for `GATEWAY_TIMEOUT`."""
+        """Return the gateways with held jobs whose heartbeat count did not change for `gateway_heartbeat_timeout`."""
         beats, now = await self._stores.heartbeats.counts(), self._monotonic()
         counts = {gateway: f"{gateway} {beats.get(gateway, 0)}" for gateway in await self._stores.jobs.gateways()}
         self._gateways.keep(list(counts.values()))
-        return {gateway for gateway, each in counts.items() if self._gateways.seconds(each, now) >= GATEWAY_TIMEOUT}
+        timeout = self._timings.gateway_heartbeat_timeout
+        return {gateway for gateway, each in counts.items() if self._gateways.seconds(each, now) >= timeout}
 
     async def _overdue_jobs(self) -> list[JobRecord]:
         """Return the jobs that were held for longer than from their creation to their deadline, and the grace."""
         jobs, now = await self._stores.jobs.held(MAX_JOBS), self._monotonic()
         self._metrics.held.set(len(jobs))
         self._held.keep([job.id for job in jobs])
-        return [job for job in jobs if self._held.seconds(job.id, now) >= job.deadline - job.created + RECEIPT_GRACE]
+        grace = self._timings.receipt_grace
+        return [job for job in jobs if self._held.seconds(job.id, now) >= job.deadline - job.created + grace]
 
     async def _settle(self, jobs: Sequence[JobRecord], reason: str) -> None:
         used: dict[str, Usage] = {}
@@ -167,7 +159,7 @@ class Sweeper:
             _log.warning("jobs settled without a receipt", reason=reason, jobs=len(statements), first=first)
 
     async def _orphaned_holds(self, balances: Sequence[Balance]) -> list[tuple[str, str, Hold]]:
-        """Return holds whose job was missing or settled for `FULL_INTERVAL`; a gateway writes both within seconds."""
+        """Return holds whose job was missing or settled for `full_sweep_interval`; a gateway writes both in seconds."""
         held = {
             job: (balance.organisation, hold)
             for balance in balances
@@ -177,17 +169,17 @@ class Sweeper:
         jobs, now = await self._stores.jobs.find(held), self._monotonic()
         orphans = [job for job in held if job not in jobs or jobs[job].state is JobState.SETTLED]
         self._orphans.keep(orphans)
-        return [
-            (held[job][0], job, held[job][1]) for job in orphans if self._orphans.seconds(job, now) >= FULL_INTERVAL
-        ]
+        age = self._timings.full_sweep_interval
+        return [(held[job][0], job, held[job][1]) for job in orphans if self._orphans.seconds(job, now) >= age]
 
     async def _abandoned_leases(self, balances: Sequence[Balance]) -> list[tuple[str, str, Hold]]:
-        """Return the leases of gateways whose heartbeat count did not change for `GATEWAY_TIMEOUT`."""
+        """Return the leases of gateways whose heartbeat count did not change for `gateway_heartbeat_timeout`."""
         beats, now = await self._stores.heartbeats.counts(), self._monotonic()
         leases = [(balance.organisation, id, lease) for balance in balances for id, lease in balance.leases.items()]
         counts = {id: f"{id} {beats.get(lease.gateway, 0)}" for _, id, lease in leases}
         self._leases.keep(list(counts.values()))
-        return [each for each in leases if self._leases.seconds(counts[each[1]], now) >= GATEWAY_TIMEOUT]
+        timeout = self._timings.gateway_heartbeat_timeout
+        return [each for each in leases if self._leases.seconds(counts[each[1]], now) >= timeout]
 
     async def _release(self, holds: Sequence[tuple[str, str, Hold]]) -> None:
         for organisation, id, hold in holds:

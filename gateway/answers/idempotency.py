@@ -16,7 +16,7 @@ import structlog
 from starlette.types import ASGIApp
 
 from auth_billing.errors import AccountError, AnswerNotKept, KeyInUse, RecordRefused, StoreUnavailable
-from auth_billing.idempotency import LEASE_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
+from auth_billing.idempotency import Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
 from gateway.answers.event_frames import DONE
 from gateway.answers.shared_response import ResponseHead, ResponseRecorder, SharedResponse
 from gateway.errors import ServerShutdown
@@ -35,10 +35,11 @@ _log = structlog.get_logger(__name__)
 
 
 class IdempotentRequests:
-    """The running requests with idempotency keys of one gateway."""
+    """The running requests with idempotency keys of one gateway. Their leases are renewed every `renewal_interval`."""
 
-    def __init__(self, keys: IdempotencyKeys) -> None:
+    def __init__(self, keys: IdempotencyKeys, renewal_interval: float) -> None:
         self._keys = keys
+        self._renewal_interval = renewal_interval
         self._running: dict[KeyedRequest, SharedResponse] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -104,7 +105,7 @@ class IdempotentRequests:
 
     async def _renew(self, claim: Claim) -> None:
         while True:
-            await asyncio.sleep(LEASE_SECONDS / 3)
+            await asyncio.sleep(self._renewal_interval)
             with contextlib.suppress(StoreUnavailable):
                 if not await self._keys.renew(claim):
                     _log.warning("a request with an idempotency key runs twice", record=claim.record_id)

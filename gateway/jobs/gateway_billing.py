@@ -30,8 +30,6 @@ from router.timings import Timings
 from router.usage_bound import max_usage
 from runtime.circuit_breaker import CircuitBreaker
 
-RESERVE_TIMEOUT = 2.5
-"""Seconds that a request waits for its hold."""
 STORE_PAUSE = 3.0
 """Seconds for which a store that keeps failing is not called."""
 MAX_RESERVING = 256
@@ -57,7 +55,7 @@ class GatewayBilling:
         self._billing = billing
         self._bus = bus
         self._metrics = metrics
-        self._heartbeat_interval = timings.gateway_heartbeat_interval
+        self._timings = timings
         self._breaker = CircuitBreaker(open_seconds=STORE_PAUSE)
         self._reserving = 0
         self._requests: set[RequestBilling] = set()
@@ -92,7 +90,7 @@ class GatewayBilling:
         self._reserving += 1
         self._breaker.begin_request()
         try:
-            async with asyncio.timeout(RESERVE_TIMEOUT):
+            async with asyncio.timeout(self._timings.reserve_timeout):
                 await self._billing.reserve(principal, holds)
             outcome = "held"
         except (TimeoutError, StoreUnavailable) as error:
@@ -165,7 +163,7 @@ class GatewayBilling:
                 await self._billing.record_heartbeat(self.gateway)
             except StoreUnavailable as error:
                 _log.warning("gateway heartbeat not recorded", reason=str(error))
-            await asyncio.sleep(self._heartbeat_interval)
+            await asyncio.sleep(self._timings.gateway_heartbeat_interval)
 
     async def _checkpoint(self) -> None:
         while True:

@@ -24,15 +24,13 @@ from infra.launcher.supervisor import ProcessSpec
 from infra.rabbitmq import definitions
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
 from router.control_signing import SECRET_FILE_NAME as CONTROL_SECRET
+from router.timings import DEFAULT_TIMINGS
 
 BROKER, STORE, BILLING, GATEWAY, WORKER = range(5)
 """Start order; processes are stopped in reverse, each before the processes that it depends on."""
 
 AMQP_GREETING = b"AMQP\x00\x00\x09\x01"
 AMQP_METHOD_FRAME = b"\x01"
-DRAIN_SECONDS = 120.0
-"""Seconds that running streams may take when a process stops (docs/design/reliability-contract.md#F2, F18)."""
-MARGIN_SECONDS = 15.0
 
 
 def worker_name(number: int) -> str:
@@ -153,7 +151,13 @@ class PlatformProcesses:
         }
 
     def _ours(
-        self, name: str, arguments: list[str], order: int, own: Mapping[str, str], *, grace: float = DRAIN_SECONDS
+        self,
+        name: str,
+        arguments: list[str],
+        order: int,
+        own: Mapping[str, str],
+        *,
+        grace: float = DEFAULT_TIMINGS.drain_grace,
     ) -> ProcessSpec:
         """Return the spec of a `headrace` command. Passwords go by environment: other users can read argument lists."""
         port = free_port()
@@ -165,7 +169,7 @@ class PlatformProcesses:
             environment={**os.environ, **home, **operations, **own},
             log=self.home.log / f"{name}.log",
             ready=url_is_ok(f"http://127.0.0.1:{port}/healthz"),
-            grace=grace + MARGIN_SECONDS,
+            grace=grace + DEFAULT_TIMINGS.stop_margin,
             status_url=f"http://127.0.0.1:{port}/status",
             order=order,
         )

@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused, StoreUnavailable
-from auth_billing.idempotency import LEASE_SECONDS, RETENTION_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
+from auth_billing.idempotency import RETENTION_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
 from tests.fakes.accounts import DictIdempotencyStore, FakeClock
 
+LEASE = 30.0
 REQUEST = KeyedRequest("tenant", "/v1/x", "key", "fingerprint")
 OTHER_BODY = KeyedRequest("tenant", "/v1/x", "key", "other")
 ANSWER = KeptAnswer(200, {"content-type": "application/json"}, b"{}")
@@ -27,7 +28,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def keys(store: DictIdempotencyStore, clock: FakeClock) -> IdempotencyKeys:
-    return IdempotencyKeys(store, clock=clock)
+    return IdempotencyKeys(store, clock=clock, lease=LEASE)
 
 
 async def claimed(keys: IdempotencyKeys, request: KeyedRequest = REQUEST) -> Claim:
@@ -60,7 +61,7 @@ async def test_a_released_request_runs_again(keys: IdempotencyKeys) -> None:
 
 async def test_an_expired_lease_is_taken_over_once(keys: IdempotencyKeys, clock: FakeClock) -> None:
     dead = await claimed(keys)
-    clock.now += LEASE_SECONDS
+    clock.now += LEASE
     outcomes = await asyncio.gather(*(keys.claim(REQUEST) for _ in range(20)), return_exceptions=True)
     (alive,) = [outcome for outcome in outcomes if isinstance(outcome, Claim)]
     assert all(isinstance(outcome, KeyInUse) for outcome in outcomes if outcome is not alive)
@@ -73,7 +74,7 @@ async def test_an_expired_lease_is_taken_over_once(keys: IdempotencyKeys, clock:
 async def test_a_renewed_lease_is_not_taken_over(keys: IdempotencyKeys, clock: FakeClock) -> None:
     claim = await claimed(keys)
     for _ in range(5):
-        clock.now += LEASE_SECONDS - 1
+        clock.now += LEASE - 1
         assert await keys.renew(claim)
     with pytest.raises(KeyInUse):
         await keys.claim(REQUEST)

@@ -40,6 +40,7 @@ from infra.accounts.account_services import AccountServices
 from infra.home.home import Home
 from infra.launcher.readiness import free_port, is_free
 from router.bus import Bus
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
@@ -52,10 +53,13 @@ MakeTransport = Callable[[str], Transport]
 class PayingPlatform:
     """An async context: ready when it is entered, all that was handed in is settled when it is left."""
 
-    def __init__(self, make_transport: MakeTransport, database_url: str, home: Path) -> None:
+    def __init__(
+        self, make_transport: MakeTransport, database_url: str, home: Path, timings: Timings = DEFAULT_TIMINGS
+    ) -> None:
         self._make_transport = make_transport
         self._database_url = database_url
         self._home = home
+        self._timings = timings
         self._stack = AsyncExitStack()
         self.engines: list[CountingEngine] = []
         self.gateways: list[Gateway] = []
@@ -159,6 +163,7 @@ class PayingPlatform:
             access.idempotency_keys(),
             access.administration(invalidation_publisher(bus)),
             access.rate_limiter(settings.gateway_id, settings.default_limits),
+            timings=self._timings,
         )
 
     async def _give_key(self) -> str:

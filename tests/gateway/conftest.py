@@ -139,7 +139,13 @@ async def stage(
         set_to = GatewaySettings(**{"registry_warmup": 0.0} | settings)
         limits = rate_limiter(set_to.default_limits, buckets)
         services = GatewayServices(
-            buses[0], accounts, billing, IdempotencyKeys(keys), organisation.administration, limits, timings=timings
+            buses[0],
+            accounts,
+            billing,
+            IdempotencyKeys(keys),
+            organisation.administration,
+            limits,
+            timings=timings,
         )
         app = create_app(services, set_to)
         await stack.enter_async_context(app.router.lifespan_context(app))

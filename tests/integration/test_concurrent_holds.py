@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import openai
 import pytest
 
 from auth_billing.development_account import ORGANISATION
-from gateway.jobs import gateway_billing
+from router.timings import Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform
@@ -18,10 +19,11 @@ CLIENTS = 64
 
 
 @pytest.mark.store
-async def test_the_last_cent_is_spent_once(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 60.0)  # the store's speed is not tested here
+async def test_the_last_cent_is_spent_once(database_url: str, tmp_path: Path) -> None:
+    timings = Timings(reserve_timeout=60.0)  # the store's speed is not tested here
     broker = MemoryBroker()
-    async with PayingPlatform(lambda name: MemoryTransport(broker, name), database_url, tmp_path) as platform:
+    transports = partial(MemoryTransport, broker)
+    async with PayingPlatform(transports, database_url, tmp_path, timings) as platform:
         await platform.start(gateways=2, workers=1, make_engine=lambda: CountingEngine(step_time=0.01))
         clients = [platform.client(number) for number in range(2)]
         await _ask(clients[0])

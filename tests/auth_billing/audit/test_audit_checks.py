@@ -7,9 +7,6 @@ from dataclasses import replace
 import pytest
 
 from auth_billing.audit.audit_checks import (
-    CREDIT_SECONDS,
-    HOLD_GRACE_SECONDS,
-    OVERDUE_SECONDS,
     check_account,
     check_entry,
     check_entry_of_job,
@@ -25,12 +22,15 @@ from auth_billing.audit.audit_checks import (
 from auth_billing.audit.audit_records import Check, LedgerSums, RawLedgerEntry
 from auth_billing.money.billing_records import Balance, Hold, JobState
 from router.messages import Usage
+from router.timings import Timings
 from tests.auth_billing.money.test_usage_reports import job
 
 NOW = 1_000_000.0
+TIMINGS = Timings()
+OVERDUE_AFTER = TIMINGS.settlement_overdue_after
 USED = Usage(prompt_tokens=10, completion_tokens=3)
-SETTLED = replace(job(1, at=NOW - 2 * OVERDUE_SECONDS, usage=USED), deadline=NOW, hold=10**18)
-HELD = replace(SETTLED, state=JobState.HELD, cost=None, final=None, created=NOW - 2 * HOLD_GRACE_SECONDS)
+SETTLED = replace(job(1, at=NOW - 2 * OVERDUE_AFTER, usage=USED), deadline=NOW, hold=10**18)
+HELD = replace(SETTLED, state=JobState.HELD, cost=None, final=None, created=NOW - 2 * TIMINGS.missing_hold_grace)
 ORGANISATION = SETTLED.organisation
 HOLD = Hold(HELD.hold, "2026-11", "", "")
 BALANCE = Balance(
@@ -78,8 +78,8 @@ def test_a_hold_is_that_of_an_open_job_of_the_same_organisation_and_amount() -> 
 
 def test_a_lease_is_used_or_released_in_time() -> None:
     lease = replace(BALANCE, held={"lease-1": replace(HOLD, gateway="gateway-1", at=NOW)})
-    assert not checks(check_leases(lease, NOW + OVERDUE_SECONDS))
-    assert checks(check_leases(lease, NOW + OVERDUE_SECONDS + 1)) == {Check.LEASE_IN_TIME}
+    assert not checks(check_leases(lease, NOW + OVERDUE_AFTER, TIMINGS))
+    assert checks(check_leases(lease, NOW + OVERDUE_AFTER + 1, TIMINGS)) == {Check.LEASE_IN_TIME}
 
 
 def test_what_was_spent_is_in_the_ledger_or_on_its_way() -> None:
@@ -92,29 +92,29 @@ def test_what_was_spent_is_in_the_ledger_or_on_its_way() -> None:
 
 
 def test_credit_reaches_the_account_in_time() -> None:
-    sums = LedgerSums(0, 0, 0, oldest_waiting=NOW)
-    assert not checks(check_pending_credit(ORGANISATION, sums, NOW + CREDIT_SECONDS))
-    assert checks(check_pending_credit(ORGANISATION, sums, NOW + CREDIT_SECONDS + 1)) == {Check.CREDIT_TAKEN_IN}
-    assert not checks(check_pending_credit(ORGANISATION, replace(sums, oldest_waiting=None), NOW + 1e9))
+    sums, due = LedgerSums(0, 0, 0, oldest_waiting=NOW), NOW + TIMINGS.credit_overdue_after
+    assert not checks(check_pending_credit(ORGANISATION, sums, due, TIMINGS))
+    assert checks(check_pending_credit(ORGANISATION, sums, due + 1, TIMINGS)) == {Check.CREDIT_TAKEN_IN}
+    assert not checks(check_pending_credit(ORGANISATION, replace(sums, oldest_waiting=None), NOW + 1e9, TIMINGS))
 
 
 def test_a_job_costs_its_price_and_at_most_its_hold_and_is_settled_in_time() -> None:
     assert SETTLED.cost
-    assert not checks(check_job(SETTLED, NOW + 1e9))
-    assert checks(check_job(replace(SETTLED, cost=SETTLED.cost + 1), NOW)) == {Check.COST_IS_PRICE}
-    assert not checks(check_job(replace(SETTLED, cost=5, hold=5), NOW))
-    assert checks(check_job(replace(SETTLED, cost=None), NOW)) == {Check.READABLE}
-    assert not checks(check_job(HELD, NOW + OVERDUE_SECONDS))
-    assert checks(check_job(HELD, NOW + OVERDUE_SECONDS + 1)) == {Check.HOLD_IN_TIME}
+    assert not checks(check_job(SETTLED, NOW + 1e9, TIMINGS))
+    assert checks(check_job(replace(SETTLED, cost=SETTLED.cost + 1), NOW, TIMINGS)) == {Check.COST_IS_PRICE}
+    assert not checks(check_job(replace(SETTLED, cost=5, hold=5), NOW, TIMINGS))
+    assert checks(check_job(replace(SETTLED, cost=None), NOW, TIMINGS)) == {Check.READABLE}
+    assert not checks(check_job(HELD, NOW + OVERDUE_AFTER, TIMINGS))
+    assert checks(check_job(HELD, NOW + OVERDUE_AFTER + 1, TIMINGS)) == {Check.HOLD_IN_TIME}
 
 
 def test_a_running_job_has_its_hold_unless_it_is_young() -> None:
     empty = replace(BALANCE, held={})
-    assert not checks(check_hold_of_job(HELD, BALANCE, NOW))
-    assert checks(check_hold_of_job(HELD, empty, NOW)) == {Check.JOB_HAS_HOLD}
-    assert checks(check_hold_of_job(HELD, None, NOW)) == {Check.JOB_HAS_HOLD}
-    assert not checks(check_hold_of_job(replace(HELD, created=NOW), empty, NOW))
-    assert not checks(check_hold_of_job(SETTLED, empty, NOW))
+    assert not checks(check_hold_of_job(HELD, BALANCE, NOW, TIMINGS))
+    assert checks(check_hold_of_job(HELD, empty, NOW, TIMINGS)) == {Check.JOB_HAS_HOLD}
+    assert checks(check_hold_of_job(HELD, None, NOW, TIMINGS)) == {Check.JOB_HAS_HOLD}
+    assert not checks(check_hold_of_job(replace(HELD, created=NOW), empty, NOW, TIMINGS))
+    assert not checks(check_hold_of_job(SETTLED, empty, NOW, TIMINGS))
 
 
 def test_a_job_and_its_ledger_entry_agree() -> None:
@@ -127,13 +127,13 @@ def test_a_job_and_its_ledger_entry_agree() -> None:
 
 
 def test_a_finished_job_is_charged_no_more_than_its_workers_recorded() -> None:
-    assert not checks(check_usage_of_job(SETTLED, [USED], NOW))
+    assert not checks(check_usage_of_job(SETTLED, [USED], NOW, TIMINGS))
     split = [Usage(prompt_tokens=10, completion_tokens=1), Usage(prompt_tokens=10, completion_tokens=2)]
-    assert not checks(check_usage_of_job(SETTLED, split, NOW))  # two attempts
-    assert checks(check_usage_of_job(SETTLED, split[:1], NOW)) == {Check.WORKED}
-    assert checks(check_usage_of_job(SETTLED, [], NOW)) == {Check.WORKED}
+    assert not checks(check_usage_of_job(SETTLED, split, NOW, TIMINGS))  # two attempts
+    assert checks(check_usage_of_job(SETTLED, split[:1], NOW, TIMINGS)) == {Check.WORKED}
+    assert checks(check_usage_of_job(SETTLED, [], NOW, TIMINGS)) == {Check.WORKED}
     assert SETTLED.final is not None
-    assert not checks(check_usage_of_job(SETTLED, [], SETTLED.final.at))  # the record may still arrive
+    assert not checks(check_usage_of_job(SETTLED, [], SETTLED.final.at, TIMINGS))  # the record may still arrive
 
 
 @pytest.mark.parametrize(

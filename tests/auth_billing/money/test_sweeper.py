@@ -20,13 +20,15 @@ from auth_billing.money.billing_records import (
 )
 from auth_billing.money.holds import month_of
 from auth_billing.money.settler import Settler
-from auth_billing.money.sweeper import INTERVAL, Sweeper
+from auth_billing.money.sweeper import Sweeper
 from router.messages import Outcome, Usage
+from router.timings import DEFAULT_TIMINGS
 from tests.auth_billing.money.test_usage_records import record
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
+INTERVAL = DEFAULT_TIMINGS.sweep_interval
 CREDIT = 1_000 * HELD
 DELIVERED = Usage(prompt_tokens=10, completion_tokens=6)
 

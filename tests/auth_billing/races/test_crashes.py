@@ -15,12 +15,13 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.settler import Settler
-from auth_billing.money.sweeper import RECEIPT_GRACE, Sweeper
+from auth_billing.money.sweeper import Sweeper
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Outcome
+from router.timings import DEFAULT_TIMINGS
 from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money.test_receipts import receipt
 from tests.auth_billing.money.test_usage_records import running_settlement
@@ -99,7 +100,7 @@ async def test_a_settlement_has_five_writes(racer: Racer, database_url: str) -> 
 @pytest.mark.parametrize("writes", [1, 2])
 async def test_a_gateway_killed_during_a_hold(racer: Racer, database_url: str, writes: int) -> None:
     assert dies(reserve_and_die, database_url, "org-1", ["job-1", "job-2"], writes)
-    await sweep(racer, 30 + RECEIPT_GRACE + 30)
+    await sweep(racer, 30 + DEFAULT_TIMINGS.receipt_grace + 30)
     jobs = await check_invariants(racer.connection, 500 * HELD)
     assert {job["cost"] for job in jobs.values()} <= {0}
 
@@ -109,7 +110,7 @@ async def test_a_gateway_killed_while_it_has_a_lease(racer: Racer, database_url:
     """Writes: hold and document twice, then lease, hold from it, document, release."""
     jobs = ["job-1", "job-2", "job-3"]
     assert dies(lease_and_die, database_url, "org-1", jobs, writes)
-    await sweep(racer, 30 + RECEIPT_GRACE + 30)
+    await sweep(racer, 30 + DEFAULT_TIMINGS.receipt_grace + 30)
     found = await check_invariants(racer.connection, 500 * HELD)
     assert {job["cost"] for job in found.values()} <= {0}
     assert len(found) == (3 if writes >= 7 else 2)

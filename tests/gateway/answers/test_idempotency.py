@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from tenacity import wait_fixed
 
 from router.messages import Delta, FailureCode, Finished, Job, Started
+from router.timings import Timings
 from tests.fakes.accounts import DictIdempotencyStore
 from tests.fakes.scripted_worker import ScriptedWorker, count, fail, never, start_and_wait, usage
 from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, Serve, Served, SetStage, Stage, eventually, reset
@@ -313,10 +314,9 @@ async def test_a_dead_gateways_request_runs_again(set_stage: SetStage) -> None:
     assert (await ask(here)).json()["id"] == there.worker.jobs[0].id
 
 
-async def test_a_running_request_renews_its_lease(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.answers.idempotency.LEASE_SECONDS", 0.03)
+async def test_a_running_request_renews_its_lease(set_stage: SetStage) -> None:
     held = Held()
-    stage = await set_stage(held)
+    stage = await set_stage(held, timings=Timings(idempotency_renewal_interval=0.01))
     first = asyncio.create_task(ask(stage))
     await stage.worker.received.wait()
     (record,) = stage.idempotency.records.values()

@@ -19,6 +19,7 @@ from router.messages import (
     Started,
     Usage,
 )
+from router.timings import Timings
 from runtime.circuit_breaker import FAILURES
 from tests.fakes.scripted_worker import ScriptedWorker, say, usage
 from tests.gateway.conftest import KEY, Serve, SetStage, Stage, eventually, reset
@@ -95,9 +96,8 @@ async def test_a_failing_store_is_not_called(set_stage: SetStage, monkeypatch: p
 async def test_the_number_of_requests_that_wait_for_a_hold_is_limited(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 60.0)
     monkeypatch.setattr(gateway_billing, "MAX_RESERVING", 4)
-    stage = await set_stage()
+    stage = await set_stage(timings=Timings(reserve_timeout=60.0))
     stage.billing.slow = asyncio.Event()
     asking = asyncio.as_completed([stage.chat() for _ in range(20)])
     refused = [await next(asking) for _ in range(16)]
@@ -108,9 +108,8 @@ async def test_the_number_of_requests_that_wait_for_a_hold_is_limited(
     assert MAX_RESERVING > 4
 
 
-async def test_a_hold_that_takes_too_long_is_refused(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_billing, "RESERVE_TIMEOUT", 0.1)
-    stage = await set_stage()
+async def test_a_hold_that_takes_too_long_is_refused(set_stage: SetStage) -> None:
+    stage = await set_stage(timings=Timings(reserve_timeout=0.1))
     stage.billing.slow = asyncio.Event()
     assert (await stage.chat()).status_code == 503
 
