@@ -181,5 +181,7 @@ class RecoveryDriver:
             _log.info("job republished", job=published.id, copy=copy_number, after=job.recovery.output.tokens)
         except PublishError as error:
             _log.warning("job not republished", job=published.id, reason=str(error))
+        except Exception:  # noqa: BLE001 - one job's copy must not end the recovery of all others
+            _log.exception("job not republished", job=published.id)
         finally:
             self.handle(job, JobRepublished(copy_number, confirmed))

@@ -51,12 +51,11 @@ class ReplyInbox:
 
     async def run(self, windows: TypedSubscription[Window]) -> None:
         """Dispatch replies to their jobs until the feed is closed."""
-        recovering = asyncio.create_task(self._recovery.run(self._jobs))
-        try:
+        async with asyncio.TaskGroup() as tasks:  # if recovery dies, this fails too
+            recovering = tasks.create_task(self._recovery.run(self._jobs))
             async for window in windows:
                 for reply in window.replies:
                     self._dispatch(window.worker_id, reply)
-        finally:
             recovering.cancel()
 
     def open(self, jobs: Sequence[Job]) -> list[OpenJob]:

@@ -118,3 +118,21 @@ async def test_a_later_wake_up_replaces_the_timer_and_closing_cancels_it(driver:
     assert second is not None
     driver.close(job, cancel=False)
     assert second.cancelled()
+
+
+async def test_a_copy_that_fails_unexpectedly_does_not_end_the_recovery_of_other_jobs(
+    driver: RecoveryDriver, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = bus.publish_job
+
+    async def broken_once(job: Any, headers: dict[str, str]) -> None:
+        monkeypatch.setattr(bus, "publish_job", publish)
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(bus, "publish_job", broken_once)
+    job = driver.open(0, JOB, UnreadReplies(10_000))
+    async with running(driver, job):
+        for number in (1, 2):
+            driver.perform(job, [Republish(number)])
+            await asyncio.sleep(0)
+        await eventually(lambda: [number for number, _ in bus.published] == [2])
