@@ -1,0 +1,31 @@
+import { fireEvent, render, screen } from "@testing-library/svelte";
+import userEvent from "@testing-library/user-event";
+import { expect, it, vi } from "vitest";
+import { Presets } from "../state/presets.svelte";
+import { Settings } from "../state/settings.svelte";
+import SettingsPanel from "./SettingsPanel.svelte";
+
+it("takes the focus, closes with Escape, and returns the focus", async () => {
+  const user = userEvent.setup();
+  const opener = document.body.appendChild(document.createElement("button"));
+  opener.focus();
+  const onClose = vi.fn();
+  const { unmount } = render(SettingsPanel, { settings: new Settings(), presets: new Presets(), onClose });
+  expect(document.activeElement).toBe(screen.getByRole("heading", { name: "Settings" }));
+  await user.keyboard("{Escape}");
+  expect(onClose).toHaveBeenCalledOnce();
+  unmount();
+  expect(document.activeElement).toBe(opener);
+});
+
+it("takes whole positive numbers of tokens only", async () => {
+  const settings = new Settings();
+  render(SettingsPanel, { settings, presets: new Presets(), onClose: vi.fn() });
+  const field = screen.getByRole("spinbutton");
+  const after: (number | null)[] = [];
+  for (const value of ["100", "0", "1.5", "7", ""]) {
+    await fireEvent.input(field, { target: { value } });
+    after.push(settings.maxTokens);
+  }
+  expect(after).toEqual([100, null, null, 7, null]);
+});
