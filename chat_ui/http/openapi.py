@@ -1,4 +1,4 @@
-"""Generates the OpenAPI document of `/api`; `python -m chat_ui.http.openapi` prints it, for the page's TypeScript types.
+"""Generates the OpenAPI document of `/api`; `python -m chat_ui.http.openapi` prints it, for the page's generated types.
 
 FastAPI describes the response models; request bodies are added here, from the dependencies that read them
 (`bodies.body_of`).
