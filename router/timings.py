@@ -111,6 +111,8 @@ class Timings:
     """Age of an unfinished settlement that the sweeper finishes."""
     reserve_timeout: float = 2.5
     """How long a request waits for its hold."""
+    credit_lease_freshness: float = 2.0
+    """Age of an account's last confirmation up to which a gateway draws from its credit lease."""
     missing_hold_grace: float = 60.0
     """Age of a job from which the audit reports a missing hold."""
     settlement_overdue_after: float = 15 * 60.0

@@ -27,6 +27,7 @@ from auth_billing.money.job_write_buffer import BATCH_SIZE, JobWriteBuffer
 from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
 from router.messages import Outcome, Usage
+from router.timings import DEFAULT_TIMINGS, Timings
 
 MAX_TRIES = 5
 """Most tries of a hold that is refused although the account, read just after, allows it."""
@@ -41,6 +42,7 @@ class Billing:
         metrics: counters of this process.
         clock: Unix seconds.
         monotonic: seconds.
+        timings: how long a credit lease is used without a confirmation.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Billing:
         metrics: BillingMetrics | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         self._stores = stores
         self._prices = prices
@@ -61,7 +64,9 @@ class Billing:
         self._uncertain: set[str] = set()
         """Ids of jobs that were not queued and may have a hold."""
         self._holds = HoldBatcher(stores.balances)
-        self._leases = CreditLeases(stores.balances, clock=clock, monotonic=monotonic)
+        self._leases = CreditLeases(
+            stores.balances, clock=clock, monotonic=monotonic, freshness=timings.credit_lease_freshness
+        )
         self._buffer = JobWriteBuffer(stores, self._leases, monotonic=monotonic)
 
     async def reserve(self, principal: Principal, requests: Sequence[HoldRequest]) -> None:

@@ -8,7 +8,7 @@ therefore all leases of an account together take at most 1/`LEASE_SHARE` of what
 has left, and none is taken when little is left.
 
 A gateway takes a lease for a payer that had two requests within seconds, for about what it used, and releases it soon
-after the payer stops. It draws nothing from a lease that the account did not confirm within `CONFIRMED_SECONDS`: a
+after the payer stops. It draws nothing from a lease that the account did not confirm in the last `freshness` seconds: a
 closed account or a lower budget is in force after that time, and a gateway without its store stops.
 """
 
@@ -30,7 +30,6 @@ MIN_REQUESTS = 4
 """A lease covers at least this many requests of average size."""
 MAX_LEASES = 64
 """Most leases in one account, to keep its document small."""
-CONFIRMED_SECONDS = 2.0
 DEMAND_SECONDS = 1.0
 """The length of the period whose requests determine a lease's size."""
 MAX_REMEMBERED = 1024
@@ -57,8 +56,9 @@ class Payer:
 class _Lease:
     """A payer's lease as far as requests did not draw on it, and the payer's recent demand. Amounts are nano-USD."""
 
-    def __init__(self, gateway: str) -> None:
+    def __init__(self, gateway: str, freshness: float) -> None:
         self.gateway = gateway
+        self._freshness = freshness
         self.id = f"lease-{secrets.token_hex(8)}"
         self.exists = False
         """Whether the account has this lease, or may have it."""
@@ -70,7 +70,7 @@ class _Lease:
     def record_demand(self, amount: int, now: float) -> None:
         """Remember that a request needs `amount`."""
         self._demand.append((now, amount))
-        while now - self._demand[0][0] > CONFIRMED_SECONDS:
+        while now - self._demand[0][0] > self._freshness:
             self._demand.popleft()
 
     @property
@@ -85,8 +85,8 @@ class _Lease:
         return max(self.min_amount, 2 * sum(amount for at, amount in self._demand if now - at <= DEMAND_SECONDS))
 
     def is_idle(self, now: float) -> bool:
-        """Return whether the payer had no request for `CONFIRMED_SECONDS`."""
-        return not self._demand or now - self._demand[-1][0] > CONFIRMED_SECONDS
+        """Return whether the payer had no request in the last `freshness` seconds."""
+        return not self._demand or now - self._demand[-1][0] > self._freshness
 
 
 class CreditLeases:
@@ -96,6 +96,7 @@ class CreditLeases:
         balances: the accounts.
         clock: Unix seconds, stored with leases.
         monotonic: seconds.
+        freshness: age in seconds of the account's last confirmation up to which its lease is used.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class CreditLeases:
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        freshness: float,
     ) -> None:
         self._balances = balances
+        self._freshness = freshness
         self._clock = clock
         self._monotonic = monotonic
         self._leases: dict[Payer, _Lease] = {}
@@ -120,9 +123,9 @@ class CreditLeases:
         needed, now = sum(job.hold for job in jobs), self._monotonic()
         payer = Payer.of(jobs[0])
         if (lease := self._leases.get(payer)) is None:
-            lease = self._leases[payer] = _Lease(jobs[0].gateway)
+            lease = self._leases[payer] = _Lease(jobs[0].gateway, self._freshness)
         lease.record_demand(needed, now)
-        if not lease.exists or lease.remaining < needed or now - lease.confirmed_at > CONFIRMED_SECONDS:
+        if not lease.exists or lease.remaining < needed or now - lease.confirmed_at > self._freshness:
             return None
         lease.remaining -= needed
         return lease.id

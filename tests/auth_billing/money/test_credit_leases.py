@@ -11,10 +11,11 @@ from auth_billing.errors import AccountClosed, BudgetExhausted, InsufficientCred
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import Balance, BillingStores, SettlementSource, UsageStatement
-from auth_billing.money.credit_leases import CONFIRMED_SECONDS, LEASE_SHARE, MIN_REQUESTS, Payer, leasable
+from auth_billing.money.credit_leases import LEASE_SHARE, MIN_REQUESTS, Payer, leasable
 from auth_billing.money.holds import key_budget, month_of
 from auth_billing.money.settler import Settler
 from router.messages import Outcome, Usage
+from router.timings import DEFAULT_TIMINGS
 from tests.auth_billing.conftest import SetAccount
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import FakeClock
@@ -87,7 +88,7 @@ async def test_idle_leases_are_released(gateway: Gateway, set_account: SetAccoun
     await gateway.hold(3)
     await gateway.billing.record_heartbeat("gateway-1")
     assert await gateway.leased()
-    gateway.clock.now += CONFIRMED_SECONDS + 1
+    gateway.clock.now += DEFAULT_TIMINGS.credit_lease_freshness + 1
     await gateway.billing.record_heartbeat("gateway-1")
     assert not await gateway.leased()
     await gateway.settle()
@@ -182,7 +183,7 @@ async def test_an_unconfirmed_lease_is_not_drawn_on(gateway: Gateway, set_accoun
     await set_account(ORGANISATION, available=CREDIT)
     await gateway.hold(3)
     await gateway.stores.balances.set_open(ORGANISATION, to=False)
-    gateway.clock.now += CONFIRMED_SECONDS + 1
+    gateway.clock.now += DEFAULT_TIMINGS.credit_lease_freshness + 1
     with pytest.raises(AccountClosed):
         await gateway.billing.reserve(principal(), [hold_request("job-late", gateway="gateway-1")])
 
