@@ -17,8 +17,7 @@ from pymongo import ReturnDocument
 from auth_billing.money.alerts import Alert, ClaimedAlert
 from auth_billing.money.billing_records import Balance
 from auth_billing.store import balances
-from auth_billing.store.connection import StoreConnection, translated_errors
-from auth_billing.store.insertion import insert_new
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "alerts"
 RETENTION = timedelta(days=62)
@@ -34,25 +33,20 @@ class MongoAlertStore:
     async def candidates(self, low_credit: int) -> Sequence[Balance]:
         """Return the accounts that have budgets, or less than `low_credit` nano-USD available."""
         query = {"$or": [{"budgets": {"$ne": {}}}, {"available": {"$lt": low_credit}}]}
-        with translated_errors():
-            return [balances.from_document(each) async for each in self._accounts.find(query)]
+        return [balances.from_document(each) async for each in self._accounts.find(query)]
 
     async def add(self, alerts: Sequence[Alert]) -> None:
         """Store alerts durably; those that are stored already are skipped."""
-        with translated_errors():
-            stored = {
-                each["_id"] async for each in self._alerts.find({"_id": {"$in": [a.id for a in alerts]}}, {"_id": 1})
-            }
-            new = [_to_document(each) for each in alerts if each.id not in stored]
-            if new:
-                await insert_new(self._alerts, new)
+        stored = {each["_id"] async for each in self._alerts.find({"_id": {"$in": [a.id for a in alerts]}}, {"_id": 1})}
+        new = [_to_document(each) for each in alerts if each.id not in stored]
+        if new:
+            await self._alerts.insert_new(new)
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
         """Claim one unsent and unclaimed alert until the time `until` (Unix seconds), in one update."""
-        with translated_errors():
-            document = await self._alerts.find_one_and_update(
-                {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": until}}, return_document=ReturnDocument.AFTER
-            )
+        document = await self._alerts.find_one_and_update(
+            {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": until}}, return_document=ReturnDocument.AFTER
+        )
         if document is None:
             return None
         names = ("organisation", "month", "budget", "threshold", "limit", "amount", "at")
@@ -60,13 +54,11 @@ class MongoAlertStore:
 
     async def postpone(self, id: str, until: float) -> None:
         """Count a failed round of an alert and keep it claimed until the time `until` (Unix seconds), in one update."""
-        with translated_errors():
-            await self._alerts.update_one({"_id": id}, {"$set": {"lease": until}, "$inc": {"rounds": 1}})
+        await self._alerts.update_one({"_id": id}, {"$set": {"lease": until}, "$inc": {"rounds": 1}})
 
     async def mark_done(self, id: str, at: float) -> None:
         """Mark an alert as sent or dropped, at a time in Unix seconds."""
-        with translated_errors():
-            await self._alerts.update_one({"_id": id}, {"$set": {"sent": at}})
+        await self._alerts.update_one({"_id": id}, {"$set": {"sent": at}})
 
 
 def _to_document(alert: Alert) -> dict[str, Any]:

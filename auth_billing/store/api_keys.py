@@ -9,7 +9,7 @@ from pymongo import UpdateOne
 
 from auth_billing.access.scopes import known
 from auth_billing.keys.key_records import ApiKeyRecord
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from router.messages import KeySet
 
 COLLECTION = "api_keys"
@@ -23,46 +23,39 @@ class MongoApiKeyStore:
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
         """Return the key with this id."""
-        with translated_errors():
-            document = await self._keys.find_one({"_id": key_id})
+        document = await self._keys.find_one({"_id": key_id})
         return None if document is None else _from_document(document)
 
     async def add(self, record: ApiKeyRecord) -> None:
         """Store a new key."""
-        with translated_errors():
-            await self._keys.insert_one(_to_document(record))
+        await self._keys.insert_one(_to_document(record))
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
         """Return the keys of a project that are not revoked, newest first."""
         query = {"organisation": organisation, "project": project, "revoked": None}
-        with translated_errors():
-            found = self._keys.find(query).sort([("created", -1), ("_id", 1)])
-            return [_from_document(document) async for document in found]
+        found = self._keys.find(query).sort([("created", -1), ("_id", 1)])
+        return [_from_document(document) async for document in found]
 
     async def rename(self, key_id: str, name: str) -> None:
         """Rename a key."""
-        with translated_errors():
-            await self._keys.update_one({"_id": key_id}, {"$set": {"name": name}})
+        await self._keys.update_one({"_id": key_id}, {"$set": {"name": name}})
 
     async def expire(self, key_id: str, at: float) -> None:
         """Set a key's expiry to `at` (Unix seconds), in one update, unless it expires sooner."""
         lives_longer = {"_id": key_id, "$or": [{"expires": None}, {"expires": {"$gt": at}}]}
-        with translated_errors():
-            await self._keys.update_one(lives_longer, {"$set": {"expires": at}})
+        await self._keys.update_one(lives_longer, {"$set": {"expires": at}})
 
     async def used(self, uses: Mapping[str, float]) -> None:
         """Store the last use of keys (Unix seconds by key id) in one write; a stored later time is kept."""
         writes = [UpdateOne({"_id": key_id}, {"$max": {"last_used": at}}) for key_id, at in uses.items()]
-        with translated_errors():
-            await self._keys.bulk_write(writes, ordered=False)
+        await self._keys.bulk_write(writes, ordered=False)
 
     async def revoke(self, keys: KeySet, now: float) -> int:
         """Revoke all of `keys` that are not revoked, each atomically; return their number. Revokes nothing if empty."""
         query = _query(keys)
         if not query:
             return 0
-        with translated_errors():
-            result = await self._keys.update_many({**query, "revoked": None}, {"$set": {"revoked": now}})
+        result = await self._keys.update_many({**query, "revoked": None}, {"$set": {"revoked": now}})
         return int(result.modified_count)
 
 

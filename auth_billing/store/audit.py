@@ -15,7 +15,7 @@ from auth_billing.audit.audit_records import JobsRead, LedgerSums, RawLedgerEntr
 from auth_billing.money.billing_records import Balance, JobRecord, JobState
 from auth_billing.money.ledger import SETTLE
 from auth_billing.store import balances, jobs, ledger, usage
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from router.messages import Usage
 
 READ_TIMEOUT = 60.0
@@ -43,13 +43,13 @@ class MongoAuditStore:
 
     async def rows(self, after: str, limit: int) -> Sequence[RawLedgerEntry]:
         """Return up to `limit` ledger entries whose ids sort after `after`, in order."""
-        with translated_errors(), pymongo.timeout(READ_TIMEOUT):
+        with pymongo.timeout(READ_TIMEOUT):
             page = self._ledger.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)
             return [_row(each) async for each in page]
 
     async def balance(self, organisation: str) -> Balance | str | None:
         """Return an account, a reason why its document is malformed, or `None` if there is none."""
-        with translated_errors(), pymongo.timeout(READ_TIMEOUT):
+        with pymongo.timeout(READ_TIMEOUT):
             document = await self._accounts.find_one({"_id": organisation})
         return None if document is None else _read(balances.from_document, document)
 
@@ -80,7 +80,7 @@ class MongoAuditStore:
         """Return the sums of an organisation's ledger entries (nano-USD), of its credit entries up to `credits`."""
         settled, _ = await self._sum({"organisation": organisation, "kind": SETTLE})
         credited, count = await self._sum({"organisation": organisation, "number": {"$gt": 0, "$lte": credits}})
-        with translated_errors(), pymongo.timeout(READ_TIMEOUT):
+        with pymongo.timeout(READ_TIMEOUT):
             waiting = await self._ledger.find_one(
                 {"organisation": organisation, "number": {"$gt": credits}}, sort=[("number", 1)]
             )
@@ -89,19 +89,19 @@ class MongoAuditStore:
     async def _sum(self, query: dict[str, Any]) -> tuple[int, int]:
         """Return the sum of the amounts of the matching entries, and their number."""
         group = {"$group": {"_id": None, "amount": {"$sum": "$amount"}, "rows": {"$sum": 1}}}
-        with translated_errors(), pymongo.timeout(READ_TIMEOUT):
+        with pymongo.timeout(READ_TIMEOUT):
             found = [each async for each in self._ledger.aggregate([{"$match": query}, group])]
         return (found[0]["amount"], found[0]["rows"]) if found else (0, 0)
 
 
 async def _ids(collection: Any, after: str, limit: int) -> list[str]:
-    with translated_errors(), pymongo.timeout(READ_TIMEOUT):
+    with pymongo.timeout(READ_TIMEOUT):
         page = collection.find({"_id": {"$gt": after}}, {"_id": True}).sort("_id", 1).limit(limit)
         return [each["_id"] async for each in page]
 
 
 async def _all(collection: Any, query: dict[str, Any]) -> list[dict[str, Any]]:
-    with translated_errors(), pymongo.timeout(READ_TIMEOUT):
+    with pymongo.timeout(READ_TIMEOUT):
         return [each async for each in collection.find(query)]
 
 

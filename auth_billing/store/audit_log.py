@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from auth_billing.audit_log import AuditActor, AuditEntry, AuditQuery, Event
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "audit_log"
 
@@ -31,15 +31,13 @@ class MongoAuditLogStore:
             "actor": dict(vars(entry.actor)),
             "details": {name: _plain(value) for name, value in entry.details.items()},
         }
-        with translated_errors():
-            await self._entries.insert_one(document)
+        await self._entries.insert_one(document)
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         """Return up to `query.limit` entries, newest first; with `before`, those just before it."""
         upwards = query.before is not None and query.after is None
-        with translated_errors():
-            cursor = self._entries.find(_filter(query)).sort("_id", 1 if upwards else -1).limit(query.limit)
-            entries = [_from_document(document) async for document in cursor]
+        cursor = self._entries.find(_filter(query)).sort("_id", 1 if upwards else -1).limit(query.limit)
+        entries = [_from_document(document) async for document in cursor]
         return entries[::-1] if upwards else entries
 
 

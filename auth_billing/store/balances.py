@@ -27,10 +27,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
 from auth_billing.money.billing_records import Balance, Charge, Hold, JobRecord
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "accounts"
 
@@ -54,22 +52,16 @@ class MongoBalanceStore:
 
     async def create(self, organisation: str) -> None:
         """Create an empty account unless the organisation has one."""
-        try:
-            with translated_errors():
-                await self._accounts.insert_one({"_id": organisation, **_EMPTY})
-        except DuplicateKeyError:
-            return
+        await self._accounts.insert_if_absent({"_id": organisation, **_EMPTY})
 
     async def find(self, organisation: str) -> Balance | None:
         """Return an organisation's account, or `None` if it has none."""
-        with translated_errors():
-            document = await self._accounts.find_one({"_id": organisation})
+        document = await self._accounts.find_one({"_id": organisation})
         return None if document is None else from_document(document)
 
     async def with_holds(self) -> Sequence[Balance]:
         """Return all accounts that have open holds or leases."""
-        with translated_errors():
-            return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
+        return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
         """Take the jobs' holds (nano-USD) out of what is available, in one update, all or none. Not journaled.
@@ -82,15 +74,13 @@ class MongoBalanceStore:
         if allowing is None:
             return False
         query = {**allowing, **{f"held_map.{job.id}": {"$exists": False} for job in jobs}}
-        with translated_errors():
-            result = await self._unjournaled.update_one(query, _held(jobs))
+        result = await self._unjournaled.update_one(query, _held(jobs))
         return bool(result.matched_count)
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
         """Put back a hold that a crash of the store lost; false if the account changed after `version`."""
         query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
-        with translated_errors():
-            result = await self._accounts.update_one(query, _held([job]))
+        result = await self._accounts.update_one(query, _held([job]))
         return bool(result.matched_count)
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
@@ -105,11 +95,10 @@ class MongoBalanceStore:
         increase = {"available": -lease.amount, "version": 1, f"held_map.{id}.amount": lease.amount}
         _reduce_use(increase, lease, -lease.amount)
         fields = {name: getattr(lease, name) for name in ("month", "project", "key", "gateway", "at")}
-        with translated_errors():
-            result = await self._unjournaled.update_one(
-                {**allowing, f"held_map.{id}.amount": {"$exists": id in seen.held}},
-                {"$inc": increase, "$set": {f"held_map.{id}.{name}": value for name, value in fields.items()}},
-            )
+        result = await self._unjournaled.update_one(
+            {**allowing, f"held_map.{id}.amount": {"$exists": id in seen.held}},
+            {"$inc": increase, "$set": {f"held_map.{id}.{name}": value for name, value in fields.items()}},
+        )
         return bool(result.matched_count)
 
     async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
@@ -125,8 +114,7 @@ class MongoBalanceStore:
             **{field: {"$exists": False} for field in entries},
         }
         increase = {"version": 1, **{field: -amount for field, amount in amounts.items()}}
-        with translated_errors():
-            result = await self._unjournaled.update_one(query, {"$inc": increase, "$set": entries})
+        result = await self._unjournaled.update_one(query, {"$inc": increase, "$set": entries})
         return bool(result.matched_count)
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
@@ -141,10 +129,9 @@ class MongoBalanceStore:
             increase["available"] += unused
             increase["spent"] += charge.cost
             _reduce_use(increase, charge.job, unused)
-        with translated_errors():
-            result = await self._accounts.update_one(
-                {"_id": charges[0].job.organisation, **held}, {"$unset": dict.fromkeys(held, ""), "$inc": increase}
-            )
+        result = await self._accounts.update_one(
+            {"_id": charges[0].job.organisation, **held}, {"$unset": dict.fromkeys(held, ""), "$inc": increase}
+        )
         return bool(result.matched_count)
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
@@ -152,21 +139,18 @@ class MongoBalanceStore:
         increase = {"available": hold.amount, "version": 1}
         _reduce_use(increase, hold, hold.amount)
         entry = f"held_map.{id}"
-        with translated_errors():
-            result = await self._accounts.update_one(
-                {"_id": organisation, f"{entry}.amount": hold.amount}, {"$unset": {entry: ""}, "$inc": increase}
-            )
+        result = await self._accounts.update_one(
+            {"_id": organisation, f"{entry}.amount": hold.amount}, {"$unset": {entry: ""}, "$inc": increase}
+        )
         return bool(result.matched_count)
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
         """Delete the budget usage of past months (`2026-11`), all of whose jobs were settled long ago."""
-        with translated_errors():
-            await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
+        await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
         """Reopen an account, or close it for new holds (open ones are still settled); false if there is none."""
-        with translated_errors():
-            result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": to}})
+        result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": to}})
         return bool(result.matched_count)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auth_billing.store.balances import COLLECTION
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 
 class MongoBudgetStore:
@@ -16,11 +16,9 @@ class MongoBudgetStore:
         """Set a budget's monthly limit in nano-USD, or remove it (`None`); no effect without an account."""
         field = f"budgets.{name}"
         change = {"$unset": {field: ""}} if limit is None else {"$set": {field: limit}}
-        with translated_errors():
-            await self._accounts.update_one({"_id": organisation}, change)
+        await self._accounts.update_one({"_id": organisation}, change)
 
     async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
         """Set the limit of a new budget together with its use in a month, both in nano-USD, in one update."""
         change = {"$set": {f"budgets.{successor}": limit, f"used.{month}.{successor}": used}}
-        with translated_errors():
-            await self._accounts.update_one({"_id": organisation}, change)
+        await self._accounts.update_one({"_id": organisation}, change)

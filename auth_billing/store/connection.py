@@ -6,17 +6,14 @@ Every operation has a timeout, so that requests fail quickly instead of piling u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from bson.errors import InvalidDocument
 from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import WriteConcern
-from pymongo.errors import ConfigurationError, DocumentTooLarge, DuplicateKeyError, InvalidURI, PyMongoError
+from pymongo.errors import ConfigurationError, InvalidURI
 
-from auth_billing.errors import RecordRefused, StoreUnavailable
+from auth_billing.store.collection import Collection, translated_errors
 from runtime.lifecycle import StartupError
 
 SERVER_SELECTION_MS = 2000
@@ -57,13 +54,13 @@ class StoreConnection:
             raise StartupError(f"HEADRACE_MONGODB_URL is not a MongoDB URL: {error}") from error
         self._database: Any = self._client.get_default_database(DATABASE)
 
-    def durable(self, collection: str) -> Any:
+    def durable(self, collection: str) -> Collection:
         """Return a collection whose writes are acknowledged when a majority journaled them."""
-        return self._database.get_collection(collection, write_concern=DURABLE)
+        return Collection(self._database.get_collection(collection, write_concern=DURABLE))
 
-    def unjournaled(self, collection: str) -> Any:
+    def unjournaled(self, collection: str) -> Collection:
         """Return a collection whose writes are acknowledged before they are journaled, and may be lost in a crash."""
-        return self._database.get_collection(collection, write_concern=UNJOURNALED)
+        return Collection(self._database.get_collection(collection, write_concern=UNJOURNALED))
 
     async def ping(self) -> None:
         """Check that the store answers.
@@ -87,26 +84,3 @@ class StoreConnection:
     def close(self) -> None:
         """Close the client and its sockets."""
         self._client.close()
-
-
-@contextmanager
-def translated_errors() -> Iterator[None]:
-    """Translate the driver's errors, except `DuplicateKeyError`, which each store interprets.
-
-    Raises:
-        RecordRefused: the document can't be encoded (an integer past int64 is an `OverflowError`).
-        StoreUnavailable: any other error. The outcome of a write is then unknown, so every write must be repeatable.
-    """
-    try:
-        yield
-    except DuplicateKeyError:
-        raise
-    except (InvalidDocument, DocumentTooLarge, OverflowError) as error:
-        raise RecordRefused(str(error)) from error
-    except PyMongoError as error:
-        raise StoreUnavailable(_short_message(error)) from error
-
-
-def _short_message(error: PyMongoError) -> str:
-    """Return the driver's message without the topology and timeouts that it appends."""
-    return str(error).split(" (configured timeouts", 1)[0].split(", Timeout:", 1)[0] or type(error).__name__

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
 from auth_billing.money.credit import CreditEntry, CreditKind
 from auth_billing.money.ledger import customer_account
 from auth_billing.store.balances import COLLECTION as ACCOUNTS
 from auth_billing.store.balances import MongoBalanceStore
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from auth_billing.store.ledger import COLLECTION as LEDGER
 
 SOURCES = {CreditKind.TOP_UP: "cash", CreditKind.PROMO: "promo", CreditKind.REFUND: "refunds"}
@@ -52,47 +50,36 @@ class MongoCreditStore:
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
         """Return up to `limit` entries, newest first."""
         query = {"organisation": organisation, "number": {"$gt": 0}}
-        with translated_errors():
-            return [_from_document(each) async for each in self._ledger.find(query).sort("number", -1).limit(limit)]
+        return [_from_document(each) async for each in self._ledger.find(query).sort("number", -1).limit(limit)]
 
     async def refunded(self, organisation: str, job: str) -> int:
         """Return the sum of a job's refunds in nano-USD."""
         query = {"organisation": organisation, "number": {"$gt": 0}, "job": job}
-        with translated_errors():
-            return sum([int(each["amount"]) async for each in self._ledger.find(query, {"amount": 1})])
+        return sum([int(each["amount"]) async for each in self._ledger.find(query, {"amount": 1})])
 
     async def append(self, entry: CreditEntry) -> bool:
         """Store an entry durably; false if one with its id or its number is stored."""
-        try:
-            with translated_errors():
-                await self._ledger.insert_one(_to_document(entry))
-        except DuplicateKeyError:
-            return False
-        return True
+        return await self._ledger.insert_if_absent(_to_document(entry))
 
     async def apply(self, entry: CreditEntry) -> None:
         """Add an entry to its account, in one update, if it is the next one that was not applied."""
         before = entry.number - 1
         query = {"_id": entry.organisation, "credits": before if before else {"$in": [None, 0]}}
         increase = {"available": entry.amount, "credited": entry.amount, "credits": 1}
-        with translated_errors():
-            await self._accounts.update_one(query, {"$inc": increase})
+        await self._accounts.update_one(query, {"$inc": increase})
 
     async def credited_since(self, at: float) -> Sequence[str]:
         """Return the ids of organisations that have entries since a time (Unix seconds)."""
-        with translated_errors():
-            return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
+        return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
     async def _account(self, organisation: str) -> Mapping[str, Any] | None:
-        with translated_errors():
-            found: Mapping[str, Any] | None = await self._accounts.find_one(
-                {"_id": organisation}, {"credits": 1, "credited": 1}
-            )
+        found: Mapping[str, Any] | None = await self._accounts.find_one(
+            {"_id": organisation}, {"credits": 1, "credited": 1}
+        )
         return found
 
     async def _find_one(self, query: dict[str, Any]) -> CreditEntry | None:
-        with translated_errors():
-            document = await self._ledger.find_one(query)
+        document = await self._ledger.find_one(query)
         return None if document is None else _from_document(document)
 
 

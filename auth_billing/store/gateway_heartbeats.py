@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "gateway_leases"
 RETENTION_SECONDS = 24 * 3600
@@ -25,13 +25,11 @@ class MongoHeartbeatStore:
     async def increment(self, gateway: str) -> None:
         """Increment a gateway's heartbeat count, atomically."""
         change = {"$inc": {"beat": 1}, "$currentDate": {"at": True}}
-        with translated_errors():
-            try:
-                await self._heartbeats.update_one({"_id": gateway}, change, upsert=True)
-            except DuplicateKeyError:  # a concurrent call inserted it
-                await self._heartbeats.update_one({"_id": gateway}, change)
+        try:
+            await self._heartbeats.update_one({"_id": gateway}, change, upsert=True)
+        except DuplicateKeyError:  # a concurrent call inserted it
+            await self._heartbeats.update_one({"_id": gateway}, change)
 
     async def counts(self) -> Mapping[str, int]:
         """Return the heartbeat count of each gateway that sent one within the last day."""
-        with translated_errors():
-            return {each["_id"]: each["beat"] async for each in self._heartbeats.find({})}
+        return {each["_id"]: each["beat"] async for each in self._heartbeats.find({})}

@@ -11,11 +11,9 @@ import zlib
 from datetime import UTC, datetime
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "idempotency"
 MAX_TRIES = 3
@@ -30,23 +28,18 @@ class MongoIdempotencyStore:
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
         """Store a record and return `None`, or return the record with its id that is stored already."""
         for _ in range(MAX_TRIES):
-            with translated_errors():
-                try:
-                    await self._keys.insert_one(_to_document(record))
-                except DuplicateKeyError:
-                    stored = await self._keys.find_one({"_id": record.id})
-                else:
-                    return None
+            if await self._keys.insert_if_absent(_to_document(record)):
+                return None
+            stored = await self._keys.find_one({"_id": record.id})
             if stored is not None:  # else it expired in between
                 return await _from_document(stored)
         raise StoreUnavailable("the record keeps being deleted and inserted")
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
         """Replace `old` by `new`, in one update; false if the stored run or lease is not that of `old`."""
-        with translated_errors():
-            result = await self._keys.replace_one(
-                {"_id": old.id, "attempt": old.run_id, "lease": old.lease}, _to_document(new)
-            )
+        result = await self._keys.replace_one(
+            {"_id": old.id, "attempt": old.run_id, "lease": old.lease}, _to_document(new)
+        )
         return bool(result.matched_count)
 
     async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
@@ -65,12 +58,10 @@ class MongoIdempotencyStore:
 
     async def release(self, record_id: str, run_id: str) -> None:
         """Delete the record of a run that has no response; no effect if another run has it."""
-        with translated_errors():
-            await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
+        await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
 
     async def _update(self, record_id: str, run_id: str, fields: dict[str, Any]) -> bool:
-        with translated_errors():
-            result = await self._keys.update_one({"_id": record_id, "attempt": run_id}, {"$set": fields})
+        result = await self._keys.update_one({"_id": record_id, "attempt": run_id}, {"$set": fields})
         return bool(result.matched_count)
 
 

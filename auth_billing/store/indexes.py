@@ -20,7 +20,7 @@ from auth_billing.store import (
     usage_rollups,
     users,
 )
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 
 async def create_indexes(connection: StoreConnection) -> None:
@@ -29,30 +29,29 @@ async def create_indexes(connection: StoreConnection) -> None:
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    with translated_errors():
-        await connection.durable(api_keys.COLLECTION).create_index([("organisation", 1), ("project", 1)])
-        await connection.durable(api_keys.COLLECTION).create_index([("user", 1)])
-        await connection.durable(organisations.PROJECTS).create_index([("organisation", 1)])
-        await connection.durable(users.COLLECTION).create_index([(users.UNIQUE, 1)], unique=True)
-        await connection.durable(memberships.COLLECTION).create_index([("organisation", 1), ("added", 1)])
-        await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])
-        await connection.durable(invitations.COLLECTION).create_index([("digest", 1)], unique=True)
-        await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
-        await connection.durable(sessions.COLLECTION).create_index([(sessions.EXPIRES, 1)], expireAfterSeconds=0)
-        await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
-        await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])
-        await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])
-        await connection.durable(alerts.COLLECTION).create_index([("sent", 1), ("lease", 1)])
-        await connection.durable(alerts.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
-        await connection.unjournaled(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
-        await connection.durable(usage.COLLECTION).create_index([("job", 1)])
-        await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("final.at", 1)])
-        await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
-        await connection.durable(usage_rollups.COLLECTION).create_index([("organisation", 1), ("at", 1)])
-        await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
-        await connection.durable(ledger.COLLECTION).create_index(
-            [("organisation", 1), ("number", 1)], unique=True, partialFilterExpression={"number": {"$gt": 0}}
-        )
-        await connection.durable(gateway_heartbeats.COLLECTION).create_index(
-            [("at", 1)], expireAfterSeconds=gateway_heartbeats.RETENTION_SECONDS
-        )
+    await connection.durable(api_keys.COLLECTION).create_index([("organisation", 1), ("project", 1)])
+    await connection.durable(api_keys.COLLECTION).create_index([("user", 1)])
+    await connection.durable(organisations.PROJECTS).create_index([("organisation", 1)])
+    await connection.durable(users.COLLECTION).create_index([(users.UNIQUE, 1)], unique=True)
+    await connection.durable(memberships.COLLECTION).create_index([("organisation", 1), ("added", 1)])
+    await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])
+    await connection.durable(invitations.COLLECTION).create_index([("digest", 1)], unique=True)
+    await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
+    await connection.durable(sessions.COLLECTION).create_index([(sessions.EXPIRES, 1)], expireAfterSeconds=0)
+    await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
+    await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])
+    await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])
+    await connection.durable(alerts.COLLECTION).create_index([("sent", 1), ("lease", 1)])
+    await connection.durable(alerts.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
+    await connection.unjournaled(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
+    await connection.durable(usage.COLLECTION).create_index([("job", 1)])
+    await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("final.at", 1)])
+    await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
+    await connection.durable(usage_rollups.COLLECTION).create_index([("organisation", 1), ("at", 1)])
+    await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
+    await connection.durable(ledger.COLLECTION).create_index(
+        [("organisation", 1), ("number", 1)], unique=True, partialFilterExpression={"number": {"$gt": 0}}
+    )
+    await connection.durable(gateway_heartbeats.COLLECTION).create_index(
+        [("at", 1)], expireAfterSeconds=gateway_heartbeats.RETENTION_SECONDS
+    )

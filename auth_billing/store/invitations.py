@@ -6,7 +6,7 @@ from typing import Any
 
 from auth_billing.access.roles import Role
 from auth_billing.people.people_records import Invitation
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "invitations"
 OPEN = {"accepted": None, "revoked": None}
@@ -21,8 +21,7 @@ class MongoInvitationStore:
     async def add(self, invitation: Invitation) -> None:
         """Store a new invitation durably."""
         fields = {**vars(invitation), "role": invitation.role.value}
-        with translated_errors():
-            await self._invitations.insert_one({"_id": fields.pop("id"), **fields})
+        await self._invitations.insert_one({"_id": fields.pop("id"), **fields})
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation | None:
         """Return the organisation's invitation with this id."""
@@ -34,9 +33,8 @@ class MongoInvitationStore:
 
     async def of_organisation(self, organisation: str) -> list[Invitation]:
         """Return all invitations of an organisation, newest first."""
-        with translated_errors():
-            found = self._invitations.find({"organisation": organisation}).sort([("created", -1), ("_id", 1)])
-            return [_invitation(document) async for document in found]
+        found = self._invitations.find({"organisation": organisation}).sort([("created", -1), ("_id", 1)])
+        return [_invitation(document) async for document in found]
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
         """Accept an invitation for a user, in one update; false if it is void or another user accepted it.
@@ -44,28 +42,24 @@ class MongoInvitationStore:
         True again if the same user repeats it. `now` is Unix seconds.
         """
         still_open = {"digest": digest, **OPEN, "expires": {"$gt": now}}
-        with translated_errors():
-            change = {"$set": {"accepted": now, "accepted_by": user}}
-            if (await self._invitations.update_one(still_open, change)).matched_count:
-                return True
-            return await self._invitations.find_one({"digest": digest, "accepted_by": user}) is not None
+        change = {"$set": {"accepted": now, "accepted_by": user}}
+        if (await self._invitations.update_one(still_open, change)).matched_count:
+            return True
+        return await self._invitations.find_one({"digest": digest, "accepted_by": user}) is not None
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
         """Revoke an invitation, in one update; false if it is not open."""
         still_open = {"_id": invitation_id, "organisation": organisation, **OPEN}
-        with translated_errors():
-            result = await self._invitations.update_one(still_open, {"$set": {"revoked": now}})
+        result = await self._invitations.update_one(still_open, {"$set": {"revoked": now}})
         return bool(result.matched_count)
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
         """Revoke all open invitations that no user made."""
         unowned = {"organisation": organisation, "invited_by": "", **OPEN}
-        with translated_errors():
-            await self._invitations.update_many(unowned, {"$set": {"revoked": now}})
+        await self._invitations.update_many(unowned, {"$set": {"revoked": now}})
 
     async def _find(self, query: dict[str, Any]) -> Invitation | None:
-        with translated_errors():
-            document = await self._invitations.find_one(query)
+        document = await self._invitations.find_one(query)
         return None if document is None else _invitation(document)
 
 

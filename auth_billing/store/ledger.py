@@ -23,8 +23,7 @@ from typing import Any
 import pymongo
 
 from auth_billing.money.billing_records import LedgerEntry
-from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
-from auth_billing.store.insertion import insert_new
+from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection
 
 COLLECTION = "ledger"
 
@@ -38,8 +37,8 @@ class MongoLedgerStore:
     async def post(self, entries: Sequence[LedgerEntry]) -> None:
         """Store the entries durably; an entry that is stored already is skipped."""
         if entries:
-            with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
-                await insert_new(self._ledger, [_to_document(each) for each in entries])
+            with pymongo.timeout(BATCH_TIMEOUT):
+                await self._ledger.insert_new([_to_document(each) for each in entries])
 
 
 def _to_document(entry: LedgerEntry) -> dict[str, Any]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
 from auth_billing.access.roles import Role
 from auth_billing.people.people_records import Membership
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "memberships"
 
@@ -22,16 +20,11 @@ class MongoMembershipStore:
     async def add(self, membership: Membership) -> None:
         """Store a new membership durably; one that is stored already is not changed."""
         fields = {**vars(membership), "role": membership.role.value}
-        try:
-            with translated_errors():
-                await self._memberships.insert_one({"_id": _id(membership.organisation, membership.user), **fields})
-        except DuplicateKeyError:
-            return
+        await self._memberships.insert_if_absent({"_id": _id(membership.organisation, membership.user), **fields})
 
     async def find(self, organisation: str, user: str) -> Membership | None:
         """Return a user's membership of an organisation."""
-        with translated_errors():
-            document = await self._memberships.find_one({"_id": _id(organisation, user)})
+        document = await self._memberships.find_one({"_id": _id(organisation, user)})
         return None if document is None else _membership(document)
 
     async def of_user(self, user: str) -> list[Membership]:
@@ -45,26 +38,22 @@ class MongoMembershipStore:
     async def has_owner(self, organisation: str, besides: str = "") -> bool:
         """Return whether an organisation has an owner besides the user `besides`."""
         owner = {"organisation": organisation, "role": Role.OWNER.value, "user": {"$ne": besides}}
-        with translated_errors():
-            return await self._memberships.find_one(owner) is not None
+        return await self._memberships.find_one(owner) is not None
 
     async def set_role(self, organisation: str, user: str, role: Role) -> bool:
         """Change a member's role, in one update; false if there is no such member."""
         change = {"$set": {"role": role.value}}
-        with translated_errors():
-            result = await self._memberships.update_one({"_id": _id(organisation, user)}, change)
+        result = await self._memberships.update_one({"_id": _id(organisation, user)}, change)
         return bool(result.matched_count)
 
     async def remove(self, organisation: str, user: str) -> bool:
         """Delete a membership; false if there was none."""
-        with translated_errors():
-            result = await self._memberships.delete_one({"_id": _id(organisation, user)})
+        result = await self._memberships.delete_one({"_id": _id(organisation, user)})
         return bool(result.deleted_count)
 
     async def _all(self, query: dict[str, Any]) -> list[Membership]:
-        with translated_errors():
-            found = self._memberships.find(query).sort([("added", 1), ("_id", 1)])
-            return [_membership(document) async for document in found]
+        found = self._memberships.find(query).sort([("added", 1), ("_id", 1)])
+        return [_membership(document) async for document in found]
 
 
 def _id(organisation: str, user: str) -> str:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
 from auth_billing.people.organisation_records import Organisation, Project
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 ORGANISATIONS = "organisations"
 PROJECTS = "projects"
@@ -25,54 +23,52 @@ class MongoOrganisationStore:
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
         """Store an organisation unless one with its id is stored."""
-        await _insert_once(self._organisations, dict(vars(organisation)))
+        await self._organisations.insert_if_absent(_to_document(organisation))
 
     async def ensure_project(self, project: Project) -> None:
         """Store a project unless one with its id is stored."""
-        await _insert_once(self._projects, dict(vars(project)))
+        await self._projects.insert_if_absent(_to_document(project))
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
         """Return the organisation with this id."""
-        with translated_errors():
-            found = await self._organisations.find_one({"_id": organisation})
+        found = await self._organisations.find_one({"_id": organisation})
         return None if found is None else Organisation(found["_id"], found["name"], found["created"])
 
     async def projects(self, organisation: str) -> list[Project]:
         """Return all projects of an organisation, oldest first."""
-        with translated_errors():
-            found = self._projects.find({"organisation": organisation}).sort([("created", 1), ("_id", 1)])
-            return [_project(document) async for document in found]
+        found = self._projects.find({"organisation": organisation}).sort([("created", 1), ("_id", 1)])
+        return [_project(document) async for document in found]
 
     async def find_project(self, organisation: str, project: str) -> Project | None:
         """Return the organisation's project with this id."""
-        with translated_errors():
-            found = await self._projects.find_one({"_id": project, "organisation": organisation})
+        found = await self._projects.find_one({"_id": project, "organisation": organisation})
         return None if found is None else _project(found)
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:
         """Rename the organisation's project, if there is such a project."""
-        with translated_errors():
-            await self._projects.update_one({"_id": project, "organisation": organisation}, {"$set": {"name": name}})
+        await self._projects.update_one({"_id": project, "organisation": organisation}, {"$set": {"name": name}})
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
         """Archive the organisation's project at `now` (Unix seconds), unless it is archived or does not exist."""
         open_one = {"_id": project, "organisation": organisation, "archived": None}
-        with translated_errors():
-            await self._projects.update_one(open_one, {"$set": {"archived": now}})
+        await self._projects.update_one(open_one, {"$set": {"archived": now}})
 
     async def add_owner(self, organisation: str, user: str) -> None:
         """Add a user id to the organisation's owners, in one update; no effect if it is there."""
-        with translated_errors():
-            await self._organisations.update_one({"_id": organisation}, {"$addToSet": {"owners": user}})
+        await self._organisations.update_one({"_id": organisation}, {"$addToSet": {"owners": user}})
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
         """Remove a user id from the organisation's owners, in one update; false, and no change, if it is the last."""
         one_of_several = {"_id": organisation, "owners": user, "owners.1": {"$exists": True}}
-        with translated_errors():
-            result = await self._organisations.update_one(one_of_several, {"$pull": {"owners": user}})
-            if result.matched_count:
-                return True
-            return await self._organisations.find_one({"_id": organisation, "owners": user}) is None
+        result = await self._organisations.update_one(one_of_several, {"$pull": {"owners": user}})
+        if result.matched_count:
+            return True
+        return await self._organisations.find_one({"_id": organisation, "owners": user}) is None
+
+
+def _to_document(record: Organisation | Project) -> dict[str, Any]:
+    fields = dict(vars(record))
+    return {"_id": fields.pop("id"), **fields}
 
 
 def _project(document: dict[str, Any]) -> Project:
@@ -83,11 +79,3 @@ def _project(document: dict[str, Any]) -> Project:
         created=document["created"],
         archived=document.get("archived"),
     )
-
-
-async def _insert_once(collection: Any, fields: dict[str, Any]) -> None:
-    try:
-        with translated_errors():
-            await collection.insert_one({"_id": fields.pop("id"), **fields})
-    except DuplicateKeyError:
-        return

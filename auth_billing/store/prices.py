@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
 from auth_billing.prices.price_book import PriceVersion
 from auth_billing.prices.pricing import PriceList, RateCard, TokenRate
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from router.messages import ServiceClass
 
 COLLECTION = "prices"
@@ -25,18 +23,12 @@ class MongoPriceStore:
 
     async def newest(self) -> PriceVersion | None:
         """Return the newest version, which is in force, or `None` if there is none."""
-        with translated_errors():
-            document = await self._prices.find_one({}, sort=[("_id", -1)])
+        document = await self._prices.find_one({}, sort=[("_id", -1)])
         return None if document is None else _from_document(document)
 
     async def add(self, version: PriceVersion) -> bool:
         """Store a version durably; false if one with its number is stored."""
-        try:
-            with translated_errors():
-                await self._prices.insert_one(_to_document(version))
-        except DuplicateKeyError:
-            return False
-        return True
+        return await self._prices.insert_if_absent(_to_document(version))
 
 
 def _to_document(version: PriceVersion) -> dict[str, Any]:

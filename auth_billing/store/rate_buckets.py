@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
 from tenacity import wait_random_exponential
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.bucket_update import SlotHolding, SubjectState, apply_update
 from auth_billing.rate_limits.limits import Dimension
 from auth_billing.rate_limits.ports import BucketUpdate, UpdateResult
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from auth_billing.store.server_clock import ServerClock
 from runtime.retry import Backoff
 
@@ -65,8 +64,7 @@ class MongoBucketStore:
 
     async def _read(self, subject: str) -> dict[str, Any]:
         """Return a subject's document, empty if there is none."""
-        with translated_errors():
-            return await self._buckets.find_one({"_id": subject}) or {}
+        return await self._buckets.find_one({"_id": subject}) or {}
 
     async def _write(self, subject: str, document: Mapping[str, Any], state: SubjectState, now: float) -> bool:
         """Replace `document` by `state`; false if another process replaced it first."""
@@ -78,16 +76,12 @@ class MongoBucketStore:
             "holders": {name: {"n": held.slots, "until": held.until} for name, held in state.holders.items()},
             "expires": datetime.fromtimestamp(now, UTC) + RETENTION,
         }
-        with translated_errors():
-            if version:
-                query = {"_id": subject, "version": version}
-                if not (await self._buckets.replace_one(query, replacement)).matched_count:
-                    return False
-            else:
-                try:
-                    await self._buckets.insert_one(replacement)
-                except DuplicateKeyError:
-                    return False
+        if version:
+            query = {"_id": subject, "version": version}
+            if not (await self._buckets.replace_one(query, replacement)).matched_count:
+                return False
+        elif not await self._buckets.insert_if_absent(replacement):
+            return False
         if len(self._seen) >= CACHE_SIZE:
             self._seen.pop(next(iter(self._seen)))
         self._seen[subject] = replacement

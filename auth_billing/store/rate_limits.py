@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from auth_billing.rate_limits.limits import Limits
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "rate_limits"
 
@@ -19,16 +19,14 @@ class MongoLimitStore:
 
     async def find(self, subjects: Sequence[str]) -> dict[str, Limits]:
         """Return the limits of these subjects; a subject without limits is left out."""
-        with translated_errors():
-            documents = await self._limits.find({"_id": {"$in": list(subjects)}}).to_list(None)
+        documents = await self._limits.find({"_id": {"$in": list(subjects)}}).to_list(None)
         return {document["_id"]: _from_document(document) for document in documents}
 
     async def change(self, subject: str, changes: Limits) -> Limits:
         """Set the limits in `changes` that are not `None`, in one update; return all limits of the subject."""
         changed = {name: limit for name, limit in vars(changes).items() if limit is not None}
-        with translated_errors():
-            await self._limits.update_one({"_id": subject}, {"$set": changed}, upsert=True)
-            document = await self._limits.find_one({"_id": subject})
+        await self._limits.update_one({"_id": subject}, {"$set": changed}, upsert=True)
+        document = await self._limits.find_one({"_id": subject})
         return _from_document(document)
 
 

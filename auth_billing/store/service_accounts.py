@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auth_billing.keys.service_accounts import ServiceAccount
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "service_accounts"
 
@@ -17,22 +17,18 @@ class MongoServiceAccountStore:
     async def add(self, account: ServiceAccount) -> None:
         """Store a new service account durably."""
         fields = dict(vars(account))
-        with translated_errors():
-            await self._accounts.insert_one({"_id": fields.pop("id"), **fields})
+        await self._accounts.insert_one({"_id": fields.pop("id"), **fields})
 
     async def of_project(self, organisation: str, project: str) -> list[ServiceAccount]:
         """Return all service accounts of a project, oldest first."""
-        with translated_errors():
-            found = self._accounts.find({"organisation": organisation, "project": project})
-            documents = [document async for document in found.sort([("created", 1), ("_id", 1)])]
+        found = self._accounts.find({"organisation": organisation, "project": project})
+        documents = [document async for document in found.sort([("created", 1), ("_id", 1)])]
         return [ServiceAccount(id=document.pop("_id"), **document) for document in documents]
 
     async def rename(self, account: ServiceAccount) -> None:
         """Set a service account's name to `account.name`; no effect if it is not stored."""
-        with translated_errors():
-            await self._accounts.update_one({"_id": account.id}, {"$set": {"name": account.name}})
+        await self._accounts.update_one({"_id": account.id}, {"$set": {"name": account.name}})
 
     async def remove(self, account: ServiceAccount) -> None:
         """Delete a service account."""
-        with translated_errors():
-            await self._accounts.delete_one({"_id": account.id})
+        await self._accounts.delete_one({"_id": account.id})

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auth_billing.people.session_records import SessionRecord
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "sessions"
 EXPIRES = "forget"
@@ -24,28 +24,22 @@ class MongoSessionStore:
         """Store a new session durably."""
         fields = dict(vars(session))
         expires = datetime.fromtimestamp(session.expires, UTC)
-        with translated_errors():
-            await self._sessions.insert_one({"_id": fields.pop("id"), EXPIRES: expires, **fields})
+        await self._sessions.insert_one({"_id": fields.pop("id"), EXPIRES: expires, **fields})
 
     async def find(self, session_id: str) -> SessionRecord | None:
         """Return the session with this id."""
-        with translated_errors():
-            document = await self._sessions.find_one({"_id": session_id})
+        document = await self._sessions.find_one({"_id": session_id})
         return None if document is None else _record(document)
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
         """Replace the current token digest `old` by `new`, in one update; false if `old` is not current."""
         change = {"current": new, "previous": old, "sealed": sealed, "used": now}
-        with translated_errors():
-            result = await self._sessions.update_one(
-                {"_id": session_id, "current": old, "revoked": None}, {"$set": change}
-            )
+        result = await self._sessions.update_one({"_id": session_id, "current": old, "revoked": None}, {"$set": change})
         return bool(result.matched_count)
 
     async def revoke(self, session_id: str, now: float) -> None:
         """Revoke a session at `now` (Unix seconds); no effect if it is revoked."""
-        with translated_errors():
-            await self._sessions.update_one({"_id": session_id, "revoked": None}, {"$set": {"revoked": now}})
+        await self._sessions.update_one({"_id": session_id, "revoked": None}, {"$set": {"revoked": now}})
 
 
 def _record(document: dict[str, Any]) -> SessionRecord:

@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError
 
 from auth_billing.money.usage_store import Insertion
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.collection import translated_errors
+from auth_billing.store.connection import StoreConnection
 from router.messages import Usage, UsageRecord
 
 COLLECTION = "usage"
@@ -34,7 +35,7 @@ class MongoUsageStore:
         refused: set[int] = set()
         with translated_errors():
             try:
-                await self._usage.insert_many(list(map(_to_document, records)), ordered=False)
+                await self._usage.raw.insert_many(list(map(_to_document, records)), ordered=False)
             except BulkWriteError as error:
                 if error.details["writeConcernErrors"]:
                     raise
@@ -48,19 +49,15 @@ class MongoUsageStore:
             RecordRefused: the record can't be encoded.
         """
         document = _to_document(record)
-        with translated_errors():
-            try:
-                await self._usage.insert_one(document)
-            except DuplicateKeyError:
-                stored = await self._usage.find_one({"_id": document["_id"]})
-                return Insertion.REPEATED if _same(stored, document) else Insertion.CONFLICTING
-        return Insertion.NEW
+        if await self._usage.insert_if_absent(document):
+            return Insertion.NEW
+        stored = await self._usage.find_one({"_id": document["_id"]})
+        return Insertion.REPEATED if _same(stored, document) else Insertion.CONFLICTING
 
     async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
         """Return the usage of each attempt at these jobs, with the job's id."""
-        with translated_errors():
-            found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True})
-            return [(each["job"], Usage(**each["usage"])) async for each in found]
+        found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True})
+        return [(each["job"], Usage(**each["usage"])) async for each in found]
 
 
 def _to_document(record: UsageRecord) -> dict[str, Any]:

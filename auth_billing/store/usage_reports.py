@@ -13,7 +13,7 @@ from auth_billing.money.billing_records import JobRecord
 from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow, merge_rows
 from auth_billing.money.usage_rollups import HOUR
 from auth_billing.store import usage_rollups
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import COLLECTION, job_from_document
 from auth_billing.store.usage_aggregation import REPORT_TIMEOUT, TOTALS, job_stages, rollup_stages
 
@@ -60,7 +60,7 @@ class MongoUsageReports:
 
     async def count(self, selection: UsageFilter, limit: int) -> int:
         """Return the number of jobs, counted up to `limit`."""
-        with translated_errors(), pymongo.timeout(REPORT_TIMEOUT):
+        with pymongo.timeout(REPORT_TIMEOUT):
             counted = self._jobs.aggregate([*job_stages(selection), {"$limit": limit}, {"$count": "jobs"}])
             return sum([int(each["jobs"]) async for each in counted])
 
@@ -68,7 +68,7 @@ class MongoUsageReports:
         """Iterate over the jobs in the order of their settlement, read in batches."""
         found = self._jobs.aggregate([*job_stages(selection), {"$sort": {"final.at": 1, "_id": 1}}])
         while True:
-            with translated_errors(), pymongo.timeout(REPORT_TIMEOUT):
+            with pymongo.timeout(REPORT_TIMEOUT):
                 documents = await found.to_list(BATCH_SIZE)
             if not documents:
                 return
@@ -85,7 +85,7 @@ async def _rows(table: _Table, stages: Sequence[Mapping[str, Any]], layout: _Lay
         {"$sort": {f"_id.{name}": 1 for name in key}},
         {"$limit": layout.limit},
     ]
-    with translated_errors(), pymongo.timeout(REPORT_TIMEOUT):
+    with pymongo.timeout(REPORT_TIMEOUT):
         return [_row(document, layout) async for document in table.documents.aggregate(pipeline)]
 
 

@@ -16,15 +16,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pymongo
-from pymongo.errors import DuplicateKeyError
 
 from auth_billing.money.billing_records import JobState
 from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind
 from auth_billing.money.usage_rollups import HOUR, RollupSpan
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.store import jobs, organisations
-from auth_billing.store.connection import StoreConnection, translated_errors
-from auth_billing.store.insertion import insert_new
+from auth_billing.store.connection import StoreConnection
 from auth_billing.store.usage_aggregation import KIND, REPORT_TIMEOUT, TOTALS, job_stages
 
 COLLECTION = "usage_hours"
@@ -47,30 +45,21 @@ class MongoRollupStore:
 
     async def organisations(self) -> Sequence[Organisation]:
         """Return all organisations."""
-        with translated_errors():
-            return [
-                Organisation(each["_id"], each["name"], each["created"]) async for each in self._organisations.find()
-            ]
+        return [Organisation(each["_id"], each["name"], each["created"]) async for each in self._organisations.find()]
 
     async def is_settling(self, before: float) -> bool:
         """Return whether a settlement that began before this time (Unix seconds) is unfinished."""
         unfinished = {"state": JobState.SETTLING.value, "final.at": {"$lt": before}}
-        with translated_errors():
-            return await self._jobs.find_one(unfinished, {"_id": 1}) is not None
+        return await self._jobs.find_one(unfinished, {"_id": 1}) is not None
 
     async def span(self, organisation: str) -> RollupSpan | None:
         """Return the hours that are rolled up, or `None` before the first."""
-        with translated_errors():
-            found = await self._spans.find_one({"_id": organisation})
+        found = await self._spans.find_one({"_id": organisation})
         return None if found is None else RollupSpan(int(found["since"]), int(found["until"]))
 
     async def start(self, organisation: str, at: int) -> None:
         """Set the first hour to roll up (Unix seconds), unless it is set."""
-        with translated_errors():
-            try:
-                await self._spans.insert_one({"_id": organisation, "since": at, "until": at})
-            except DuplicateKeyError:
-                return
+        await self._spans.insert_if_absent({"_id": organisation, "since": at, "until": at})
 
     async def roll_up(self, organisation: str, hour: int) -> None:
         """Store the rollup of the hour that begins at `hour`, then extend the span if it ends there. Idempotent."""
@@ -78,10 +67,10 @@ class MongoRollupStore:
             *job_stages(UsageFilter(organisation, hour, hour + HOUR)),
             {"$group": {"_id": _GROUP, **{name: {"$sum": value} for name, value in TOTALS.items()}}},
         ]
-        with translated_errors(), pymongo.timeout(REPORT_TIMEOUT):
+        with pymongo.timeout(REPORT_TIMEOUT):
             rows = [_document(organisation, hour, row) async for row in self._jobs.aggregate(pipeline)]
             if rows:
-                await insert_new(self._hours, rows)
+                await self._hours.insert_new(rows)
             await self._spans.update_one({"_id": organisation, "until": hour}, {"$set": {"until": hour + HOUR}})
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
 
 from auth_billing.people.input_normalisation import fold_email
 from auth_billing.people.people_records import User
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "users"
 UNIQUE = "folded"
@@ -26,12 +25,7 @@ class MongoUserStore:
         """Store a new user durably; false if the e-mail address is taken."""
         fields = dict(vars(user))
         document = {"_id": fields.pop("id"), UNIQUE: fold_email(user.email), **fields}
-        try:
-            with translated_errors():
-                await self._users.insert_one(document)
-        except DuplicateKeyError:
-            return False
-        return True
+        return await self._users.insert_if_absent(document)
 
     async def find(self, user_id: str) -> User | None:
         """Return the user with this id."""
@@ -43,13 +37,11 @@ class MongoUserStore:
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
         """Return the users with these ids, in any order; unknown ids are left out."""
-        with translated_errors():
-            return [_user(document) async for document in self._users.find({"_id": {"$in": list(user_ids)}})]
+        return [_user(document) async for document in self._users.find({"_id": {"$in": list(user_ids)}})]
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
         """Replace the hash `old` of the same password by `new`, in one update; false if it changed meanwhile."""
-        with translated_errors():
-            result = await self._users.update_one({"_id": user_id, "password": old}, {"$set": {"password": new}})
+        result = await self._users.update_one({"_id": user_id, "password": old}, {"$set": {"password": new}})
         return bool(result.matched_count)
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
@@ -57,22 +49,19 @@ class MongoUserStore:
 
         Return the user, or `None` if the hash changed meanwhile.
         """
-        with translated_errors():
-            document = await self._users.find_one_and_update(
-                {"_id": user_id, "password": old},
-                {"$set": {"password": new}, "$inc": {"version": 1}},
-                return_document=ReturnDocument.AFTER,
-            )
+        document = await self._users.find_one_and_update(
+            {"_id": user_id, "password": old},
+            {"$set": {"password": new}, "$inc": {"version": 1}},
+            return_document=ReturnDocument.AFTER,
+        )
         return None if document is None else _user(document)
 
     async def end_sessions(self, user_id: str) -> None:
         """End all sessions of a user, by an increment of the session version."""
-        with translated_errors():
-            await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
+        await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
 
     async def _find(self, query: dict[str, Any]) -> User | None:
-        with translated_errors():
-            document = await self._users.find_one(query)
+        document = await self._users.find_one(query)
         return None if document is None else _user(document)
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import bson
 import pymongo
 
-from auth_billing.store.connection import BATCH_TIMEOUT, translated_errors
-from auth_billing.store.insertion import insert_new
+from auth_billing.store.collection import Collection
+from auth_billing.store.connection import BATCH_TIMEOUT
 
 MAX_DOCUMENTS = 200
 MAX_BYTES = 1_048_576
 """Bytes of a batch, at most, unless one document is larger: the embedded store blocks other clients meanwhile."""
 
 
-async def insert_missing(collection: Any, documents: Iterable[dict[str, Any]]) -> None:
+async def insert_missing(collection: Collection, documents: Iterable[dict[str, Any]]) -> None:
     """Insert the documents whose `_id` does not exist yet. A failure leaves some of them written.
 
     `documents` is consumed batch by batch, so that other tasks of this process can run in between.
@@ -26,8 +26,8 @@ async def insert_missing(collection: Any, documents: Iterable[dict[str, Any]]) -
         RecordRefused: a document is too large.
     """
     for batch in _batches(documents):
-        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
-            await insert_new(collection, batch)
+        with pymongo.timeout(BATCH_TIMEOUT):
+            await collection.insert_new(batch)
 
 
 def _batches(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -19,7 +19,7 @@ from typing import Any
 import pymongo
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
+from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection
 from chat_ui.history.limits import MAX_RESULTS, MAX_TERMS
 from chat_ui.history.records import Conversation, Owner, PageQuery, SearchResult
 from chat_ui.store.batch_insertion import insert_missing
@@ -48,8 +48,7 @@ class MongoConversationStore:
 
     async def add(self, owner: Owner, conversation: Conversation) -> None:
         """Insert a conversation, durably."""
-        with translated_errors():
-            await self._conversations.insert_one(_document(owner, conversation, ()))
+        await self._conversations.insert_one(_document(owner, conversation, ()))
 
     async def add_missing(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
         """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
@@ -57,24 +56,21 @@ class MongoConversationStore:
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         """Return the owner's conversation with this id."""
-        with translated_errors():
-            document = await self._conversations.find_one(owned_by(owner, _id=conversation_id), _NO_TERMS)
+        document = await self._conversations.find_one(owned_by(owner, _id=conversation_id), _NO_TERMS)
         return None if document is None else conversation_from(document)
 
     async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
         """Return those of these conversations that exist and are the owner's, in any order."""
-        with translated_errors():
-            found = self._conversations.find(owned_by(owner, _id={"$in": list(conversation_ids)}), _NO_TERMS)
-            return [conversation_from(each) async for each in found]
+        found = self._conversations.find(owned_by(owner, _id={"$in": list(conversation_ids)}), _NO_TERMS)
+        return [conversation_from(each) async for each in found]
 
     async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
         """Return a page of the owner's conversations, by descending `order`."""
         page: list[Conversation] = []
         for span in _spans(wanted.before, time.time()):
             matched = owned_by(owner, archived=wanted.archived, order=span)
-            with translated_errors():
-                found = self._conversations.find(matched, _NO_TERMS).sort("order", pymongo.DESCENDING)
-                page += [conversation_from(each) async for each in found.limit(wanted.limit - len(page))]
+            found = self._conversations.find(matched, _NO_TERMS).sort("order", pymongo.DESCENDING)
+            page += [conversation_from(each) async for each in found.limit(wanted.limit - len(page))]
             if len(page) == wanted.limit:
                 break
         return page
@@ -91,7 +87,7 @@ class MongoConversationStore:
                 {"$match": {"terms": {"$all": patterns}}},
                 {"$project": {"order": 1}},
             ]
-            with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
+            with pymongo.timeout(BATCH_TIMEOUT):
                 some = [
                     SearchResult(each["_id"], each["order"]) async for each in self._conversations.aggregate(stages)
                 ]
@@ -102,7 +98,7 @@ class MongoConversationStore:
 
     async def count(self, owner: Owner) -> int:
         """Return the number of the owner's conversations, archived ones included."""
-        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
+        with pymongo.timeout(BATCH_TIMEOUT):
             return int(await self._conversations.count_documents(owned_by(owner)))
 
     async def change(
@@ -122,37 +118,33 @@ class MongoConversationStore:
             if increments:
                 update["$inc"] = dict(increments)
             unchanged = owned_by(owner, _id=conversation_id, order=before.order)
-            with translated_errors():
-                result = await self._conversations.update_one(unchanged, update)
+            result = await self._conversations.update_one(unchanged, update)
             if result.matched_count:
                 return await self.find(owner, conversation_id)
         raise StoreUnavailable("too many concurrent changes of a conversation")
 
     async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
         """Set the title if it is empty; return whether it was set."""
-        with translated_errors():
-            result = await self._conversations.update_one(
-                owned_by(owner, _id=conversation_id, title=""), {"$set": {"title": title}}
-            )
+        result = await self._conversations.update_one(
+            owned_by(owner, _id=conversation_id, title=""), {"$set": {"title": title}}
+        )
         return bool(result.matched_count)
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
         """Add search terms to those that the conversation has."""
         whole = owned_by(owner, _id=conversation_id)
-        with translated_errors():
-            found = await self._unjournaled.find_one(whole, {"terms": 1})
-            before = {word for piece in (found or {}).get("terms", ()) for word in piece.split()}
-            new = [each for each in dict.fromkeys(terms) if each not in before][: MAX_TERMS - len(before)]
-            if new:
-                await self._unjournaled.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
+        found = await self._unjournaled.find_one(whole, {"terms": 1})
+        before = {word for piece in (found or {}).get("terms", ()) for word in piece.split()}
+        new = [each for each in dict.fromkeys(terms) if each not in before][: MAX_TERMS - len(before)]
+        if new:
+            await self._unjournaled.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
         """Delete a conversation, then its link and messages; return false if it does not exist."""
         whole = owned_by(owner, _id=conversation_id)
-        with translated_errors():
-            result = await self._conversations.delete_one(whole)
-            await self._shares.delete_one(whole)
-            await self._messages.delete_many(owned_by(owner, conversation=conversation_id))
+        result = await self._conversations.delete_one(whole)
+        await self._shares.delete_one(whole)
+        await self._messages.delete_many(owned_by(owner, conversation=conversation_id))
         return bool(result.deleted_count)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from chat_ui.history.records import Owner
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from chat_ui.store.documents import owned_by, owner_from
@@ -23,35 +21,27 @@ class MongoImportStore:
 
     async def find(self, owner: Owner) -> Import | None:
         """Return the owner's last import."""
-        with translated_errors():
-            document = await self._imports.find_one(_import_key(owner))
+        document = await self._imports.find_one(_import_key(owner))
         return None if document is None else _import(document)
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
         """Replace `before` by `started`; return false if `before` was replaced already or its lease is still valid."""
         stored = _fields(started)
-        with translated_errors():
-            if before is None:
-                try:
-                    await self._imports.insert_one({**_import_key(owner), **stored})
-                except DuplicateKeyError:
-                    return False
-                return True
-            free = {**_import_key(owner), "import": before.id, "until": {"$lt": now}}
-            return bool((await self._imports.update_one(free, {"$set": stored})).matched_count)
+        if before is None:
+            return await self._imports.insert_if_absent({**_import_key(owner), **stored})
+        free = {**_import_key(owner), "import": before.id, "until": {"$lt": now}}
+        return bool((await self._imports.update_one(free, {"$set": stored})).matched_count)
 
     async def renew(self, owner: Owner, record: Import) -> bool:
         """Renew the lease and store progress; return false if another import has replaced this one."""
         ours = {**_import_key(owner), "import": record.id}
-        with translated_errors():
-            result = await self._imports.update_one(ours, {"$set": _fields(record)})
+        result = await self._imports.update_one(ours, {"$set": _fields(record)})
         return bool(result.matched_count)
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
         """Return unfinished imports whose lease has expired, with their owners."""
-        with translated_errors():
-            found = self._imports.find({"until": {"$gt": 0.0, "$lt": now}}).limit(limit)
-            return [(owner_from(each), _import(each)) async for each in found]
+        found = self._imports.find({"until": {"$gt": 0.0, "$lt": now}}).limit(limit)
+        return [(owner_from(each), _import(each)) async for each in found]
 
 
 def _import_key(owner: Owner) -> dict[str, Any]:

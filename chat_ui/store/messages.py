@@ -13,7 +13,7 @@ from typing import Any
 
 import pymongo
 
-from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
+from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection
 from chat_ui.history.records import Claim, Message, Owner, Progress
 from chat_ui.store.batch_insertion import insert_missing
 from chat_ui.store.documents import message_document, message_from, owned_by, owner_from, to_stored
@@ -37,8 +37,7 @@ class MongoMessageStore:
         for document, message in zip(documents, messages, strict=True):
             if message.state.is_open:
                 document |= {"open": message.conversation, "lease": until, "writer": writer}
-        with translated_errors():
-            await self._messages.insert_many(documents)
+        await self._messages.insert_many(documents)
 
     async def add_missing(self, owner: Owner, messages: Sequence[Message]) -> None:
         """Insert finished messages, durably; existing ones are left unchanged."""
@@ -46,39 +45,35 @@ class MongoMessageStore:
 
     async def remove_all(self, owner: Owner, conversation_ids: Collection[str]) -> None:
         """Delete all messages of these conversations."""
-        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
+        with pymongo.timeout(BATCH_TIMEOUT):
             await self._messages.delete_many(owned_by(owner, conversation={"$in": list(conversation_ids)}))
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
         """Return the messages of a conversation, oldest first; attachments are without their text."""
-        with translated_errors():
-            found = self._messages.find(owned_by(owner, conversation=conversation_id), _WITHOUT_FILE_TEXT)
-            return [message_from(each) async for each in found.sort([("created", 1), ("_id", 1)])]
+        found = self._messages.find(owned_by(owner, conversation=conversation_id), _WITHOUT_FILE_TEXT)
+        return [message_from(each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
     async def all_with_files(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
         """Return all messages of these conversations with the text of their attachments, in any order."""
         wanted = owned_by(owner, conversation={"$in": list(conversation_ids)})
-        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
+        with pymongo.timeout(BATCH_TIMEOUT):
             return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
         """Return these messages with the text of their attachments, in any order."""
         wanted = owned_by(owner, conversation=conversation_id, _id={"$in": list(message_ids)})
-        with translated_errors():
-            return [message_from(each) async for each in self._messages.find(wanted)]
+        return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
         """Return one message; its attachments are without their text."""
         wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
-        with translated_errors():
-            document = await self._messages.find_one(wanted, _WITHOUT_FILE_TEXT)
+        document = await self._messages.find_one(wanted, _WITHOUT_FILE_TEXT)
         return None if document is None else message_from(document)
 
     async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
         """Return the ids of those conversations in which an answer is being written."""
         wanted = owned_by(owner, open={"$in": list(conversation_ids)})
-        with translated_errors():
-            return {each["open"] async for each in self._messages.find(wanted, {"open": 1})}
+        return {each["open"] async for each in self._messages.find(wanted, {"open": 1})}
 
     async def matching_texts(
         self, owner: Owner, conversation_ids: Collection[str], pattern: str
@@ -87,15 +82,13 @@ class MongoMessageStore:
         wanted = owned_by(
             owner, conversation={"$in": list(conversation_ids)}, text={"$regex": pattern, "$options": "i"}
         )
-        with translated_errors():
-            found = self._messages.find(wanted, {"conversation": 1, "text": 1}).limit(MAX_SEARCHED)
-            return [(each["conversation"], each["text"]) async for each in found]
+        found = self._messages.find(wanted, {"conversation": 1, "text": 1}).limit(MAX_SEARCHED)
+        return [(each["conversation"], each["text"]) async for each in found]
 
     async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
         """Set the stop flag that the answer's writer polls; return the message, `None` if it does not exist."""
         wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
-        with translated_errors():
-            await self._messages.update_one({**wanted, "open": {"$exists": True}}, {"$set": {"stop": True}})
+        await self._messages.update_one({**wanted, "open": {"$exists": True}}, {"$set": {"stop": True}})
         return await self.find(owner, conversation_id, message_id)
 
 
@@ -109,37 +102,33 @@ class MongoAnswerStore:
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
         """Lease an open answer to `writer` if its lease has expired; `None`: another writer has it."""
         free = {"_id": message_id, "lease": {"$lt": now}}
-        with translated_errors():
-            result = await self._unjournaled.update_one(free, {"$set": {"writer": writer, "lease": until}})
-            if not result.matched_count:
-                return None
-            document = await self._unjournaled.find_one({"_id": message_id, "writer": writer})
+        result = await self._unjournaled.update_one(free, {"$set": {"writer": writer, "lease": until}})
+        if not result.matched_count:
+            return None
+        document = await self._unjournaled.find_one({"_id": message_id, "writer": writer})
         return None if document is None else Claim(owner_from(document), message_from(document))
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
         """Return the ids of open answers whose lease has expired."""
-        with translated_errors():
-            found = self._unjournaled.find({"lease": {"$lt": now}}, {"_id": 1}).limit(limit)
-            return [each["_id"] async for each in found]
+        found = self._unjournaled.find({"lease": {"$lt": now}}, {"_id": 1}).limit(limit)
+        return [each["_id"] async for each in found]
 
     async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
         """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
         changed = {name: to_stored(value) for name, value in vars(progress).items() if value is not None}
-        with translated_errors():
-            result = await self._unjournaled.update_one(
-                {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **changed}}
-            )
-            if not result.matched_count:
-                return None
-            document = await self._unjournaled.find_one({"_id": message_id}, {"stop": 1})
+        result = await self._unjournaled.update_one(
+            {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **changed}}
+        )
+        if not result.matched_count:
+            return None
+        document = await self._unjournaled.find_one({"_id": message_id}, {"stop": 1})
         return None if document is None else bool(document.get("stop", False))
 
     async def release(self, message_id: str, writer: str) -> None:
         """End the lease, so that another process can continue at once."""
-        with translated_errors():
-            await self._unjournaled.update_one(
-                {"_id": message_id, "writer": writer}, {"$set": {"lease": 0.0, "writer": ""}}
-            )
+        await self._unjournaled.update_one(
+            {"_id": message_id, "writer": writer}, {"$set": {"lease": 0.0, "writer": ""}}
+        )
 
     async def finish(self, message: Message, writer: str) -> bool:
         """Store a finished answer, durably; return false if the writer has lost the lease."""
@@ -157,8 +146,7 @@ class MongoAnswerStore:
                 "attempt",
             )
         }
-        with translated_errors():
-            result = await self._durable.update_one(
-                {"_id": message.id, "writer": writer}, {"$set": final, "$unset": _NOT_OPEN}
-            )
+        result = await self._durable.update_one(
+            {"_id": message.id, "writer": writer}, {"$set": final, "$unset": _NOT_OPEN}
+        )
         return bool(result.matched_count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from chat_ui.history.limits import MAX_PRESETS
 from chat_ui.history.records import Owner, Preset
 from chat_ui.store.documents import owned_by, preset_from, to_stored
@@ -22,27 +22,23 @@ class MongoPresetStore:
     async def add(self, owner: Owner, preset: Preset) -> None:
         """Insert a preset, durably."""
         key = owned_by(owner, _id=preset.id)
-        with translated_errors():
-            await self._presets.replace_one(
-                key, {**key, "name": preset.name, "settings": to_stored(preset.settings)}, upsert=True
-            )
+        await self._presets.replace_one(
+            key, {**key, "name": preset.name, "settings": to_stored(preset.settings)}, upsert=True
+        )
 
     async def all(self, owner: Owner) -> list[Preset]:
         """Return the owner's presets, sorted by name."""
-        with translated_errors():
-            found = self._presets.find(owned_by(owner)).sort([("name", 1), ("_id", 1)]).limit(MAX_PRESETS)
-            return [preset_from(each) async for each in found]
+        found = self._presets.find(owned_by(owner)).sort([("name", 1), ("_id", 1)]).limit(MAX_PRESETS)
+        return [preset_from(each) async for each in found]
 
     async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
         """Set `name` or `settings`; return the changed preset, `None` if it does not exist."""
         stored = {name: to_stored(value) for name, value in changes.items()}
-        with translated_errors():
-            await self._presets.update_one(owned_by(owner, _id=preset_id), {"$set": stored})
-            document = await self._presets.find_one(owned_by(owner, _id=preset_id))
+        await self._presets.update_one(owned_by(owner, _id=preset_id), {"$set": stored})
+        document = await self._presets.find_one(owned_by(owner, _id=preset_id))
         return None if document is None else preset_from(document)
 
     async def remove(self, owner: Owner, preset_id: str) -> bool:
         """Delete a preset; return false if it does not exist."""
-        with translated_errors():
-            result = await self._presets.delete_one(owned_by(owner, _id=preset_id))
+        result = await self._presets.delete_one(owned_by(owner, _id=preset_id))
         return bool(result.deleted_count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection
 from chat_ui.history.records import Owner
 from chat_ui.store.documents import owned_by, owner_from
 
@@ -18,16 +18,13 @@ class MongoShareStore:
     async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
         """Set the link of a conversation; an earlier one becomes invalid."""
         key = owned_by(owner, _id=conversation_id)
-        with translated_errors():
-            await self._shares.replace_one(key, {**key, "conversation": conversation_id, "digest": digest}, upsert=True)
+        await self._shares.replace_one(key, {**key, "conversation": conversation_id, "digest": digest}, upsert=True)
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
         """Delete a conversation's link."""
-        with translated_errors():
-            await self._shares.delete_one(owned_by(owner, _id=conversation_id))
+        await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str] | None:
         """Return owner and id of the conversation that a link shows."""
-        with translated_errors():
-            document = await self._shares.find_one({"digest": digest})
+        document = await self._shares.find_one({"digest": digest})
         return None if document is None else (owner_from(document), document["conversation"])

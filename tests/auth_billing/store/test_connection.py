@@ -9,7 +9,8 @@ from pymongo.errors import AutoReconnect, DocumentTooLarge, DuplicateKeyError
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.store.api_keys import MongoApiKeyStore
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.collection import translated_errors
+from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.usage import MongoUsageStore
@@ -22,12 +23,14 @@ pytestmark = pytest.mark.store
 async def test_durable_stores_write_to_the_journal_of_a_majority(connection: StoreConnection, store: type) -> None:
     """A single node has no fail-over, so this checks the write concern (docs/design/reliability-contract.md#F16)."""
     collections = vars(store(connection)).values()
-    assert [each.write_concern.document for each in collections] == [{"w": "majority", "j": True}] * len(collections)
+    assert [each.raw.write_concern.document for each in collections] == [{"w": "majority", "j": True}] * len(
+        collections
+    )
     assert collections
 
 
 async def test_an_unjournaled_write_is_acknowledged_before_the_journal(connection: StoreConnection) -> None:
-    assert connection.unjournaled("things").write_concern.document == {"w": 1, "j": False}
+    assert connection.unjournaled("things").raw.write_concern.document == {"w": 1, "j": False}
 
 
 async def test_the_server_answers_and_tells_its_time(connection: StoreConnection) -> None:

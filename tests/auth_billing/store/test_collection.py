@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from pymongo.errors import BulkWriteError
 
+from auth_billing.errors import StoreUnavailable
+from auth_billing.store.collection import Collection
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.insertion import insert_new
 
 
 @pytest.mark.store
 async def test_stored_documents_are_not_changed(connection: StoreConnection) -> None:
     collection = connection.durable("things")
-    await insert_new(collection, [{"_id": "a", "value": 1}])
-    await insert_new(collection, [{"_id": "a", "value": 2}, {"_id": "b", "value": 3}])
+    await collection.insert_new([{"_id": "a", "value": 1}])
+    await collection.insert_new([{"_id": "a", "value": 2}, {"_id": "b", "value": 3}])
     assert {each["_id"]: each["value"] async for each in collection.find()} == {"a": 1, "b": 3}
 
 
@@ -29,9 +30,9 @@ class _Failing:
 
 @pytest.mark.parametrize(("codes", "concern"), [([11000, 121], []), ([], [{"code": 64}]), ([11000], [{"code": 64}])])
 async def test_other_errors_are_raised(codes: list[int], concern: list[dict[str, int]]) -> None:
-    with pytest.raises(BulkWriteError):
-        await insert_new(_Failing(codes, concern), [{"_id": "a"}])
+    with pytest.raises(StoreUnavailable):
+        await Collection(_Failing(codes, concern)).insert_new([{"_id": "a"}])
 
 
 async def test_duplicates_alone_are_no_error() -> None:
-    await insert_new(_Failing([11000, 11000], []), [{"_id": "a"}, {"_id": "b"}])
+    await Collection(_Failing([11000, 11000], [])).insert_new([{"_id": "a"}, {"_id": "b"}])

@@ -1,0 +1,127 @@
+"""MongoDB collections whose operations raise the errors of `auth_billing.errors` instead of the driver's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bson.errors import InvalidDocument
+from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError, PyMongoError
+
+from auth_billing.errors import RecordRefused, StoreUnavailable
+
+_DUPLICATE_KEY = 11000
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Translate the driver's errors, except `DuplicateKeyError`, which each store interprets.
+
+    Raises:
+        RecordRefused: the document can't be encoded (an integer past int64 is an `OverflowError`).
+        StoreUnavailable: any other error. The outcome of a write is then unknown, so every write must be repeatable.
+    """
+    try:
+        yield
+    except DuplicateKeyError:
+        raise
+    except (InvalidDocument, DocumentTooLarge, OverflowError) as error:
+        raise RecordRefused(str(error)) from error
+    except PyMongoError as error:
+        raise StoreUnavailable(_short_message(error)) from error
+
+
+def _short_message(error: PyMongoError) -> str:
+    """Return the driver's message without the topology and timeouts that it appends."""
+    return str(error).split(" (configured timeouts", 1)[0].split(", Timeout:", 1)[0] or type(error).__name__
+
+
+def _translated(name: str) -> Callable[..., Awaitable[Any]]:
+    """Return a method that calls the driver's method `name` and translates its errors."""
+
+    async def call(self: Collection, *args: Any, **options: Any) -> Any:
+        with translated_errors():
+            return await getattr(self.raw, name)(*args, **options)
+
+    return call
+
+
+class Cursor:
+    """The documents that a query found; iterating over them raises the errors of `translated_errors`."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def sort(self, *order: Any) -> Cursor:
+        """Sort by a field and direction, or by a list of such pairs."""
+        self._raw.sort(*order)
+        return self
+
+    def limit(self, number: int) -> Cursor:
+        """Find at most `number` documents."""
+        self._raw.limit(number)
+        return self
+
+    async def to_list(self, length: int | None) -> list[dict[str, Any]]:
+        """Return the next `length` documents, or all that are left."""
+        with translated_errors():
+            return list(await self._raw.to_list(length))
+
+    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        with translated_errors():
+            async for document in self._raw:
+                yield document
+
+
+class Collection:
+    """A MongoDB collection. The methods have the driver's names and arguments, the errors of `translated_errors`."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        """The driver's collection, which raises the driver's errors."""
+
+    find_one = _translated("find_one")
+    find_one_and_update = _translated("find_one_and_update")
+    insert_one = _translated("insert_one")
+    insert_many = _translated("insert_many")
+    update_one = _translated("update_one")
+    update_many = _translated("update_many")
+    replace_one = _translated("replace_one")
+    delete_one = _translated("delete_one")
+    delete_many = _translated("delete_many")
+    bulk_write = _translated("bulk_write")
+    count_documents = _translated("count_documents")
+    distinct = _translated("distinct")
+    create_index = _translated("create_index")
+    index_information = _translated("index_information")
+
+    def find(self, *args: Any, **options: Any) -> Cursor:
+        """Return the documents that match a query."""
+        return Cursor(self.raw.find(*args, **options))
+
+    def aggregate(self, stages: Sequence[Any]) -> Cursor:
+        """Return the documents that a pipeline of stages makes."""
+        return Cursor(self.raw.aggregate(stages))
+
+    async def insert_if_absent(self, document: dict[str, Any]) -> bool:
+        """Insert a document; false, and no change, if one with its `_id` or another unique value is stored."""
+        try:
+            await self.insert_one(document)
+        except DuplicateKeyError:
+            return False
+        return True
+
+    async def insert_new(self, documents: Sequence[dict[str, Any]]) -> None:
+        """Insert the documents (at least one) whose `_id` is not stored yet; stored documents are not changed.
+
+        Raises:
+            StoreUnavailable: some may be written.
+        """
+        with translated_errors():
+            try:
+                await self.raw.insert_many(documents, ordered=False)
+            except BulkWriteError as error:
+                failures = [each for each in error.details["writeErrors"] if each["code"] != _DUPLICATE_KEY]
+                if failures or error.details["writeConcernErrors"]:
+                    raise
