@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gateway.errors import HeadersTimeout, MalformedHttp, TooManyConnections
 from gateway.http.error_handlers import error_response
 from gateway.http.gateway import Gateway
-from gateway.http.request_context import new_request_id, standing_headers
+from gateway.http.request_context import new_request_id, common_headers
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 
 HEAD_SECONDS = 10.0
@@ -93,7 +93,7 @@ class GatewayProtocol(H11Protocol):
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = error_response(error)
-            answer.headers.update({**standing_headers(new_request_id(), 0.0), "connection": "close"})
+            answer.headers.update({**common_headers(new_request_id(), 0.0), "connection": "close"})
             for event in (
                 h11.Response(status_code=answer.status_code, headers=answer.raw_headers),
                 h11.Data(data=bytes(answer.body)),

@@ -114,7 +114,7 @@ def new_request_id() -> str:
     return f"req_{uuid.uuid4().hex}"
 
 
-def standing_headers(request_id: str, seconds: float) -> dict[str, str]:
+def common_headers(request_id: str, seconds: float) -> dict[str, str]:
     """Return the headers of every response. `seconds`: time since the request's headers were received."""
     return {
         "x-request-id": request_id,
@@ -163,7 +163,7 @@ async def _drain(receive: Receive) -> None:
 
 def _add_headers(headers: MutableHeaders, progress: _Progress, limits: dict[str, str]) -> None:
     headers.update(limits)
-    headers.update(standing_headers(progress.id, time.monotonic() - progress.began))
+    headers.update(common_headers(progress.id, time.monotonic() - progress.began))
     if progress.client_id:
         headers["x-client-request-id"] = progress.client_id
     if not progress.body_read:

@@ -270,7 +270,7 @@ async def test_an_endless_body_times_out(serve: Serve) -> None:
     writer.close()
 
 
-async def test_every_response_has_the_standing_headers(serve: Serve) -> None:
+async def test_every_response_has_the_common_headers(serve: Serve) -> None:
     server = await serve()
     client = server.client
     for response in (
