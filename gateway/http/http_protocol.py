@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gateway.errors import HeadersTimeout, MalformedHttp, TooManyConnections
 from gateway.http.error_handlers import error_response
 from gateway.http.gateway import Gateway
-from gateway.http.request_context import new_request_id, common_headers
+from gateway.http.request_context import common_headers, new_request_id
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 
 HEAD_SECONDS = 10.0
