@@ -21,7 +21,6 @@ OF_OTHER_PROJECTS = {
     "convert_hf_to_gguf.py",
     "llama-vocab.cpp",
     "transformers/utils/chat_template_utils.py",
-    "tests/router/test_timings.py",  # announced by router/timings.py, not written yet
 }
 """Files of ggml, llama.cpp, vLLM and transformers that sources cite."""
 
