@@ -64,7 +64,7 @@ class StaticKey(Authenticator):
         return Principal(key_id="key", tenant="tenant", cache_salt="salt")
 
 
-class InMemory(PayingPlatform):  # type: ignore[misc]  # tests are not checked
+class InMemory(PayingPlatform):
     """The platform without a store: a static key, limits and holds in dictionaries, no settlement."""
 
     async def __aenter__(self) -> InMemory:

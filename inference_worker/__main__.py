@@ -127,7 +127,7 @@ async def run(settings: WorkerSettings) -> None:
 def main() -> None:
     """Read the settings from the environment and run the worker."""
     try:
-        settings = WorkerSettings()  # type: ignore[call-arg]  # the environment gives them
+        settings = WorkerSettings()
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(["HEADRACE", *map(str, first["loc"])]).upper()

@@ -31,13 +31,13 @@ def service(store, clock):
     return Authenticator(store, PEPPER, cache=KeyCache(clock), clock=clock)
 
 
-async def test_a_new_key_is_valid_at_once_and_names_its_tenant(service):
+async def test_a_new_key_is_valid_at_once_and_names_its_tenant(service) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     principal = await service.authenticate(key.text)
     assert (principal.key_id, principal.tenant) == (key.key_id, "acme")
 
 
-async def test_the_store_never_sees_the_secret(service, store):
+async def test_the_store_never_sees_the_secret(service, store) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     (record,) = store.records.values()
     assert key.secret not in repr(vars(record))
@@ -48,13 +48,13 @@ async def test_the_store_never_sees_the_secret(service, store):
 @pytest.mark.parametrize(
     "token", ["", "Bearer", "' OR '1'='1", '{"$gt":""}', "é" * 90, "\0", "x" * 1_000_000, "sk-abc"]
 )
-async def test_garbage_never_reaches_the_store(service, store, token):
+async def test_garbage_never_reaches_the_store(service, store, token: str) -> None:
     with pytest.raises(InvalidApiKey):
         await service.authenticate(token)
     assert store.absence.asked == 0
 
 
-async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store):
+async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     other = key_format.generate()
     for wrong in (other, key_format.ApiKey(key.key_id, other.secret)):
@@ -62,7 +62,7 @@ async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store):
             await service.authenticate(wrong.text)
 
 
-async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monkeypatch):
+async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     real = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append((len(a), len(b))) or real(a, b))
@@ -73,14 +73,14 @@ async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monk
     assert compared == [(32, 32), (32, 32)]
 
 
-async def test_a_digest_of_zeros_matches_no_key(service, store, monkeypatch):
+async def test_a_digest_of_zeros_matches_no_key(service, store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The dummy digest that unknown ids are compared with must not authenticate."""
     monkeypatch.setattr(key_format, "digest", lambda pepper, secret: bytes(32))
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key_format.generate().text)
 
 
-async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_seconds(service, store, clock):
+async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_seconds(service, store, clock) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -91,7 +91,7 @@ async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_second
         await service.authenticate(key)
 
 
-async def test_a_valid_key_is_confirmed_every_few_seconds(service, store, clock):
+async def test_a_valid_key_is_confirmed_every_few_seconds(service, store, clock) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     asked = store.absence.asked
@@ -104,7 +104,7 @@ async def test_a_valid_key_is_confirmed_every_few_seconds(service, store, clock)
     assert store.absence.asked == asked + 1
 
 
-async def test_an_unavailable_store_is_not_read_by_each_request(service, store, clock):
+async def test_an_unavailable_store_is_not_read_by_each_request(service, store, clock) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -120,7 +120,7 @@ async def test_an_unavailable_store_is_not_read_by_each_request(service, store, 
         await service.authenticate(key)
 
 
-async def test_an_invalidated_key_is_refused_while_the_store_is_away(service, store, clock):
+async def test_an_invalidated_key_is_refused_while_the_store_is_away(service, store, clock) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -139,7 +139,7 @@ async def test_an_invalidated_key_is_refused_while_the_store_is_away(service, st
         (KeySet(), True),
     ],
 )
-async def test_only_the_published_keys_are_invalidated(service, store, keys, forgotten):
+async def test_only_the_published_keys_are_invalidated(service, store, keys, forgotten: bool) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     asked = store.absence.asked
@@ -148,7 +148,7 @@ async def test_only_the_published_keys_are_invalidated(service, store, keys, for
     assert (store.absence.asked > asked) is forgotten
 
 
-async def test_a_record_read_before_an_invalidation_is_not_cached(service, store, clock):
+async def test_a_record_read_before_an_invalidation_is_not_cached(service, store, clock) -> None:
     """A revocation races with a request that has just read the key."""
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     read, revoked = asyncio.Event(), asyncio.Event()
@@ -171,7 +171,7 @@ async def test_a_record_read_before_an_invalidation_is_not_cached(service, store
         await service.authenticate(key)
 
 
-async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock):
+async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock) -> None:
     key = key_format.generate()
     for _ in range(3):
         with pytest.raises(InvalidApiKey):
@@ -183,7 +183,7 @@ async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock):
     assert store.absence.asked == 2
 
 
-async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(service):
+async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(service) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     wrong = key_format.ApiKey(key.key_id, key_format.generate().secret)
     await service.authenticate(key.text)
@@ -192,7 +192,7 @@ async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(ser
     await service.authenticate(key.text)
 
 
-async def test_a_failed_lookup_is_not_cached(service, store):
+async def test_a_failed_lookup_is_not_cached(service, store) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     store.absence.failures = 1
     with pytest.raises(StoreUnavailable):
@@ -200,7 +200,7 @@ async def test_a_failed_lookup_is_not_cached(service, store):
     await service.authenticate(key)
 
 
-async def test_a_cached_key_expires_on_time(service, clock):
+async def test_a_cached_key_expires_on_time(service, clock) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first", expires=clock.now + 10)).text
     await service.authenticate(key)
     clock.now += 10
@@ -208,7 +208,7 @@ async def test_a_cached_key_expires_on_time(service, clock):
         await service.authenticate(key)
 
 
-async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(service, store, clock):
+async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(service, store, clock) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     await service.authenticate(key.text)
     store.records[key.key_id] = replace(store.records[key.key_id], revoked=clock.now)
@@ -217,7 +217,7 @@ async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(serv
         await service.authenticate(key.text)
 
 
-async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock):
+async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock) -> None:
     service = Authenticator(store, PEPPER, cache=KeyCache(clock, capacity=3), clock=clock)
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
@@ -228,7 +228,7 @@ async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock):
     await service.authenticate(key)
 
 
-async def test_the_cache_is_bounded(store, clock):
+async def test_the_cache_is_bounded(store, clock) -> None:
     service = Authenticator(store, PEPPER, cache=KeyCache(clock, capacity=2), clock=clock)
     keys = [(await service.create_api_key("acme", "acme-web", name="k")).text for _ in range(3)]
     for key in keys:
@@ -239,7 +239,7 @@ async def test_the_cache_is_bounded(store, clock):
     await service.authenticate(keys[2])
 
 
-async def test_tenants_have_different_stable_cache_salts(service, store, clock):
+async def test_tenants_have_different_stable_cache_salts(service, store, clock) -> None:
     salts = set()
     for tenant in ("acme", "acme", "other"):
         key = await service.create_api_key(tenant, tenant, name="k")
@@ -250,7 +250,7 @@ async def test_tenants_have_different_stable_cache_salts(service, store, clock):
     assert (await elsewhere.authenticate(key.text)).cache_salt not in salts
 
 
-async def test_no_error_contains_the_secret(service):
+async def test_no_error_contains_the_secret(service) -> None:
     key = key_format.generate()
     with pytest.raises(InvalidApiKey) as caught:
         await service.authenticate(key.text)

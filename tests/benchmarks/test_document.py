@@ -11,7 +11,7 @@ from benchmarks.results import Result, Row, make_result
 
 def compared() -> Result:
     def row(peer: str, sequences: int, rate: float | None, **more: str) -> Row:
-        work = {"work": "generate", "sequences": sequences, "inputs": 128, "outputs": 128}
+        work: Row = {"work": "generate", "sequences": sequences, "inputs": 128, "outputs": 128}
         best = 1.5 if peer == "ours" else None
         return {**work, "peer": peer, "setting": "best", "tokens_per_second": rate, "of_best_peer": best, **more}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.gpu_models import SHAPES, bandwidth, bytes_per_step, our_engine
-from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.layers.rms_norm import RMSNorm
 
 CPU = torch.device("cpu")
@@ -18,7 +19,8 @@ CPU = torch.device("cpu")
 def test_bytes_per_step(tied: bool) -> None:
     shape = replace(SHAPES["tiny"], tied=tied)
     engine = our_engine(shape, CPU, sequences=2, context=64)
-    model: Decoder = engine.runner.runner.model
+    assert isinstance(engine.runner, IsolatingRunner)
+    model: Any = engine.runner.runner.model
     norms = sum(module.weight.numel() for module in model.modules() if isinstance(module, RMSNorm))
     looked_up = 0 if tied else model.model.embed_tokens.weight.numel()
     weights = sum(parameter.numel() for parameter in model.parameters()) - norms - looked_up

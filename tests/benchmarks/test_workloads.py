@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,9 @@ def test_the_same_seed_gives_the_same_requests() -> None:
 @pytest.mark.parametrize(
     ("workload", "median_in", "median_out"), [(workloads.chat, 110, 126), (workloads.short, 16, 39)]
 )
-def test_lengths_follow_the_published_medians(workload, median_in: int, median_out: int) -> None:
+def test_lengths_follow_the_published_medians(
+    workload: Callable[[int, int], list[workloads.Request]], median_in: int, median_out: int
+) -> None:
     requests = workload(1000, 49152)
     assert np.median([len(r.prompt_ids) for r in requests]) == pytest.approx(median_in, rel=0.15)
     assert np.median([r.output_tokens for r in requests]) == pytest.approx(median_out, rel=0.15)

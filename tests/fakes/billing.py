@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
@@ -46,7 +46,7 @@ class FakeBilling(Billing):
         self._answer()
         self.voided.extend(jobs)
 
-    async def flush_jobs(self, jobs: Sequence[str]) -> None:
+    async def flush_jobs(self, jobs: Collection[str]) -> None:
         """All of them are written by `reserve`."""
 
     async def checkpoint(self, usage: Mapping[str, Usage]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from inference_worker.engine_protocol import (
     Candidate,
+    EmbeddingRequest,
     EngineLoad,
     GenerationRequest,
     PositionLogprobs,
@@ -19,6 +20,7 @@ from inference_worker.engine_protocol import (
     RequestFailed,
     StepReport,
     TokenEvent,
+    VectorEvent,
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker.engine_client import EngineClient
@@ -82,10 +84,11 @@ class CountingEngine(EngineClient):
             eos_token_ids=[END],
         )
 
-    def submit(self, request: GenerationRequest) -> None:
+    def submit(self, request: GenerationRequest | EmbeddingRequest) -> None:
         """Add a request."""
         if not self.alive:
             raise EngineDied("dead")
+        assert isinstance(request, GenerationRequest)
         self.submitted.append(request.id)
         self._prompted += len(request.prompt_ids)
         delivered = request.delivered or [[]] * request.n
@@ -99,7 +102,7 @@ class CountingEngine(EngineClient):
         counting = self._requests.get(request)
         if counting is None:
             return
-        counting.counts.pop(choice, None) if choice is not None else counting.counts.clear()  # type: ignore[func-returns-value]
+        counting.counts.pop(choice, None) if choice is not None else counting.counts.clear()
         if not counting.counts:
             del self._requests[request]
 
@@ -136,7 +139,7 @@ class CountingEngine(EngineClient):
         for _ in range(steps):
             self._steps += 1
             running = [(each, choice) for each in self._requests.values() for choice in each.counts][: self._capacity]
-            events = [self._count(counting, choice) for counting, choice in running]
+            events: list[TokenEvent | VectorEvent] = [self._count(counting, choice) for counting, choice in running]
             for request in [key for key, counting in self._requests.items() if not counting.counts]:
                 del self._requests[request]
             self._reports.put_nowait(StepReport(events=events, load=self._load()))

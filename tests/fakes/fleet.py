@@ -98,7 +98,7 @@ class FleetWorker:
             Bus(transport),
             engine,
             partial(GenerationHandler, shared_text()),
-            WorkerSettings(**{"model": MODEL, "id": name, "max_num_seqs": 4, "amqp_url": "amqp://"} | settings),
+            WorkerSettings(**dict[str, Any](model=MODEL, id=name, max_num_seqs=4, amqp_url="amqp://") | settings),
             WorkerMetrics(CollectorRegistry(), MODEL),
             model=MODEL,
             hand_over=self.hand_over,

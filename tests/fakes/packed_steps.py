@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -24,7 +26,17 @@ class PlainAttention(AttentionBackend):
 
     name = "plain"
 
-    def forward(self, layer, query, key, value, metadata, *, scale, sliding_window=None):
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
         self.cache.write(layer, metadata.slot_mapping, key, value)
         rows = metadata.query_start.tolist()
         out = torch.empty_like(query)
@@ -49,7 +61,7 @@ def packed_logits(
     model: CausalLM, sequences: list[list[int]], chunks: list[int], cache_dtype: torch.dtype | None = None
 ) -> list[Tensor]:
     """Every position's logits; step i computes up to `chunks[i % len(chunks)]` tokens of each sequence."""
-    cache = _cache(model, sequences, cache_dtype or getattr(model, "dtype", torch.float32))
+    cache = _cache(model, sequences, cache_dtype or cast(torch.dtype, getattr(model, "dtype", torch.float32)))
     tables = torch.randperm(cache.num_blocks).view(len(sequences), -1)
     backend = PlainAttention(cache)
     computed = [0] * len(sequences)
@@ -87,7 +99,15 @@ def _cache(model: CausalLM, sequences: list[list[int]], dtype: torch.dtype) -> K
     return KVCache(form, per_sequence * len(sequences), torch.device("cpu"))
 
 
-def _step(model, backend, tables, sequences, part, live, read=None) -> Tensor:
+def _step(
+    model: CausalLM,
+    backend: AttentionBackend,
+    tables: Tensor,
+    sequences: list[list[int]],
+    part: list[range],
+    live: list[int],
+    read: list[int] | None = None,
+) -> Tensor:
     ids = torch.tensor([sequences[s][p] for s in live for p in part[s]])
     positions = torch.tensor([p for s in live for p in part[s]])
     slots = torch.tensor([int(tables[s, p // BLOCK_SIZE]) * BLOCK_SIZE + p % BLOCK_SIZE for s in live for p in part[s]])

@@ -24,6 +24,7 @@ from router.messages import (
     Failed,
     FailureCode,
     Finished,
+    FinishReason,
     Job,
     PromptEcho,
     PromptLogprobs,
@@ -76,6 +77,7 @@ def prompt_text(job: Job) -> str:
     """The last message, the text, or the ids of a job's prompt."""
     if isinstance(job.prompt, ChatPrompt):
         return str(job.prompt.messages[-1]["content"])
+    assert isinstance(job.prompt, TextPrompt | TokenPrompt)
     return job.prompt.text if isinstance(job.prompt, TextPrompt) else str(job.prompt.token_ids)
 
 
@@ -173,7 +175,7 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
         worker.send(job, *ends)
     for token in range(total):
         lp = [logprob(token)] if job.sampling.logprobs is not None else None
-        last = "length" if token == total - 1 else None
+        last: FinishReason | None = "length" if token == total - 1 else None
         worker.send(
             job,
             *(
@@ -235,7 +237,7 @@ def say(*texts: str) -> Script:
             job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job))
         )
         for position, text in enumerate(texts):
-            finish = "stop" if position == len(texts) - 1 else None
+            finish: FinishReason | None = "stop" if position == len(texts) - 1 else None
             worker.send(
                 job,
                 *(

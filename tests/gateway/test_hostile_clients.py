@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ async def test_clients_that_do_not_read_are_disconnected_without_affecting_other
                 await asyncio.sleep(0.01)
 
 
-CANARY = [{"role": "user", "content": f"hi {number}"} for number in range(3)]
+CANARY: list[Any] = [{"role": "user", "content": f"hi {number}"} for number in range(3)]
 
 
 def test_the_kernel_buffers_little_unread_data() -> None:

@@ -20,6 +20,10 @@ from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import fail, never, start_and_wait, status
 from tests.gateway.conftest import HI, MODEL, SetStage, Stage, eventually
 
+about: Any = pytest.approx
+"""Stands for a float inside a larger value that is compared."""
+
+
 ADA = Principal(key_id="", tenant="org-acme", cache_salt="salt", project="project-1", user="user-ada")
 RATE = TokenRate(input=3, cached_input=2, output=6)
 
@@ -97,6 +101,7 @@ async def test_a_slot_is_freed_at_any_end(set_stage: SetStage) -> None:
 
 async def test_an_invalid_request_is_refused_before_a_hold(set_stage: SetStage) -> None:
     stage = await set_stage()
+    fields: dict[str, Any]
     for fields in ({"temperature": 9}, {"messages": []}):
         with pytest.raises(InvalidRequest):
             await heard(stage, **fields)
@@ -133,7 +138,7 @@ async def test_a_waiting_request_gets_its_queue_position_and_may_leave(
 
     listening = asyncio.create_task(listen(completion(stage), places))
     await eventually(lambda: bool(places))
-    assert places == [QueueUpdate(1, pytest.approx(2.56))]
+    assert places == [QueueUpdate(1, about(2.56))]
     await asyncio.sleep(0.05)
     assert len(places) == 1  # it is said again when it has changed
     listening.cancel()

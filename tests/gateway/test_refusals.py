@@ -396,7 +396,13 @@ async def test_a_refused_field_is_named(set_stage: SetStage) -> None:
 async def test_other_servers_fields_are_ignored(set_stage: SetStage) -> None:
     """H17, H48, H50: unknown fields are ignored, so a provider's address or key from a client goes nowhere."""
     stage = await set_stage()
-    evil = {"evil": 1, "api_base": "http://evil", "base_url": "http://evil", "api_key": CANARY, "background": True}
+    evil: dict[str, Any] = {
+        "evil": 1,
+        "api_base": "http://evil",
+        "base_url": "http://evil",
+        "api_key": CANARY,
+        "background": True,
+    }
     response = await stage.chat(**evil, extra_headers={"x": CANARY}, conversation="conv_1", store=True)
     assert response.status_code == 200
     assert CANARY not in repr(stage.worker.jobs)

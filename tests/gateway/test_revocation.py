@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from auth_billing.access.roles import Actor, Role
@@ -41,7 +43,7 @@ async def test_a_revoked_key_is_refused_at_once(set_stage: SetStage, ended: str)
 
     assert [await answer(each) for each in (persons, programs)] == [200, 200]
     before = stage.accounts.generation
-    sets = {"key": persons.record.key_id, "project": "proj", "user": "user-1", "organisation": "acme"}
+    sets: dict[str, Any] = {"key": persons.record.key_id, "project": "proj", "user": "user-1", "organisation": "acme"}
     await keys.revoke_all(KeySet(**{ended: sets[ended]}))
     await eventually(lambda: stage.accounts.generation > before)
     assert await answer(persons) == 401

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -27,7 +29,7 @@ def test_default_limits_are_parsed_by_kind() -> None:
     "setting",
     [{"limits_per_key": "many"}, {"gateway_id": "a b"}, {"port": 70_000}, {"max_wait": 0}, {"max_choices": 129}],
 )
-def test_invalid_settings_are_refused(setting: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         GatewaySettings(**setting)
 

@@ -173,7 +173,7 @@ def engine_around(model: CausalLM, **changes) -> Engine:
 
 @pytest.mark.model
 @pytest.mark.timeout(600)
-def test_fifty_prompts_in_batches_of_thirty_two(theirs, prompts, expected):
+def test_fifty_prompts_in_batches_of_thirty_two(theirs, prompts: list[list[int]], expected: list[list[int]]) -> None:
     chosen = choices(theirs, prompts, expected)
     wrong = [i for i, (ours, theirs) in enumerate(zip(expected, chosen, strict=True)) if ours != theirs]
     assert wrong == [], f"prompts {wrong} differ from what transformers chooses"
@@ -185,7 +185,7 @@ def test_fifty_prompts_in_batches_of_thirty_two(theirs, prompts, expected):
 
 
 @pytest.mark.model
-def test_log_probabilities_of_prompts(smollm2, theirs, prompts):
+def test_log_probabilities_of_prompts(smollm2: CausalLM, theirs, prompts: list[list[int]]) -> None:
     """In chunks, one prompt after it could be found in the cache, equal to those of one pass by `transformers`."""
     some = [prompts[i] for i in (2, 29, 29)]
     engine = engine_around(smollm2, max_num_batched_tokens=37)
@@ -222,14 +222,16 @@ VARIANTS = {
 
 @pytest.mark.model
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_plan_of_steps_changes_nothing(variant, smollm2, prompts, expected):
+def test_the_plan_of_steps_changes_nothing(
+    variant, smollm2: CausalLM, prompts: list[list[int]], expected: list[list[int]]
+) -> None:
     some = slice(3, None, 6)  # eight prompts of all lengths
     found = answers(engine_around(smollm2, **VARIANTS[variant]), prompts[some], 32)
     assert found == [answer[:32] for answer in expected[some]]
 
 
 @pytest.mark.model
-def test_preemption_changes_nothing(smollm2, prompts, expected):
+def test_preemption_changes_nothing(smollm2: CausalLM, prompts: list[list[int]], expected: list[list[int]]) -> None:
     some = slice(3, None, 6)
     engine = engine_around(smollm2, num_kv_blocks=24)
     assert answers(engine, prompts[some], 40) == [answer[:40] for answer in expected[some]]
@@ -237,7 +239,7 @@ def test_preemption_changes_nothing(smollm2, prompts, expected):
 
 
 @pytest.mark.model
-def test_prefix_caching_changes_nothing(smollm2, prompts, expected):
+def test_prefix_caching_changes_nothing(smollm2: CausalLM, prompts: list[list[int]], expected: list[list[int]]) -> None:
     long = [4, 9]
     engine = engine_around(smollm2)
     for _ in range(2):
@@ -262,7 +264,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_family_equals_generate(family, tmp_path):
+def test_each_family_equals_generate(family, tmp_path: Path) -> None:
     theirs = save_tiny(tmp_path, family, **FAMILIES[family])
     generator = torch.Generator().manual_seed(11)
     some = [torch.randint(3, 97, (n,), generator=generator).tolist() for n in (1, 5, 18, 33) for _ in range(3)]

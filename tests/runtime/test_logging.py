@@ -17,7 +17,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl-_x"
 
 
 @pytest.fixture(autouse=True)
-def _restore(monkeypatch):
+def _restore(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
@@ -28,11 +28,11 @@ def _restore(monkeypatch):
     logging.captureWarnings(False)
 
 
-def lines(capsys):
+def lines(capsys: pytest.CaptureFixture[str]):
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
-def test_an_event_is_one_json_object_with_process_logger_and_values(capsys):
+def test_an_event_is_one_json_object_with_process_logger_and_values(capsys: pytest.CaptureFixture[str]) -> None:
     configure("gateway-1", style="json", level="info")
     structlog.contextvars.bind_contextvars(request="chatcmpl-1")
     structlog.get_logger("gateway.app").info("request admitted", tokens=3)
@@ -43,7 +43,7 @@ def test_an_event_is_one_json_object_with_process_logger_and_values(capsys):
     assert line["timestamp"].endswith("Z")
 
 
-def test_libraries_log_from_warning_and_our_code_from_the_configured_level(capsys):
+def test_libraries_log_from_warning_and_our_code_from_the_configured_level(capsys: pytest.CaptureFixture[str]) -> None:
     configure("x", style="json", level="debug")
     logging.getLogger("some.library").info("chatter")
     logging.getLogger("some.library").warning("lost %s", "it")
@@ -53,7 +53,9 @@ def test_libraries_log_from_warning_and_our_code_from_the_configured_level(capsy
 
 @pytest.mark.parametrize("style", ["json", "console"])
 @pytest.mark.parametrize("secret", [KEY, JWT, "Bearer s3cr3tpassw0rd"])
-def test_no_secret_passes_in_events_values_nested_values_or_exceptions(style, secret, capsys):
+def test_no_secret_passes_in_events_values_nested_values_or_exceptions(
+    style: str, secret, capsys: pytest.CaptureFixture[str]
+) -> None:
     configure("x", style=style, level="info")
     log = structlog.get_logger("gateway.app")
     log.info(f"got {secret}", value=secret, nested={"deep": [secret]})
@@ -70,7 +72,7 @@ def test_no_secret_passes_in_events_values_nested_values_or_exceptions(style, se
 
 
 @pytest.mark.parametrize("where", ["main", "thread"])
-def test_an_uncaught_exception_is_logged_masked(where):
+def test_an_uncaught_exception_is_logged_masked(where: str) -> None:
     body = f"raise RuntimeError('bad key {KEY}')"
     if where == "thread":
         body = f"import threading; t = threading.Thread(target=lambda: int('{KEY}')); t.start(); t.join()"
@@ -81,7 +83,7 @@ def test_an_uncaught_exception_is_logged_masked(where):
     assert "hr_live_***" in done.stderr
 
 
-def test_passwords_in_urls_are_masked_and_the_rest_is_kept():
+def test_passwords_in_urls_are_masked_and_the_rest_is_kept() -> None:
     assert (
         mask_secrets("amqp://headrace:s3cret@127.0.0.1:5672/headrace") == "amqp://headrace:***@127.0.0.1:5672/headrace"
     )
@@ -89,13 +91,13 @@ def test_passwords_in_urls_are_masked_and_the_rest_is_kept():
 
 
 @given(st.from_regex(r"[A-Za-z0-9_\-]{1,80}", fullmatch=True), st.text(max_size=20), st.text(max_size=20))
-def test_keys_are_masked_in_any_context(secret, before, after):
+def test_keys_are_masked_in_any_context(secret, before, after) -> None:
     masked = mask_secrets(f"{before} hr_live_{secret} {after}")
     assert f"hr_live_{secret}" not in masked
     assert "hr_live_***" in masked or "Bearer ***" in masked
 
 
-def test_a_message_that_can_not_be_formatted_does_not_show_its_arguments(capsys):
+def test_a_message_that_can_not_be_formatted_does_not_show_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     configure("gateway-1", style="console", level="info")
     logging.getLogger("library").warning("%d calls", KEY)
     said = capsys.readouterr().err

@@ -38,7 +38,7 @@ async def raw(server, data):
     return answer
 
 
-async def test_metrics_in_both_formats(server, registry):
+async def test_metrics_in_both_formats(server, registry) -> None:
     Counter("jobs", "Jobs done.", registry=registry).inc()
     plain = await get(server, "/metrics")
     assert plain.status_code == 200
@@ -49,12 +49,12 @@ async def test_metrics_in_both_formats(server, registry):
     assert modern.text.endswith("# EOF\n")
 
 
-async def test_health_and_status(server):
+async def test_health_and_status(server) -> None:
     assert (await get(server, "/healthz")).text == "ok\n"
     assert json.loads((await get(server, "/status?x=1")).text) == {"running": 2}
 
 
-async def test_head_has_no_body_and_other_paths_and_methods_are_refused(server):
+async def test_head_has_no_body_and_other_paths_and_methods_are_refused(server) -> None:
     assert (await get(server, "/healthz", "HEAD")).content == b""
     assert (await get(server, "/debug")).status_code == 404
     assert (await get(server, "/metrics", "POST")).status_code == 405
@@ -63,16 +63,16 @@ async def test_head_has_no_body_and_other_paths_and_methods_are_refused(server):
 @pytest.mark.parametrize(
     "data", [b"\x00\xff\r\n\r\n", b"GET /\r\n\r\n", b"GET / SPDY/3\r\n\r\n", b"x" * (REQUEST_BYTES + 9)]
 )
-async def test_invalid_http_is_a_400(server, data):
+async def test_invalid_http_is_a_400(server, data) -> None:
     assert (await raw(server, data)).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_an_incomplete_request_is_closed_without_an_error(server):
+async def test_an_incomplete_request_is_closed_without_an_error(server) -> None:
     assert await raw(server, b"GET /metrics HT") == b""
     assert (await get(server, "/healthz")).status_code == 200
 
 
-async def test_a_failing_status_is_a_500_and_the_server_continues(registry):
+async def test_a_failing_status_is_a_500_and_the_server_continues(registry) -> None:
     server = OpsServer(registry, "127.0.0.1", 0, lambda: {"bad": object()})
     await server.start()
     assert (await get(server, "/status")).status_code == 500
@@ -80,12 +80,12 @@ async def test_a_failing_status_is_a_500_and_the_server_continues(registry):
     await server.stop()
 
 
-async def test_a_port_in_use_is_a_one_line_error(server, registry):
+async def test_a_port_in_use_is_a_one_line_error(server, registry) -> None:
     with pytest.raises(StartupError, match=f"127.0.0.1:{server.port}: .*in use"):
         await OpsServer(registry, "127.0.0.1", server.port).start()
 
 
-async def test_stopping_frees_the_port(registry):
+async def test_stopping_frees_the_port(registry) -> None:
     server = OpsServer(registry)
     await server.start()
     await server.stop()
@@ -94,7 +94,9 @@ async def test_stopping_frees_the_port(registry):
     await again.stop()
 
 
-async def test_a_connection_without_a_request_is_closed_after_a_timeout(server, monkeypatch):
+async def test_a_connection_without_a_request_is_closed_after_a_timeout(
+    server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("runtime.ops_server.REQUEST_TIMEOUT", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     async with asyncio.timeout(2):

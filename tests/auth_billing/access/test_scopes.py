@@ -24,15 +24,15 @@ KEY = ApiKeyRecord("k0", b"digest", "abcd", "org", "project", "name", created=1.
         ("", PROJECT_SCOPES, set()),
     ],
 )
-def test_rights(project, scopes, rights):
+def test_rights(project: str, scopes, rights) -> None:
     assert replace(KEY, project=project, scopes=scopes).rights == rights
 
 
-def test_unknown_scope_names_give_no_right():
+def test_unknown_scope_names_give_no_right() -> None:
     assert known(["embeddings", "world.domination"]) == {Scope.EMBEDDINGS}
 
 
-async def test_a_principal_has_the_scopes_of_its_key():
+async def test_a_principal_has_the_scopes_of_its_key() -> None:
     store = DictApiKeyStore()
     service = Authenticator(store, b"p" * 32)
     key = await service.create_api_key("org", "proj", name="n")

@@ -31,7 +31,7 @@ WISH = KeySpec("first")
 
 
 class Stage:
-    def __init__(self):
+    def __init__(self) -> None:
         self.clock = FakeClock()
         self.store = DictApiKeyStore()
         self.accounts = DictOrganisationStore()
@@ -51,7 +51,7 @@ async def stage():
     return stage
 
 
-async def test_a_key_has_the_requested_scopes_and_models(stage):
+async def test_a_key_has_the_requested_scopes_and_models(stage) -> None:
     spec = KeySpec("mine", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 10)
     issued = await stage.keys.create(MEMBER, "acme-web", spec)
     caller = await stage.service.authenticate(issued.key.text)
@@ -62,7 +62,7 @@ async def test_a_key_has_the_requested_scopes_and_models(stage):
         await stage.service.authenticate(issued.key.text)
 
 
-async def test_a_key_has_all_scopes_of_its_kind_by_default(stage):
+async def test_a_key_has_all_scopes_of_its_kind_by_default(stage) -> None:
     project = await stage.keys.create(MEMBER, "acme-web", WISH)
     admin = await stage.keys.create(ADMIN, ADMIN_KEYS, WISH)
     assert [key.record.rights for key in (project, admin)] == [PROJECT_SCOPES, ADMIN_SCOPES]
@@ -85,13 +85,13 @@ async def test_a_key_has_all_scopes_of_its_kind_by_default(stage):
         ),
     ],
 )
-async def test_a_member_cannot_create_a_key_with_more_rights(stage, actor, project, spec, by):
+async def test_a_member_cannot_create_a_key_with_more_rights(stage, actor, project, spec, by) -> None:
     with pytest.raises(NotPermitted):
         await stage.keys.create(actor, project, spec, by=by)
     assert not stage.store.records
 
 
-async def test_a_key_passes_on_no_more_than_its_own_rights(stage):
+async def test_a_key_passes_on_no_more_than_its_own_rights(stage) -> None:
     by = Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m", "n"}))
     spec = KeySpec("k", models=frozenset({"m"}))
     issued = await stage.keys.create(PROGRAM, "acme-web", spec, by=by)
@@ -101,7 +101,7 @@ async def test_a_key_passes_on_no_more_than_its_own_rights(stage):
 
 
 @pytest.mark.parametrize("project", ["rival-web", "nowhere"])
-async def test_another_organisations_project_is_not_found(stage, project):
+async def test_another_organisations_project_is_not_found(stage, project: str) -> None:
     with pytest.raises(NoSuchRecord):
         await stage.keys.create(ADMIN, project, WISH)
     with pytest.raises(NoSuchRecord):
@@ -121,12 +121,12 @@ async def test_another_organisations_project_is_not_found(stage, project):
         KeySpec("k", models=frozenset(f"m{number}" for number in range(MAX_MODELS + 1))),
     ],
 )
-async def test_invalid_properties_are_refused(stage, spec):
+async def test_invalid_properties_are_refused(stage, spec) -> None:
     with pytest.raises(UnacceptableValue):
         await stage.keys.create(ADMIN, "acme-web", spec)
 
 
-async def test_members_manage_their_own_keys_and_administrators_all(stage):
+async def test_members_manage_their_own_keys_and_administrators_all(stage) -> None:
     mine = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
     stage.clock.now += 1
     programs = (await stage.keys.create(PROGRAM, "acme-web", WISH)).record
@@ -153,7 +153,7 @@ async def test_members_manage_their_own_keys_and_administrators_all(stage):
         await stage.keys.find(MEMBER, "acme-web", mine.key_id)
 
 
-async def test_a_rotated_key_overlaps_with_its_successor(stage):
+async def test_a_rotated_key_overlaps_with_its_successor(stage) -> None:
     spec = KeySpec("k", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 100)
     old = await stage.keys.create(MEMBER, "acme-web", spec)
     stage.clock.now += 40
@@ -172,7 +172,7 @@ async def test_a_rotated_key_overlaps_with_its_successor(stage):
         await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
 
 
-async def test_a_rotated_keys_budget_is_inherited(stage):
+async def test_a_rotated_keys_budget_is_inherited(stage) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", KeySpec("k"))
     budget, month = key_budget(old.record.key_id), month_of(stage.clock.now)
     before = Balance("acme", 100, 0, budgets={budget: 50}, used={month: {budget: 30}})
@@ -182,20 +182,20 @@ async def test_a_rotated_keys_budget_is_inherited(stage):
     assert after == replace(before, budgets={budget: 50, heir: 50}, used={month: {budget: 30, heir: 30}})
 
 
-async def test_an_overlap_never_extends_a_keys_lifetime(stage):
+async def test_an_overlap_never_extends_a_keys_lifetime(stage) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", KeySpec("k", expires=stage.clock.now + 5))
     await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
     assert stage.store.records[old.record.key_id].expires == stage.clock.now + 5
 
 
 @pytest.mark.parametrize("overlap", [-1, 1e9, float("nan"), float("inf")])
-async def test_invalid_overlaps_are_refused(stage, overlap):
+async def test_invalid_overlaps_are_refused(stage, overlap) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", WISH)
     with pytest.raises(UnacceptableValue):
         await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=overlap)
 
 
-async def test_another_users_key_cannot_be_rotated(stage):
+async def test_another_users_key_cannot_be_rotated(stage) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", WISH)
     with pytest.raises(NotPermitted):
         await stage.keys.rotate(ADMIN, "acme-web", old.record.key_id, overlap=0)
@@ -211,7 +211,7 @@ async def test_another_users_key_cannot_be_rotated(stage):
         (KeySet(), {"admin", "members", "programs", "rivals"}),
     ],
 )
-async def test_revoking_by_project_user_or_organisation(stage, ended, left):
+async def test_revoking_by_project_user_or_organisation(stage, ended, left: set[str]) -> None:
     made = {
         "admin": await stage.keys.create(ADMIN, ADMIN_KEYS, WISH),
         "members": await stage.keys.create(MEMBER, "acme-web", WISH),
@@ -223,7 +223,7 @@ async def test_revoking_by_project_user_or_organisation(stage, ended, left):
     assert {name for name, key in made.items() if stage.store.records[key.record.key_id].revoked is None} == left
 
 
-async def test_a_revocation_with_unknown_outcome_is_published(stage):
+async def test_a_revocation_with_unknown_outcome_is_published(stage) -> None:
     key = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
     stage.store.absence.away = True
     with pytest.raises(StoreUnavailable):
@@ -231,10 +231,10 @@ async def test_a_revocation_with_unknown_outcome_is_published(stage):
     assert stage.announced == [KeySet(key=key.key_id)]
 
 
-async def test_a_key_created_while_its_project_is_archived_is_revoked(stage):
+async def test_a_key_created_while_its_project_is_archived_is_revoked(stage) -> None:
     add = stage.store.add
 
-    async def archived_meanwhile(record):
+    async def archived_meanwhile(record) -> None:
         await stage.accounts.archive_project("acme", "acme-web", stage.clock.now)
         await stage.keys.revoke_all(KeySet(project="acme-web"))
         await add(record)

@@ -138,7 +138,9 @@ async def test_records_wait_for_an_unavailable_store(buses: Buses, eventually) -
     assert ready(buses.broker) == 0
 
 
-async def test_a_stop_during_an_outage_leaves_records_queued(buses: Buses, eventually, monkeypatch) -> None:
+async def test_a_stop_during_an_outage_leaves_records_queued(
+    buses: Buses, eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("auth_billing.money.settlement.STOP_SECONDS", 0.01)
     store = DictUsageStore()
     store.absence.away = True

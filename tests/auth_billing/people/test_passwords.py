@@ -35,7 +35,7 @@ class Counting(argon2.PasswordHasher):
         return super().verify(hash, password)
 
 
-async def test_a_password_is_verified_and_not_stored(passwords):
+async def test_a_password_is_verified_and_not_stored(passwords) -> None:
     stored = await passwords.hash(PASSWORD)
     assert stored.startswith("$argon2id$")
     assert PASSWORD not in stored
@@ -44,11 +44,11 @@ async def test_a_password_is_verified_and_not_stored(passwords):
     assert stored != await passwords.hash(PASSWORD)
 
 
-def test_the_hash_parameters_are_owasps_minimum():
+def test_the_hash_parameters_are_owasps_minimum() -> None:
     assert owasp_hasher().hash("x").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
-async def test_passwords_are_compared_in_nfkc(passwords):
+async def test_passwords_are_compared_in_nfkc(passwords) -> None:
     stored = await passwords.hash("Zażółć ﬁn ①2345")
     assert await passwords.verify(stored, "Zaz\u0307o\u0301łc\u0301 fin 12345")
     assert not await passwords.verify(stored, "Zazolc fin 12345")  # looks alike, is another
@@ -58,25 +58,25 @@ async def test_passwords_are_compared_in_nfkc(passwords):
     "password",
     ["", "short", "x" * (MAX_LENGTH + 1), "x" * 1_000_000, "null\0null\0null", "line\nbreaks\n", "\ud800" * 20],
 )
-async def test_invalid_passwords_are_refused(passwords, password):
+async def test_invalid_passwords_are_refused(passwords, password) -> None:
     with pytest.raises(UnacceptableValue) as caught:
         await passwords.hash(password)
     assert caught.value.param == "password"
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "\0", "x" * MAX_LENGTH, "раssword12", "correct horse\0"])
-async def test_a_wrong_password_does_not_raise(passwords, wrong):
+async def test_a_wrong_password_does_not_raise(passwords, wrong) -> None:
     assert not await passwords.verify(await passwords.hash(PASSWORD), wrong)
 
 
 @pytest.mark.parametrize("long", ["x" * (MAX_LENGTH + 1), "x" * 1_000_000, "\ud800"])
-async def test_too_long_a_password_is_not_hashed(long):
+async def test_too_long_a_password_is_not_hashed(long) -> None:
     hasher = Counting()
     assert not await Passwords(hasher).verify(None, long)
     assert hasher.checked == []
 
 
-async def test_an_unknown_user_costs_the_same_work_and_never_matches():
+async def test_an_unknown_user_costs_the_same_work_and_never_matches() -> None:
     hasher = Counting()
     passwords = Passwords(hasher)
     stored = await passwords.hash(PASSWORD)
@@ -87,11 +87,11 @@ async def test_an_unknown_user_costs_the_same_work_and_never_matches():
 
 
 @pytest.mark.parametrize("stored", ["", "$argon2id$broken", "plain", "$2b$12$abc"])
-async def test_a_malformed_hash_matches_no_password(passwords, stored):
+async def test_a_malformed_hash_matches_no_password(passwords, stored: str) -> None:
     assert not await passwords.verify(stored or "x", PASSWORD)
 
 
-async def test_a_weak_hash_is_replaced_and_a_strong_one_kept(passwords):
+async def test_a_weak_hash_is_replaced_and_a_strong_one_kept(passwords) -> None:
     weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=16).hash("short")
     strong = await passwords.rehash(weak, "short")  # rules for new passwords do not apply
     assert strong != weak
@@ -99,7 +99,7 @@ async def test_a_weak_hash_is_replaced_and_a_strong_one_kept(passwords):
     assert await passwords.rehash(strong, "short") == strong
 
 
-async def test_excess_checks_are_refused_until_others_end():
+async def test_excess_checks_are_refused_until_others_end() -> None:
     hasher = Counting()
     hasher.may_go_on.clear()
     passwords = Passwords(hasher, pending=4)

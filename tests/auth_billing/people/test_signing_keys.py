@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from runtime.lifecycle import StartupError
 A, B = "a:" + "x" * 32, "b:" + "y" * 43
 
 
-def test_a_key_is_created_once_in_a_private_file(tmp_path):
+def test_a_key_is_created_once_in_a_private_file(tmp_path: Path) -> None:
     (key,) = load_signing_keys(tmp_path)
     assert load_signing_keys(tmp_path) == (key,)
     assert len(key.key) >= 32
@@ -20,13 +21,13 @@ def test_a_key_is_created_once_in_a_private_file(tmp_path):
     assert key.key.decode() not in repr(key)
 
 
-def test_concurrent_starts_get_the_same_key(tmp_path):
+def test_concurrent_starts_get_the_same_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(load_signing_keys, [tmp_path] * 16))) == 1
 
 
 @pytest.mark.parametrize("given", [A, f"{A},{B}", f"{B}\n{A}\n".strip(), f"{A}, {B}"])
-def test_configured_keys_are_used_in_order_and_nothing_written(tmp_path, given):
+def test_configured_keys_are_used_in_order_and_nothing_written(tmp_path: Path, given) -> None:
     assert [key.id for key in load_signing_keys(tmp_path, given)] == [
         part[0] for part in given.replace(",", " ").split()
     ]
@@ -36,6 +37,6 @@ def test_configured_keys_are_used_in_order_and_nothing_written(tmp_path, given):
 @pytest.mark.parametrize(
     "given", ["x", "a:short", f"{A},{A}", f"{A},{B},c:{'z' * 32}", f"{A},", "a:" + "é" * 32, "../:" + "x" * 32]
 )
-def test_malformed_keys_are_a_startup_error(tmp_path, given):
+def test_malformed_keys_are_a_startup_error(tmp_path: Path, given: str) -> None:
     with pytest.raises(StartupError, match="HEADRACE_SESSION_SIGNING_KEYS must hold"):
         load_signing_keys(tmp_path, given)

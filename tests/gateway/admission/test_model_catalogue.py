@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx
 import pytest
 import structlog.testing
 
@@ -130,7 +132,11 @@ async def test_a_key_sees_its_models_under_all_names_and_no_other_models(
         assert (await stage.chat(model=name)).status_code == 200
     for name in ("later", "org/later"):
         foreign, missing = name, name[::-1]
-        for ask in (lambda model: stage.chat(model=model), lambda model: stage.client.get(f"/v1/models/{model}")):
+        asks: list[Callable[[str], Awaitable[httpx.Response]]] = [
+            lambda model: stage.chat(model=model),
+            lambda model: stage.client.get(f"/v1/models/{model}"),
+        ]
+        for ask in asks:
             answers = [await ask(model) for model in (foreign, missing)]
             assert [answer.status_code for answer in answers] == [404, 404]
             assert answers[0].text == answers[1].text.replace(missing, foreign)

@@ -15,6 +15,10 @@ from router.tenant_fair_queue import FLEX_FLOOR
 from tests.contract.examples import JOB
 from tests.fakes.scripted_worker import status
 
+about: Any = pytest.approx
+"""Stands for a float inside a larger value that is compared."""
+
+
 MODEL = JOB.model
 
 
@@ -70,12 +74,12 @@ def test_the_wait_is_the_queued_tokens_by_the_throughput(queues: QueueEstimator)
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
     lines = [queues.enter([job(id=str(number), max_tokens=50)]) for number in range(4)]
     for number, line in enumerate(lines, 1):
-        assert queues.estimate(full, ServiceClass.DEFAULT, line) == QueueEstimate(number, pytest.approx(0.5 * number))
-    assert queues.estimate(full, ServiceClass.DEFAULT) == QueueEstimate(5, pytest.approx(2.5))
+        assert queues.estimate(full, ServiceClass.DEFAULT, line) == QueueEstimate(number, about(0.5 * number))
+    assert queues.estimate(full, ServiceClass.DEFAULT) == QueueEstimate(5, about(2.5))
     lines[0].begun("0")
     lines[1].leave()
     lines[1].leave()
-    assert queues.estimate(full, ServiceClass.DEFAULT, lines[3]) == QueueEstimate(2, pytest.approx(1.0))
+    assert queues.estimate(full, ServiceClass.DEFAULT, lines[3]) == QueueEstimate(2, about(1.0))
     for line in lines:
         line.leave()
     assert queues.report().queues[0].running == 8
@@ -115,7 +119,7 @@ def test_other_gateways_jobs_are_spread_over_the_queue(queues: QueueEstimator, c
     mine = [queues.enter([job(id=str(number), max_tokens=100)]) for number in range(2)]
     # Of ten, 2.5 are before my first and 7.5 before my second.
     assert [queues.estimate(full, ServiceClass.DEFAULT, line).position for line in mine] == [4, 10]
-    assert queues.estimate(full, ServiceClass.DEFAULT) == QueueEstimate(13, pytest.approx(13.0))
+    assert queues.estimate(full, ServiceClass.DEFAULT) == QueueEstimate(13, about(13.0))
     clock.now += 3.1
     assert queues.estimate(full, ServiceClass.DEFAULT).position == 3  # a gateway that is silent has gone
 

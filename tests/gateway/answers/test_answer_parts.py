@@ -49,7 +49,8 @@ options = st.builds(
 
 def deltas(choice: int, listed: Sequence[Any], cuts: list[int], options: AnswerOptions) -> list[ChoiceDelta]:
     """A choice's tokens in deltas of the sizes in `cuts` (repeated), the last with its end."""
-    parts, at, turn = [], 0, 0
+    parts: list[ChoiceDelta] = []
+    at, turn = 0, 0
     while at < len(listed) or not parts:
         part = listed[at : at + cuts[turn % len(cuts)]]
         delta = Delta(

@@ -55,7 +55,8 @@ def answer(parts: list[tuple[str, list[ToolCallDelta]]], finish: FinishReason = 
 
 
 def client(stage: Stage) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(api_key=KEY, base_url="http://gateway/v1", http_client=stage.client, max_retries=0)
+    http: Any = stage.client  # httpx's: the SDK declares httpx2's, and takes both
+    return openai.AsyncOpenAI(api_key=KEY, base_url="http://gateway/v1", http_client=http, max_retries=0)
 
 
 async def test_a_whole_answer_with_tool_calls_only(set_stage: SetStage) -> None:

@@ -17,7 +17,7 @@ def test_floats_are_restored_exactly() -> None:
     written = write([NUMBERS.tobytes()] * 2, model='a "model"', usage=USAGE, as_base64=False)
     answer = EmbeddingList.model_validate_json(written)
     assert [each.index for each in answer.data] == [0, 1]
-    assert array("f", answer.data[1].embedding) == NUMBERS  # type: ignore[arg-type]
+    assert array("f", answer.data[1].embedding) == NUMBERS
     assert (answer.model, answer.usage.prompt_tokens, answer.usage.total_tokens) == ('a "model"', 7, 7)
 
 

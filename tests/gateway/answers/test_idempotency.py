@@ -163,7 +163,7 @@ async def test_invalid_keys_are_refused(set_stage: SetStage, key: bytes) -> None
     response = await stage.client.post(
         CHAT,
         json={"model": MODEL, "messages": HI},
-        headers=[(b"idempotency-key", key)],  # type: ignore[list-item]
+        headers=[(b"idempotency-key", key)],
     )
     assert response.status_code == 400
     error = response.json()["error"]

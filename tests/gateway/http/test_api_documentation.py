@@ -47,8 +47,10 @@ async def test_request_bodies_are_documented(set_stage: SetStage) -> None:
     chat, text = schema(document, "ChatCompletionRequest"), schema(document, "CompletionRequest")
     for prompt in ("x", ["x", "y"], [1, 2], [[1], [2]]):
         assert text.is_valid({"model": MODEL, "prompt": prompt})
-    for prompt in ("", [], [[]], ["x", 1], [-1], ["x"] * 65):
+    refused: list[Any] = ["", [], [[]], ["x", 1], [-1], ["x"] * 65]
+    for prompt in refused:
         assert not text.is_valid({"model": MODEL, "prompt": prompt})
     assert chat.is_valid({"model": MODEL, "messages": HI, "n": 2, "user": None})
-    for wrong in ({"n": 0}, {"messages": []}, {"logit_bias": {"x": 1}}, {"temperature": "1"}):
+    wrongs: list[dict[str, Any]] = [{"n": 0}, {"messages": []}, {"logit_bias": {"x": 1}}, {"temperature": "1"}]
+    for wrong in wrongs:
         assert not chat.is_valid({"model": MODEL, "messages": HI, **wrong})

@@ -44,7 +44,7 @@ async def test_a_disconnect_cancels_the_coroutine() -> None:
 
 
 async def test_a_disconnect_is_awaited_past_other_messages() -> None:
-    messages = [{"type": "http.request", "more_body": False}, {"type": "http.disconnect"}]
+    messages: list[dict[str, Any]] = [{"type": "http.request", "more_body": False}, {"type": "http.disconnect"}]
 
     async def receive() -> dict[str, Any]:
         return messages.pop(0)

@@ -30,7 +30,7 @@ async def test_every_response_has_a_request_id(set_stage: SetStage) -> None:
 @pytest.mark.parametrize("value", ["a b", "x" * 513, "é", ""])
 async def test_client_request_ids_are_echoed_in_plain_ascii_only(set_stage: SetStage, value: str) -> None:
     stage = await set_stage()
-    response = await stage.client.get("/healthz", headers={"x-client-request-id": value.encode()})
+    response = await stage.client.get("/healthz", headers={b"x-client-request-id": value.encode()})
     assert response.status_code == 200
     assert "x-client-request-id" not in response.headers
 

@@ -158,7 +158,13 @@ def running(tokens: int = 0, **fields: Any) -> Recovery:
 
 def test_tokens_in_order_are_accepted_and_counted() -> None:
     job = Recovery(2)
-    replies = [started(), delta(0, 2), delta(0, choice=1), delta(2, finish="stop"), delta(1, choice=1, finish="length")]
+    replies: list[Reply] = [
+        started(),
+        delta(0, 2),
+        delta(0, choice=1),
+        delta(2, finish="stop"),
+        delta(1, choice=1, finish="length"),
+    ]
     assert all(map(job.accepts, replies))
     assert job.output.tokens == 5
     assert job.state is JobState.RUNNING
@@ -480,7 +486,7 @@ def test_closing_cancels_a_job_where_it_is() -> None:
 def test_another_attempt_may_cut_the_prompt_differently() -> None:
     job, prompt = Recovery(echo=True, scores=True), EchoedPrompt()
     scores = [TokenLogprob(TokenAlternative(number, "", -1.0), []) for number in range(1, 6)]
-    replies = [
+    replies: list[PromptEcho | PromptLogprobs] = [
         PromptEcho(job_id="j", attempt_id="a", token_ids=list(range(6)), text="prompt"),
         PromptLogprobs(job_id="j", attempt_id="a", start=1, logprobs=scores[:3], ranks=[1, 2, 3]),
         PromptEcho(job_id="j", attempt_id="b", token_ids=list(range(6)), text="prompt"),

@@ -135,8 +135,8 @@ class Recovering(RuleBasedStateMachine):
                     self.control(attempt, control)
             case StopAttempt(worker_id, _, attempt_id):
                 assert attempt_id != self.recovery.attempt_id
-                if (attempt := self.attempts.get(worker_id)) is not None and attempt.id == attempt_id:
-                    self.leave(attempt, requeue=False)
+                if (running := self.attempts.get(worker_id)) is not None and running.id == attempt_id:
+                    self.leave(running, requeue=False)
             case Republish(copy_number):
                 self.messages.append((copy_number, 0))
                 self.event(JobRepublished(copy_number, confirmed=True))

@@ -37,7 +37,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_header_equals_what_the_library_wrote(small):
+def test_header_equals_what_the_library_wrote(small: Path) -> None:
     header = read_header(small)
     assert header.architecture == "llama"
     assert header.metadata["llama.context_length"] == 64
@@ -48,7 +48,7 @@ def test_header_equals_what_the_library_wrote(small):
     assert np.frombuffer(data, np.float32).tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_tokenizer_metadata(small):
+def test_tokenizer_metadata(small: Path) -> None:
     tokenizer = read_tokenizer(small)
     assert (tokenizer.model, tokenizer.pre) == ("gpt2", "smollm")
     assert tokenizer.tokens == ["a", "Ġb", "é"]
@@ -59,7 +59,7 @@ def test_tokenizer_metadata(small):
     assert tokenizer.chat_template == "{{ messages }}"
 
 
-def test_every_truncation_is_a_model_error(small, tmp_path):
+def test_every_truncation_is_a_model_error(small: Path, tmp_path: Path) -> None:
     whole = small.read_bytes()
     header_end = read_header(small).tensors[0].offset - 32
     cut = tmp_path / "cut.gguf"
@@ -95,7 +95,7 @@ def text(value: bytes) -> bytes:
         (prelude(0, 1) + text(b"general.alignment") + struct.pack("<II", 4, 0), BadWeights),
     ],
 )
-def test_a_damaged_file_is_rejected(content, error, tmp_path):
+def test_a_damaged_file_is_rejected(content, error, tmp_path: Path) -> None:
     path = tmp_path / "hostile.gguf"
     path.write_bytes(content)
     with pytest.raises(error) as caught:
@@ -103,6 +103,6 @@ def test_a_damaged_file_is_rejected(content, error, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_no_file(tmp_path):
+def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound):
         read_header(tmp_path / "none.gguf")

@@ -32,13 +32,13 @@ def folder_with(path: Path, *names: str) -> Path:
         ("My Model.gguf", "my-model"),
     ],
 )
-def test_a_gguf_is_named_without_its_quantisation(file, name, tmp_path):
+def test_a_gguf_is_named_without_its_quantisation(file: str, name: str, tmp_path: Path) -> None:
     (tmp_path / file).touch()
     source = resolve(str(tmp_path / file))
     assert (source.kind, source.path, source.served_name) == ("gguf", tmp_path / file, name)
 
 
-def test_a_folder_with_safetensors(tmp_path):
+def test_a_folder_with_safetensors(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "My-Model", "config.json", "model.safetensors")
     source = resolve(str(folder))
     assert (source.kind, source.path, source.served_name) == ("safetensors", folder, "my-model")
@@ -53,24 +53,24 @@ def test_a_folder_with_safetensors(tmp_path):
         (("config.json", "pytorch_model.bin"), UnsupportedModel),
     ],
 )
-def test_a_folder_without_a_model(names, error, tmp_path):
+def test_a_folder_without_a_model(names: tuple[str, ...], error, tmp_path: Path) -> None:
     with pytest.raises(error):
         resolve(str(folder_with(tmp_path / "model", *names)))
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./no", "none.gguf", "a/b/c", "../escape", ""])
-def test_missing_model(name):
+def test_missing_model(name: str) -> None:
     with pytest.raises(ModelNotFound):
         resolve(name)
 
 
-def test_unsupported_file(tmp_path):
+def test_unsupported_file(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").touch()
     with pytest.raises(UnsupportedModel):
         resolve(str(tmp_path / "weights.bin"))
 
 
-def test_a_hub_download_has_no_pickles_and_no_code(monkeypatch, tmp_path):
+def test_a_hub_download_has_no_pickles_and_no_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = folder_with(tmp_path, "config.json", "model.safetensors")
     asked = {}
 
@@ -88,8 +88,8 @@ def test_a_hub_download_has_no_pickles_and_no_code(monkeypatch, tmp_path):
     assert list(asked["Org/Some-Model"]) == ["config.json", "model.safetensors", "tokenizer.json"]
 
 
-def test_offline_is_an_error_of_one_line(monkeypatch):
-    def fetch(*_args, **_options):
+def test_offline_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(*_args, **_options) -> None:
         raise LocalEntryNotFoundError("many\nlines")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
@@ -98,7 +98,7 @@ def test_offline_is_an_error_of_one_line(monkeypatch):
     assert "\n" not in str(caught.value)
 
 
-def test_files_stay_inside_the_folder(tmp_path):
+def test_files_stay_inside_the_folder(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "a.safetensors")
     folder_with(tmp_path, "secret")
     (folder / "link").symlink_to(tmp_path / "secret")
@@ -108,14 +108,14 @@ def test_files_stay_inside_the_folder(tmp_path):
             file_inside(folder, name)
 
 
-def test_links_of_a_hub_cache_are_followed(tmp_path):
+def test_links_of_a_hub_cache_are_followed(tmp_path: Path) -> None:
     blob = folder_with(tmp_path / "models--a--b" / "blobs", "123") / "123"
     snapshot = folder_with(tmp_path / "models--a--b" / "snapshots" / "rev")
     (snapshot / "model.safetensors").symlink_to(blob)
     assert file_inside(snapshot, "model.safetensors").resolve() == blob
 
 
-def test_no_torch_is_imported():
+def test_no_torch_is_imported() -> None:
     modules = "inference_worker.model_files.model_source, inference_worker.model_files.gguf_metadata"
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
+from router.messages import ChatPrompt
 from tests.fakes.scripted_worker import say
 from tests.gateway.conftest import MODEL, SetStage
 
 
-def frames(text: str) -> list[dict]:
+def frames(text: str) -> list[dict[str, Any]]:
     parts = text.split("\n\n")
     assert parts.pop() == ""
     assert all(part.startswith(("data: ", ": ping")) for part in parts)
@@ -142,6 +144,7 @@ async def test_the_job_has_the_requests_options(set_stage: SetStage) -> None:
     assert response.status_code == 200, response.text
     assert response.json()["service_tier"] == "flex"
     job = stage.worker.jobs[0]
+    assert isinstance(job.prompt, ChatPrompt)
     assert job.prompt.messages == [{"role": "developer", "content": "a\nb"}, {"role": "assistant", "content": "so"}]
     assert (job.prompt.add_generation_prompt, job.prompt.continue_final_message) == (False, True)
     assert job.prompt.template_kwargs == {"enable_thinking": False}

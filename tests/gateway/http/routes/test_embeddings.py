@@ -102,7 +102,8 @@ async def test_nine_digits_preserve_float32(embedding: Embedding) -> None:
 
 
 async def test_two_thousand_inputs_by_the_sdk(embedding: Embedding) -> None:
-    async with AsyncOpenAI(api_key=KEY, base_url="http://gateway/v1", http_client=embedding.stage.client) as client:
+    http: Any = embedding.stage.client  # httpx's: the SDK declares httpx2's, and takes both
+    async with AsyncOpenAI(api_key=KEY, base_url="http://gateway/v1", http_client=http) as client:
         answer = await client.embeddings.create(model=EMBEDDER, input=[f"text {n}" for n in range(2048)])
         few = await client.embeddings.create(model=EMBEDDER, input="x", dimensions=2, encoding_format="float")
     assert [each.index for each in answer.data] == list(range(2048))

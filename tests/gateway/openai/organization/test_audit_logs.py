@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from auth_billing.audit_log import Event
@@ -24,7 +26,8 @@ def test_a_query_selects_by_event_actor_and_time() -> None:
 
 
 def test_details_are_written_under_the_events_name() -> None:
-    entry = AuditLog(id="1", type="project.created", effective_at=2, actor=None, **{"project.created": {"id": "p"}})
+    fields: dict[str, Any] = {"project.created": {"id": "p"}}
+    entry = AuditLog(id="1", type="project.created", effective_at=2, actor=None, **fields)
     written = entry.model_dump()
     assert written["project.created"] == {"id": "p"}
     assert written["actor"] is None

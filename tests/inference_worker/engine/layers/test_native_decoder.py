@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,7 +22,7 @@ CPU = torch.device("cpu")
 FITTING = {"head_dim": 16, "intermediate_size": 64, "hidden_act": "silu"}
 
 
-def dense_and_native(folder, model_type: str, instructions: str | None = None, threads: int = 1, **changes):
+def dense_and_native(folder: Path, model_type: str, instructions: str | None = None, threads: int = 1, **changes):
     save_tiny(folder, model_type, **changes)
     model = load_model(resolve(str(folder)), torch.float32, CPU)
     check_supported(model.config)
@@ -28,7 +30,7 @@ def dense_and_native(folder, model_type: str, instructions: str | None = None, t
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_logits_equal_those_of_the_modules(case, instructions, tmp_path):
+def test_logits_equal_those_of_the_modules(case, instructions: str | None, tmp_path: Path) -> None:
     model_type, changes = CASES[case]
     model, native = dense_and_native(tmp_path, model_type, instructions, threads=2, **changes | FITTING)
     sequences = random_sequences(97)
@@ -39,7 +41,9 @@ def test_logits_equal_those_of_the_modules(case, instructions, tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{}, {"num_attention_heads": 8, "num_key_value_heads": 2}])
-def test_many_sequences_read_all_heads_together(changes, instructions, tmp_path):
+def test_many_sequences_read_all_heads_together(
+    changes: dict[str, Any], instructions: str | None, tmp_path: Path
+) -> None:
     """With enough sequences a task has all heads, and prefetches its next tile or the next task's."""
     model, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING | changes)
     sequences = [*random_sequences(97), *(torch.arange(length).remainder(97).tolist() for length in range(60, 205, 24))]
@@ -49,7 +53,7 @@ def test_many_sequences_read_all_heads_together(changes, instructions, tmp_path)
 
 
 @pytest.mark.parametrize("head_dim", [48, 80])
-def test_heads_may_be_of_odd_sizes(head_dim, instructions, tmp_path):
+def test_heads_may_be_of_odd_sizes(head_dim: int, instructions: str | None, tmp_path: Path) -> None:
     model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING | {"head_dim": head_dim})
     sequences = random_sequences(97)
     for chunks in ([64], [1]):
@@ -59,7 +63,9 @@ def test_heads_may_be_of_odd_sizes(head_dim, instructions, tmp_path):
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float16, 0.001), (torch.bfloat16, 0.01), (torch.int8, 0.01)])
-def test_a_narrow_cache_costs_little(dtype, most, instructions, tmp_path):
+def test_a_narrow_cache_costs_little(
+    dtype: torch.dtype, most: float, instructions: str | None, tmp_path: Path
+) -> None:
     model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(model, sequences, [64])
@@ -67,7 +73,7 @@ def test_a_narrow_cache_costs_little(dtype, most, instructions, tmp_path):
         assert (rows - reference).norm() / reference.norm() < most
 
 
-def test_late_threads_change_nothing(tmp_path):
+def test_late_threads_change_nothing(tmp_path: Path) -> None:
     """Many more threads than cores: most find that a share of the work, or the whole step, is over."""
     sequences = random_sequences(97)
     logits = [
@@ -79,14 +85,14 @@ def test_late_threads_change_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 16])
-def test_interrupted_steps_compute_the_same(threads, instructions, tmp_path):
+def test_interrupted_steps_compute_the_same(threads: int, instructions: str | None, tmp_path: Path) -> None:
     _, native = dense_and_native(tmp_path, "llama", instructions, threads=threads, **FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(native, sequences, [5])
     command_fd, write_fd = os.pipe()
     played = []
 
-    def handler():
+    def handler() -> None:
         played.append(packed_logits(native, sequences, [5]))
 
     native.prefill_interrupt.wakeup_fd, native.prefill_interrupt.handler = command_fd, handler
@@ -102,7 +108,9 @@ def test_interrupted_steps_compute_the_same(threads, instructions, tmp_path):
 
 
 @pytest.mark.parametrize("read", [[1, 1, 1, 1], [0, 1, 30, 0], [0, 0, 0, 0], [13, 1, 40, 22]])
-def test_unread_states_are_skipped_in_the_last_layer_only(read, instructions, tmp_path):
+def test_unread_states_are_skipped_in_the_last_layer_only(
+    read: list[int], instructions: str | None, tmp_path: Path
+) -> None:
     _, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING)
     sequences = random_sequences(97)
     whole, cache = first_step(native, sequences)
@@ -115,7 +123,7 @@ def test_unread_states_are_skipped_in_the_last_layer_only(read, instructions, tm
     assert torch.equal(part, whole) == (read == rows)
 
 
-def test_a_batch_larger_than_the_last_one_fits(tmp_path):
+def test_a_batch_larger_than_the_last_one_fits(tmp_path: Path) -> None:
     """Memory kept from step to step grows."""
     model, native = dense_and_native(tmp_path, "llama", **FITTING)
     for length in (3, 400, 30):
@@ -131,13 +139,13 @@ def test_a_batch_larger_than_the_last_one_fits(tmp_path):
         ({"hidden_act": "gelu"}, "activation 'gelu'"),
     ],
 )
-def test_unsupported_sizes_are_named(changes, reason, tmp_path):
+def test_unsupported_sizes_are_named(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     with pytest.raises(NativeUnavailable, match=reason):
         dense_and_native(tmp_path, "llama", **FITTING | changes)
 
 
 @torch.inference_mode()
-def test_few_tokens_are_bit_identical_to_one_by_one(instructions, tmp_path):
+def test_few_tokens_are_bit_identical_to_one_by_one(instructions: str | None, tmp_path: Path) -> None:
     """Speculation computes several tokens at a time, and must not change any sample."""
     _, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
     ids = [torch.arange(80).remainder(97).tolist()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -42,24 +43,24 @@ def llama(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_missing_tensor_is_named(llama):
+def test_missing_tensor_is_named(llama: Path) -> None:
     edit_tensors(llama, lambda tensors: tensors.pop("model.layers.1.self_attn.k_proj.weight"))
     with pytest.raises(BadWeights, match=r"model\.layers\.1\.self_attn\.k_proj\.weight"):
         load(llama)
 
 
-def test_unexpected_tensor_is_named(llama):
+def test_unexpected_tensor_is_named(llama: Path) -> None:
     edit_tensors(llama, lambda tensors: tensors.update({"model.layers.0.self_attn.q_proj.bias": torch.zeros(32)}))
     with pytest.raises(BadWeights, match=r"model\.layers\.0\.self_attn\.q_proj\.bias"):
         load(llama)
 
 
-def test_surplus_of_old_checkpoints_is_left_out(llama):
+def test_surplus_of_old_checkpoints_is_left_out(llama: Path) -> None:
     edit_tensors(llama, lambda tensors: tensors.update({"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)}))
     load(llama)
 
 
-def test_tied_embeddings_ignore_a_stored_head(tmp_path):
+def test_tied_embeddings_ignore_a_stored_head(tmp_path: Path) -> None:
     theirs = save_tiny(tmp_path, "llama", tie_word_embeddings=True)
     edit_tensors(tmp_path, lambda tensors: tensors.update({"lm_head.weight": torch.zeros(97, 32)}))
     with torch.inference_mode():
@@ -67,13 +68,13 @@ def test_tied_embeddings_ignore_a_stored_head(tmp_path):
     torch.testing.assert_close(packed_logits(load(tmp_path), [[5, 6]], [2])[0], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_wrong_shape_costs_no_memory(llama):
+def test_wrong_shape_costs_no_memory(llama: Path) -> None:
     edit_config(llama, hidden_size=2**30, head_dim=8)
     with pytest.raises(BadWeights, match="the configuration says"):
         load(llama)
 
 
-def test_shards_of_an_index(llama):
+def test_shards_of_an_index(llama: Path) -> None:
     whole = load_file(llama / SHARD)
     expected = packed_logits(load(llama), [[5, 6, 7]], [3])[0]
     (llama / SHARD).unlink()
@@ -90,7 +91,7 @@ def test_shards_of_an_index(llama):
 
 
 @pytest.mark.parametrize("index", ["[]", "{", '{"weight_map": {"a": "../../secret"}}', '{"weight_map": {"a": 3}}'])
-def test_hostile_index(index, llama):
+def test_hostile_index(index: str, llama: Path) -> None:
     (llama / "model.safetensors.index.json").write_text(index)
     with pytest.raises(BadWeights):
         load(llama)
@@ -112,14 +113,14 @@ def header(**tensors) -> bytes:
         b"\x80\x04\x95pickle",
     ],
 )
-def test_hostile_safetensors_header(content, llama):
+def test_hostile_safetensors_header(content, llama: Path) -> None:
     (llama / SHARD).write_bytes(content)
     with pytest.raises(BadWeights, match=SHARD) as caught:
         load(llama)
     assert "\n" not in str(caught.value)
 
 
-def test_a_shard_that_links_out_of_the_folder(llama, tmp_path_factory):
+def test_a_shard_that_links_out_of_the_folder(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside") / SHARD
     (llama / SHARD).rename(outside)
     (llama / SHARD).symlink_to(outside)
@@ -139,32 +140,32 @@ def test_a_shard_that_links_out_of_the_folder(llama, tmp_path_factory):
         ({"num_attention_heads": 0}, ModelError),
     ],
 )
-def test_configuration_that_we_do_not_serve(changes, error, llama):
+def test_configuration_that_we_do_not_serve(changes: dict[str, Any], error, llama: Path) -> None:
     edit_config(llama, **changes)
     with pytest.raises(error) as caught:
         load(llama)
     assert "\n" not in str(caught.value)
 
 
-def test_a_repository_s_own_code_is_never_run(llama):
+def test_a_repository_s_own_code_is_never_run(llama: Path) -> None:
     (llama / "evil.py").write_text("import os; os._exit(3)")
     edit_config(llama, model_type="evil", auto_map={"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"})
     with pytest.raises(UnsupportedModel):
         load(llama)
 
 
-def test_broken_json(llama):
+def test_broken_json(llama: Path) -> None:
     (llama / "config.json").write_text("{")
     with pytest.raises(ModelError):
         load(llama)
 
 
-def test_end_ids_of_the_generation_config_are_joined_in(llama):
+def test_end_ids_of_the_generation_config_are_joined_in(llama: Path) -> None:
     (llama / "generation_config.json").write_text(json.dumps({"eos_token_id": [9, 2]}))
     assert load(llama).shape.eos_token_ids == (2, 9)
 
 
-def test_check_runs_without_memory(llama):
+def test_check_runs_without_memory(llama: Path) -> None:
     model = load(llama)
     model.to("meta")
     check(model, SafetensorsFolder(llama), tied_embeddings=False)

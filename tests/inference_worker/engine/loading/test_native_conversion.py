@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
@@ -37,7 +38,7 @@ def compiled(path: Path, **settings):
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
-def test_quantised_values_are_the_dequantised_weights(kind, tmp_path):
+def test_quantised_values_are_the_dequantised_weights(kind: str, tmp_path: Path) -> None:
     file = GGUFFile(tiny_gguf(tmp_path, kind))
     dense = dict(file.tensors())
     values = dict(file.quantised_values())
@@ -58,7 +59,7 @@ def test_quantised_values_are_the_dequantised_weights(kind, tmp_path):
         ("Q4_1", "none", "none", 0.0001),
     ],
 )
-def test_logits_are_those_of_the_dense_model(kind, asked, chosen, error, tmp_path):
+def test_logits_are_those_of_the_dense_model(kind: str, asked: str, chosen: str, error: float, tmp_path: Path) -> None:
     path = tiny_gguf(tmp_path, kind)
     model, scheme = compiled(path, quantization=asked)
     assert (scheme, type(model)) == (chosen, NativeDecoder)
@@ -70,7 +71,7 @@ def test_logits_are_those_of_the_dense_model(kind, asked, chosen, error, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0"])
-def test_int4_is_only_for_files_that_have_it(kind, tmp_path):
+def test_int4_is_only_for_files_that_have_it(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match="Q4_0 or Q4_1"):
         compiled(tiny_gguf(tmp_path, kind), quantization="int4")
 
@@ -83,7 +84,9 @@ def test_int4_is_only_for_files_that_have_it(kind, tmp_path):
         ({}, {"attention": "sdpa"}, "'sdpa' was asked for"),
     ],
 )
-def test_unsupported_models_stay_with_pytorch(changes, settings, reason, tmp_path):
+def test_unsupported_models_stay_with_pytorch(
+    changes: dict[str, Any], settings: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     path = tiny_gguf(tmp_path, "Q4_1", **changes)
     model, scheme = compiled(path, quantization="auto", **settings)
     assert (scheme, type(model)) == ("none", Decoder)

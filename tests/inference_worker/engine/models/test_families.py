@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -50,7 +52,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @torch.inference_mode()
-def test_logits_equal_those_of_transformers(case, tmp_path):
+def test_logits_equal_those_of_transformers(case, tmp_path: Path) -> None:
     model_type, changes = CASES[case]
     theirs = save_tiny(tmp_path, model_type, **changes)
     ours = load_model(resolve(str(tmp_path)), torch.float32, torch.device("cpu"))
@@ -62,7 +64,7 @@ def test_logits_equal_those_of_transformers(case, tmp_path):
             torch.testing.assert_close(ours_rows, their_rows, atol=1e-4, rtol=1e-4)
 
 
-def test_shape_has_the_sizes_of_the_model(tmp_path):
+def test_shape_has_the_sizes_of_the_model(tmp_path: Path) -> None:
     save_tiny(tmp_path, "qwen3", head_dim=16, eos_token_id=[2, 5])
     shape = load_model(resolve(str(tmp_path)), torch.float32, torch.device("cpu")).shape
     assert (shape.model_type, shape.layers, shape.query_heads, shape.kv_heads) == ("qwen3", 4, 4, 2)
@@ -71,7 +73,7 @@ def test_shape_has_the_sizes_of_the_model(tmp_path):
 
 
 @torch.inference_mode()
-def test_bfloat16_stays_near_float32(tmp_path):
+def test_bfloat16_stays_near_float32(tmp_path: Path) -> None:
     save_tiny(tmp_path, "llama")
     exact, integer = (
         packed_logits(load_model(resolve(str(tmp_path)), dtype, torch.device("cpu")), [[5, 6, 7, 8]], [3])[0]

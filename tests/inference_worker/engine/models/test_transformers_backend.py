@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -34,7 +36,7 @@ CASES = {
 
 @pytest.mark.parametrize("model_type", CASES)
 @torch.inference_mode()
-def test_logits_equal_those_of_transformers(model_type, tmp_path):
+def test_logits_equal_those_of_transformers(model_type, tmp_path: Path) -> None:
     theirs = save_tiny(tmp_path, model_type, **CASES[model_type])
     ours = load_model(resolve(str(tmp_path)), torch.float32, CPU)
     assert isinstance(ours, TransformersModel)
@@ -52,20 +54,20 @@ def test_logits_equal_those_of_transformers(model_type, tmp_path):
         ("lfm2", {"full_attn_idxs": [1, 3]}),  # convolutions between attention layers
     ],
 )
-def test_unsupported_attention_is_rejected(model_type, changes, tmp_path):
+def test_unsupported_attention_is_rejected(model_type: str, changes: dict[str, Any], tmp_path: Path) -> None:
     save_tiny(tmp_path, model_type, **changes)
     with pytest.raises(UnsupportedModel):
         load_model(resolve(str(tmp_path)), torch.float32, CPU)
 
 
-def test_encoder_decoder_is_rejected(tmp_path):
+def test_encoder_decoder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
     save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
     with pytest.raises(UnsupportedModel, match="encoder-decoder"):
         load_model(resolve(str(tmp_path)), torch.float32, CPU)
 
 
-def test_missing_tensor_is_named(tmp_path):
+def test_missing_tensor_is_named(tmp_path: Path) -> None:
     save_tiny(tmp_path, "olmo2")
     tensors = load_file(tmp_path / "model.safetensors")
     del tensors["model.layers.2.mlp.up_proj.weight"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from inference_worker.engine.native import build
 from inference_worker.errors import NativeUnavailable
 
 
-def compiler(folder, script: str):
+def compiler(folder: Path, script: str):
     """A fake g++."""
     path = folder / "c++"
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -21,12 +22,12 @@ def compiler(folder, script: str):
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "headrace"
 
 
-def test_compiles_once(tmp_path, cache, monkeypatch):
+def test_compiles_once(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     copy = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; echo run >> {log}; {copy}'))
@@ -36,7 +37,7 @@ def test_compiles_once(tmp_path, cache, monkeypatch):
     assert [path.name for path in cache.iterdir()] == [first.name]
 
 
-def test_another_compiler_has_another_file(tmp_path, cache, monkeypatch):
+def test_another_compiler_has_another_file(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = 'while [ "$1" != -o ]; do shift; done; : > "$2"'
     names = set()
     for version in ("1", "2"):
@@ -45,7 +46,7 @@ def test_another_compiler_has_another_file(tmp_path, cache, monkeypatch):
     assert len(names) == 2
 
 
-def test_a_compiler_error_is_in_the_message(tmp_path, cache, monkeypatch):
+def test_a_compiler_error_is_in_the_message(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
     script = '[ "$1" = --version ] && exit; echo "error: no such thing" >&2; exit 1'
     monkeypatch.setenv("CXX", compiler(tmp_path, script))
     with pytest.raises(NativeUnavailable, match="error: no such thing"):
@@ -53,14 +54,14 @@ def test_a_compiler_error_is_in_the_message(tmp_path, cache, monkeypatch):
     assert list(cache.iterdir()) == []
 
 
-def test_no_compiler(cache, monkeypatch):
+def test_no_compiler(cache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(NativeUnavailable, match="g\\+\\+ or clang\\+\\+ is not installed"):
         build.built_library("avx2")
 
 
-def test_each_instruction_set_has_its_own_file(tmp_path, cache, monkeypatch):
+def test_each_instruction_set_has_its_own_file(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = 'all=$*; while [ "$1" != -o ]; do shift; done; echo "$all" > "$2"'
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; {copy}'))
     commands = {name: build.built_library(name).read_text() for name in build.INSTRUCTION_SETS}
@@ -75,12 +76,12 @@ AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl"
 @pytest.mark.parametrize(
     ("has", "best"), [(AVX512, "avx512"), (AVX512 | {"avx512_vnni": False}, "avx2"), (AVX2, "avx2")]
 )
-def test_the_fastest_available_instruction_set_is_used(monkeypatch, has, best):
+def test_the_fastest_available_instruction_set_is_used(monkeypatch: pytest.MonkeyPatch, has, best: str) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
     assert build.best_instructions() == best
 
 
-def test_an_unsupported_processor(monkeypatch):
+def test_an_unsupported_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": False, "fma3": True})
     with pytest.raises(NativeUnavailable, match="lacks avx2, f16c"):
         build.best_instructions()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -95,7 +96,9 @@ def load(path: Path):
         ("smollm3", {}),
     ],
 )
-def test_logits_equal_those_of_the_model_it_was_made_of(model_type, changes, tmp_path):
+def test_logits_equal_those_of_the_model_it_was_made_of(
+    model_type: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
     theirs = save_tiny(tmp_path / "theirs", model_type, **changes)
     path = tmp_path / "tiny.gguf"
     write_gguf(path, theirs)
@@ -107,7 +110,7 @@ def test_logits_equal_those_of_the_model_it_was_made_of(model_type, changes, tmp
             torch.testing.assert_close(rows, theirs(torch.tensor([ids])).logits[0], atol=1e-4, rtol=1e-4)
 
 
-def test_rope_factors_are_llama3_scaling(tmp_path):
+def test_rope_factors_are_llama3_scaling(tmp_path: Path) -> None:
     theirs = save_tiny(
         tmp_path / "theirs",
         "llama",
@@ -125,7 +128,7 @@ def test_rope_factors_are_llama3_scaling(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_1"])
-def test_quantised_tensors_are_near(kind, tmp_path):
+def test_quantised_tensors_are_near(kind: str, tmp_path: Path) -> None:
     theirs = save_tiny(tmp_path / "theirs", "llama", intermediate_size=64)
     write_gguf(tmp_path / "tiny.gguf", theirs, kind=gguf.GGMLQuantizationType[kind])
     found = dict(GGUFFile(tmp_path / "tiny.gguf").tensors())
@@ -134,7 +137,7 @@ def test_quantised_tensors_are_near(kind, tmp_path):
         assert (found[name] - expected).abs().max() < 0.15, name
 
 
-def test_a_tensor_beyond_the_end_of_the_file(tmp_path):
+def test_a_tensor_beyond_the_end_of_the_file(tmp_path: Path) -> None:
     write_gguf(tmp_path / "tiny.gguf", save_tiny(tmp_path / "theirs", "llama"))
     whole = (tmp_path / "tiny.gguf").read_bytes()
     (tmp_path / "cut.gguf").write_bytes(whole[:-64])
@@ -143,7 +146,7 @@ def test_a_tensor_beyond_the_end_of_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(2**40, 2**40), (0, 32), (2**63, 2**63)])
-def test_impossible_shapes(shape, tmp_path, monkeypatch):
+def test_impossible_shapes(shape: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "tiny.gguf"
     write_gguf(path, save_tiny(tmp_path / "theirs", "llama"))
     header = read_header(path)
@@ -155,7 +158,7 @@ def test_impossible_shapes(shape, tmp_path, monkeypatch):
         load(path)
 
 
-def test_an_architecture_that_we_do_not_read(tmp_path):
+def test_an_architecture_that_we_do_not_read(tmp_path: Path) -> None:
     writer = gguf.GGUFWriter(tmp_path / "x.gguf", "gemma2")
     writer.add_tensor("token_embd.weight", np.zeros((4, 32), np.float32))
     writer.write_header_to_file()
@@ -166,7 +169,7 @@ def test_an_architecture_that_we_do_not_read(tmp_path):
         load(tmp_path / "x.gguf")
 
 
-def test_missing_metadata_is_named(tmp_path):
+def test_missing_metadata_is_named(tmp_path: Path) -> None:
     writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
     writer.add_tensor("token_embd.weight", np.zeros((4, 32), np.float32))
     writer.write_header_to_file()
@@ -178,7 +181,7 @@ def test_missing_metadata_is_named(tmp_path):
 
 
 @pytest.mark.model
-def test_smollm2_equals_transformers_load_of_the_same_file():
+def test_smollm2_equals_transformers_load_of_the_same_file() -> None:
     named = os.environ.get("HEADRACE_TEST_MODEL")
     path = Path(named) if named else next(HOME.glob("*.gguf"), None)
     if path is None:

@@ -63,7 +63,7 @@ async def test_objects_of_other_organisations_do_not_exist(admin_api: AdminApi) 
         assert theirs.status_code == 404, path
 
 
-OTHER_WAYS = (
+OTHER_WAYS: tuple[tuple[str, str, dict[str, str], int], ...] = (
     ("GET", "/projects/proj_0/archive", {"x-http-method-override": "POST"}, 405),
     ("POST", "/users", {"x-http-method-override": "GET"}, 405),
     ("PUT", "/projects", {}, 405),

@@ -12,7 +12,7 @@ async def test_the_audit_log_is_queried(admin_api: AdminApi) -> None:
     log = admin_api.sdk.audit_logs
     acts = [each async for each in log.list(limit=1)]
     assert [act.type for act in acts] == ["project.archived", "user.updated", "project.created"]
-    assert acts[2].project_created.data.name == "First"  # type: ignore[union-attr]
+    assert acts[2].project_created.data.name == "First"
     assert acts[2].actor.api_key.user.email == "owner@example.org"
     assert acts[0].actor.api_key.type == "service_account"
     assert acts[1].user_updated.changes_requested.role == "member"

@@ -97,13 +97,14 @@ async def test_a_key_cannot_create_one_with_more_scopes(admin_api: AdminApi) -> 
     ):
         refused = await admin_api.request("POST", path, json=body)
         assert refused.status_code == 403
-    for body, param in (
+    invalid: list[tuple[dict[str, Any], str]] = [
         ({"name": "x", "scopes": ["root"]}, "scopes[0]"),
         ({"name": "x", "scopes": []}, "scopes"),
         ({"name": "x", "expires_in_seconds": 0}, "expires_in_seconds"),
         ({"name": "x", "models": ["a\nb"]}, "models"),
         ({"name": "x", "spend_limit": {"threshold_amount": -1, **CENTS}}, "spend_limit.threshold_amount"),
-    ):
+    ]
+    for body, param in invalid:
         refused = await admin_api.request("POST", path, json=body)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
     assert admin_api.stage.organisation.api_keys.records == {}

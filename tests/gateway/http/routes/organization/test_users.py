@@ -37,7 +37,7 @@ async def test_members_cannot_change_roles_above_their_own(admin_api: AdminApi) 
         with pytest.raises(openai.PermissionDeniedError) as raised:
             await refused
         assert raised.value.code == "insufficient_permissions"
-    assert (await admin.users.update("user-member", role="viewer")).role == "viewer"  # type: ignore[arg-type]
+    assert (await admin.users.update("user-member", role="viewer")).role == "viewer"
     with pytest.raises(openai.BadRequestError) as last:
         await admin_api.sdk.users.delete("user-owner")
     assert last.value.code == "last_owner"
