@@ -63,9 +63,7 @@ def test_heads_may_be_of_odd_sizes(head_dim: int, instructions: str | None, tmp_
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float16, 0.001), (torch.bfloat16, 0.01), (torch.int8, 0.01)])
-def test_a_narrow_cache_costs_little(
-    dtype: torch.dtype, most: float, instructions: str | None, tmp_path: Path
-) -> None:
+def test_a_narrow_cache_costs_little(dtype: torch.dtype, most: float, instructions: str | None, tmp_path: Path) -> None:
     model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(model, sequences, [64])
