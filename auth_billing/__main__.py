@@ -22,6 +22,7 @@ from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from router.bus import Bus
 from router.errors import BrokerUnavailable
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import ConnectionState
 from router.transport.rabbitmq.transport import RabbitMQTransport
 from runtime import lifecycle, logging
@@ -67,7 +68,13 @@ async def prepare_store(connection: StoreConnection) -> None:
 
 
 async def consume(
-    bus: Bus, connection: StoreConnection, housekeeping: Housekeeping, metrics: BillingMetrics, stop: asyncio.Event
+    bus: Bus,
+    connection: StoreConnection,
+    housekeeping: Housekeeping,
+    metrics: BillingMetrics,
+    stop: asyncio.Event,
+    *,
+    timings: Timings = DEFAULT_TIMINGS,
 ) -> None:
     """Run settlement, sweeper, reaper and housekeeping on a started bus until `stop` is set; also used by the
     all-in-one process.
@@ -79,9 +86,10 @@ async def consume(
     def flowing() -> bool:
         return bus.state is ConnectionState.UP and settlement.keeps_up
 
+    sweeper = Sweeper(stores, usage_store, settler, metrics, flowing=flowing, timings=timings)
     async with asyncio.TaskGroup() as group:
         group.create_task(settlement.run(stop))
-        group.create_task(Sweeper(stores, usage_store, settler, metrics, flowing=flowing).run(stop))
+        group.create_task(sweeper.run(stop))
         group.create_task(Reaper(bus, metrics=metrics).run(stop))
         group.create_task(housekeeping.run(metrics, stop))
 

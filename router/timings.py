@@ -128,5 +128,19 @@ class Timings:
     idempotency_renewal_interval: float = 10.0
     """Between two renewals of such a lease."""
 
+    # The chat's answers and imports. The gateway process that works at one holds a lease that all of them see.
+    answer_lease: float = 10.0
+    """Without renewal for this long an answer counts as abandoned: another gateway process continues it."""
+    answer_progress_interval: float = 1.0
+    """Between two writes of an answer's progress, which renew the lease while text arrives."""
+    answer_scan_interval: float = 3.0
+    """Between two searches for abandoned answers."""
+    import_lease: float = 60.0
+    """Without renewal for this long an import counts as abandoned: it is cleaned up."""
+    import_store_timeout: float = 30.0
+    """How long a write of an import is retried while the store does not answer."""
+    import_scan_interval: float = 20.0
+    """Between two searches for abandoned imports."""
+
 
 DEFAULT_TIMINGS = Timings()

@@ -36,12 +36,9 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
+from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.retry import Backoff
 
-LEASE_SECONDS = 10.0
-"""Duration of a writer's lease; after it an answer without renewal counts as abandoned."""
-PROGRESS_SECONDS = 1.0
-"""Interval of storing progress and renewing the lease while text arrives."""
 IDLE_INTERVALS = 3
 """Intervals without new text after which the lease is renewed anyway."""
 
@@ -56,6 +53,12 @@ class WriterContext:
     answers: AnswerStore
     writer: str
     clock: Callable[[], float] = time.time
+    timings: Timings = DEFAULT_TIMINGS
+
+    @property
+    def lease(self) -> float:
+        """End of a lease that begins now, in Unix seconds."""
+        return self.clock() + self.timings.answer_lease
 
 
 class AnswerWriter:
@@ -169,7 +172,7 @@ class AnswerWriter:
         """Renew the lease and store progress, until the lease is lost."""
         idle = 0
         while True:
-            await asyncio.sleep(PROGRESS_SECONDS)
+            await asyncio.sleep(self._context.timings.answer_progress_interval)
             idle += 1
             has_position = self.live.waiting is not None and not self._position_stored
             if self.live.length == self._stored_length and not has_position and idle < IDLE_INTERVALS:
@@ -198,8 +201,8 @@ class AnswerWriter:
                 cost=live.cost,
                 first_token_seconds=live.first_token_seconds,
             )
-        until = self._context.clock() + LEASE_SECONDS
-        stop = await self._context.answers.renew(live.message.id, self._context.writer, until, progress)
+        context = self._context
+        stop = await context.answers.renew(live.message.id, context.writer, context.lease, progress)
         self._stored_length = length
         return stop
 

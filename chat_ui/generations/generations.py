@@ -16,15 +16,15 @@ import structlog
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import StoreUnavailable
-from chat_ui.generations.answer_writer import LEASE_SECONDS, AnswerWriter, WriterContext
+from chat_ui.generations.answer_writer import AnswerWriter, WriterContext
 from chat_ui.generations.live_answer import LiveAnswer
 from chat_ui.generations.model_client import ModelClient, Turn
 from chat_ui.generations.prompt import prompt_turns
 from chat_ui.generations.titles import TitleGenerator
 from chat_ui.history.message_tree import branch, by_id
 from chat_ui.history.records import AnswerStore, Claim, Message, MessageStore, Owner
+from router.timings import DEFAULT_TIMINGS, Timings
 
-SCAN_SECONDS = 3.0
 MAX_TAKEOVERS = 16
 """Answers that are taken over in one scan, at most."""
 RETENTION_SECONDS = 5.0
@@ -49,10 +49,11 @@ class Generations:
         *,
         stopping: asyncio.Event | None = None,
         clock: Callable[[], float] = time.time,
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         """`stopping` is set by the server once the process accepts no new work."""
         self.writer = secrets.token_hex(12)
-        self._context = WriterContext(model_client, answers, self.writer, clock)
+        self._context = WriterContext(model_client, answers, self.writer, clock, timings)
         self._messages = messages
         self._titles = titles
         self._principals = principals
@@ -65,7 +66,7 @@ class Generations:
     @property
     def lease(self) -> float:
         """End of a lease that begins now, in Unix seconds."""
-        return self._clock() + LEASE_SECONDS
+        return self._context.lease
 
     def live(self, message_id: str) -> LiveAnswer | None:
         """Return an answer that this process writes, or finished less than `RETENTION_SECONDS` ago."""
@@ -108,7 +109,7 @@ class Generations:
                         self._take_over(claim)
             except StoreUnavailable as error:
                 _log.warning("can't search for abandoned answers", reason=str(error))
-            await asyncio.sleep(SCAN_SECONDS)
+            await asyncio.sleep(self._context.timings.answer_scan_interval)
 
     async def close(self) -> None:
         """Stop writing and release the leases, so that another process continues the answers."""

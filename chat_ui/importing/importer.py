@@ -16,12 +16,11 @@ from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
 from chat_ui.importing.frames import Batch, Frame, ImportRequest, Opened, ParseFile, ParserDied, Refused
 from chat_ui.importing.records import Import, ImportState
-from chat_ui.importing.writer import LEASE_SECONDS, ImportStores, ImportWriter, Superseded
+from chat_ui.importing.writer import ImportStores, ImportWriter, Superseded
 from runtime.strict_json import MalformedRequest
 
 MAX_CONCURRENT = 2
 """Imports that run in a process at a time."""
-SCAN_SECONDS = 20.0
 MAX_CLEANED = 16
 """Abandoned imports that are cleaned up in one scan, at most."""
 
@@ -78,7 +77,7 @@ class Importer:
                     await self._clean_up(owner, abandoned)
             except StoreUnavailable as error:
                 _log.warning("can't search for abandoned imports", reason=str(error))
-            await asyncio.sleep(SCAN_SECONDS)
+            await asyncio.sleep(self._stores.timings.import_scan_interval)
 
     async def close(self) -> None:
         """Cancel running imports. Conversations that were stored are complete, and are not imported again."""
@@ -100,7 +99,7 @@ class Importer:
         now = self._stores.clock()
         previous = await self._stores.imports.find(owner)
         unfinished = () if previous is None else previous.writing
-        record = Import(new_id("import-"), now, total, writing=unfinished, until=now + LEASE_SECONDS)
+        record = Import(new_id("import-"), now, total, writing=unfinished, until=self._stores.lease)
         if not await self._stores.imports.begin(owner, record, previous, now):
             raise ImportRunning
         return ImportWriter(self._stores, owner, record)
@@ -122,7 +121,7 @@ class Importer:
 
     async def _clean_up(self, owner: Owner, abandoned: Import) -> None:
         now = self._stores.clock()
-        leased = replace(abandoned, until=now + LEASE_SECONDS)
+        leased = replace(abandoned, until=self._stores.lease)
         if await self._stores.imports.begin(owner, leased, abandoned, now):
             _log.info("cleaning up after an abandoned import", done=abandoned.done, total=abandoned.total)
             writer = ImportWriter(self._stores, owner, leased)

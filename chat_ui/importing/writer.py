@@ -18,12 +18,9 @@ from auth_billing.errors import StoreUnavailable
 from chat_ui.history.records import ConversationStore, MessageStore, Owner
 from chat_ui.importing.frames import Batch, ConversationRecords
 from chat_ui.importing.records import Import, ImportState, ImportStore
+from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.retry import Backoff
 
-LEASE_SECONDS = 60.0
-"""Duration of an import's lease; after it an import without renewal counts as abandoned."""
-STORE_TIMEOUT_SECONDS = 30.0
-"""For how long a write is retried while the store does not answer."""
 MAX_SKIPPED = 100
 """Skipped conversations that are recorded."""
 
@@ -38,12 +35,18 @@ class Superseded(Exception):
 
 @dataclass(frozen=True)
 class ImportStores:
-    """The stores that an import writes to, and the clock (Unix seconds)."""
+    """The stores that an import writes to, the clock (Unix seconds), and the times of imports."""
 
     conversations: ConversationStore
     messages: MessageStore
     imports: ImportStore
     clock: Callable[[], float] = time.time
+    timings: Timings = DEFAULT_TIMINGS
+
+    @property
+    def lease(self) -> float:
+        """End of a lease that begins now, in Unix seconds."""
+        return self.clock() + self.timings.import_lease
 
 
 class ImportWriter:
@@ -58,7 +61,7 @@ class ImportWriter:
         """Store all batches.
 
         Raises:
-            StoreUnavailable: the store did not answer for `STORE_TIMEOUT_SECONDS`.
+            StoreUnavailable: the store did not answer for `import_store_timeout`.
             RecordRefused: the store refuses a record permanently.
             Superseded: another import has replaced this one.
         """
@@ -116,12 +119,12 @@ class ImportWriter:
         await self._stores.conversations.add_missing(self.owner, {each.conversation: each.terms for each in new})
 
     async def _renew(self, record: Import) -> None:
-        self.record = replace(record, until=self._stores.clock() + LEASE_SECONDS)
+        self.record = replace(record, until=self._stores.lease)
         if not await self._retry(partial(self._stores.imports.renew, self.owner, self.record)):
             raise Superseded
 
     async def _retry(self, action: Callable[[], Awaitable[T]]) -> T:
-        until, backoff = time.monotonic() + STORE_TIMEOUT_SECONDS, Backoff()
+        until, backoff = time.monotonic() + self._stores.timings.import_store_timeout, Backoff()
         while True:
             try:
                 return await action()

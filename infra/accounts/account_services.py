@@ -53,6 +53,7 @@ from infra.home.credentials import read_client_key, write_client_env
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecords
 from router.messages import KeySet
+from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.lifecycle import StartupError
 
 DEVELOPMENT_CREDIT = 1_000_000 * NANO
@@ -67,6 +68,7 @@ class AccountServices:
     home: Home
     connection: StoreConnection
     pepper: bytes
+    timings: Timings = DEFAULT_TIMINGS
 
     def authenticator(self) -> Authenticator:
         """Return the API key authenticator of a gateway."""
@@ -74,7 +76,7 @@ class AccountServices:
 
     def idempotency_keys(self) -> IdempotencyKeys:
         """Return the idempotency keys of a gateway."""
-        return IdempotencyKeys(MongoIdempotencyStore(self.connection))
+        return IdempotencyKeys(MongoIdempotencyStore(self.connection), lease=self.timings.idempotency_lease)
 
     def keys(self, announce: Callable[[KeySet], None] = no_invalidation) -> ApiKeys:
         """Return the API key management; `announce` notifies gateways of changed keys."""
@@ -115,7 +117,8 @@ class AccountServices:
 
     def billing(self) -> Billing:
         """Return the holds and settlements of a gateway."""
-        return Billing(mongo_billing_stores(self.connection), PriceBook(MongoPriceStore(self.connection)))
+        prices = PriceBook(MongoPriceStore(self.connection))
+        return Billing(mongo_billing_stores(self.connection), prices, timings=self.timings)
 
     async def write_development_key(self, base_url: str) -> str:
         """Return the development account's API key, and write it to `client.env` with `base_url` (`.../v1`).

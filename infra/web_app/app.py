@@ -49,6 +49,7 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
         access.idempotency_keys(),
         access.administration(news),
         access.rate_limiter(settings.gateway_id, settings.default_limits),
+        timings=access.timings,
     )
     app = create_app(services, settings)
     chat = chat_services.chat(access, app.state.gateway, environment.load(ChatSettings), news)

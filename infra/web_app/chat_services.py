@@ -62,6 +62,7 @@ def chat(
         TitleGenerator(engine, conversations, messages),
         _principals(browsers.members, gateway.authenticator),
         stopping=gateway.stopping,
+        timings=gateway.timings,
     )
     quota = ConversationQuota(conversations)
     return ChatServices(
@@ -70,7 +71,9 @@ def chat(
         conversations=Conversations(conversations, messages, MongoShareStore(connection), generations, quota=quota),
         lists=ConversationLists(conversations, messages),
         importer=Importer(
-            ImportStores(conversations, messages, MongoImportStore(connection)), quota, parse_in_subprocess
+            ImportStores(conversations, messages, MongoImportStore(connection), timings=gateway.timings),
+            quota,
+            parse_in_subprocess,
         ),
         presets=MongoPresetStore(connection),
         generations=generations,

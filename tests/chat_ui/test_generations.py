@@ -9,12 +9,13 @@ import pytest
 
 from auth_billing.errors import NoSuchRecord
 from chat_ui.conversations import Conversations, Question
-from chat_ui.generations import answer_writer, generations
+from chat_ui.generations import answer_writer
 from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.model_client import AnswerFailed, ContinuationUnsupported, ShuttingDown
 from chat_ui.generations.titles import clean_title
 from chat_ui.history.records import Message, ModelSettings, Owner, QueueStatus, State
+from router.timings import Timings
 from tests.chat_ui.chat_clients import eventually
 from tests.fakes.chat import ChatHouse
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
@@ -23,20 +24,15 @@ ADA = Owner("org-acme", "user-ada")
 SETTINGS = ModelSettings(MODEL, max_tokens=50)
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the intervals of storing and polling; a lease of one second is long in comparison."""
-    monkeypatch.setattr(answer_writer, "PROGRESS_SECONDS", 0.01)
-    monkeypatch.setattr(answer_writer, "LEASE_SECONDS", 1.0)
-    monkeypatch.setattr(generations, "LEASE_SECONDS", 1.0)
-    monkeypatch.setattr(generations, "SCAN_SECONDS", 0.05)
+QUICK = Timings(answer_lease=1.0, answer_progress_interval=0.01, answer_scan_interval=0.05)
+"""Short intervals of storing and scanning; a lease of one second is long in comparison."""
 
 
 class Gateways:
     """Gateway processes on the same stores."""
 
     def __init__(self) -> None:
-        self.house = ChatHouse()
+        self.house = ChatHouse(timings=QUICK)
         self.running: dict[Generations, asyncio.Task[None]] = {}
 
     def start(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,13 +14,12 @@ import pytest
 from auth_billing.errors import StoreUnavailable
 from chat_ui.errors import Busy, ImportRunning
 from chat_ui.history.records import Owner
-from chat_ui.importing import importer as importers
-from chat_ui.importing import writer
 from chat_ui.importing.frames import Batch, Frame, ImportRequest, Opened, ParserDied, Refused
 from chat_ui.importing.importer import Importer
 from chat_ui.importing.parser import BATCH_SIZE, parse
 from chat_ui.importing.parser_process import parse_in_subprocess
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
+from router.timings import Timings
 from tests.chat_ui.chat_clients import eventually
 from tests.fakes.chat import ChatHouse
 
@@ -83,9 +83,8 @@ class House(ChatHouse):
 
 
 @pytest.fixture
-async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
-    monkeypatch.setattr(writer, "STORE_TIMEOUT_SECONDS", 0.0)
-    house = House()
+async def house() -> AsyncIterator[House]:
+    house = House(timings=Timings(import_store_timeout=0.0))
     yield house
     for each in house.made:
         await each.close()
@@ -174,11 +173,8 @@ async def test_a_failed_import_can_be_repeated(house: House, happens: Break) -> 
     assert house.there == BATCH_SIZE * 3
 
 
-async def test_partial_conversations_of_a_dead_process_are_deleted(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importers, "SCAN_SECONDS", 0.01)
-    monkeypatch.setattr(writer, "LEASE_SECONDS", 0.05)
+async def test_partial_conversations_of_a_dead_process_are_deleted(house: House) -> None:
+    house.timings = replace(house.timings, import_scan_interval=0.01, import_lease=0.05)
     importer = house.gateway()
     await importer.begin(ADA, exported(3), "m")
 

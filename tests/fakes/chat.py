@@ -28,6 +28,7 @@ from chat_ui.importing.writer import ImportStores
 from chat_ui.services import ChatServices
 from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
+from router.timings import DEFAULT_TIMINGS, Timings
 from tests.fakes.accounts import Absence
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
@@ -80,6 +81,7 @@ class ChatHouse:
     history: DictHistory = field(default_factory=DictHistory)
     engine: ScriptedEngine = field(default_factory=ScriptedEngine)
     prices: ListPriceStore = field(default_factory=ListPriceStore)
+    timings: Timings = DEFAULT_TIMINGS
 
     def __post_init__(self) -> None:
         self.accounts = Authenticator(self.organisation.api_keys, PEPPER)
@@ -88,7 +90,9 @@ class ChatHouse:
         """One gateway's."""
         engine, messages = engine or self.engine, DictMessageStore(self.history)
         titles = TitleGenerator(engine, DictConversationStore(self.history), messages)
-        return Generations(engine, messages, DictAnswerStore(self.history), titles, self.principal)
+        return Generations(
+            engine, messages, DictAnswerStore(self.history), titles, self.principal, timings=self.timings
+        )
 
     def conversations(self, generations: Generations) -> Conversations:
         """One gateway's."""
@@ -102,8 +106,8 @@ class ChatHouse:
 
     def importer(self, parse_file: ParseFile | None = None) -> Importer:
         """One gateway's; by default it reads files itself."""
-        conversations = DictConversationStore(self.history)
-        stores = ImportStores(conversations, DictMessageStore(self.history), DictImportStore(self.history))
+        conversations, messages = DictConversationStore(self.history), DictMessageStore(self.history)
+        stores = ImportStores(conversations, messages, DictImportStore(self.history), timings=self.timings)
         return Importer(stores, ConversationQuota(conversations), parse_file or parse_in_process)
 
     async def principal(self, owner: Owner, project: str) -> Principal:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from auth_billing.money.job_write_buffer import MAX_LAG
+from auth_billing.rate_limits.lease import RENEWAL_SECONDS, SLOT_SECONDS
 from auth_billing.store.connection import OPERATION_MS
+from chat_ui.generations.answer_writer import IDLE_INTERVALS
 from gateway.answers import idempotency
 from gateway.jobs import gateway_billing
 from gateway.settings import GatewaySettings
@@ -226,8 +228,20 @@ def test_unapplied_credit_is_searched_several_times_before_the_audit_reports_it(
     assert 3 * TIMINGS.credit_apply_interval <= TIMINGS.credit_overdue_after
 
 
-# Idempotency keys
+# Leases in the store
 
 
 def test_two_failed_renewals_and_different_clocks_do_not_end_an_idempotency_lease() -> None:
     assert 2 * TIMINGS.idempotency_renewal_interval + SLACK_SECONDS < TIMINGS.idempotency_lease
+
+
+def test_two_failed_renewals_do_not_end_the_slots_of_a_rate_limit() -> None:
+    assert 2 * RENEWAL_SECONDS < SLOT_SECONDS
+
+
+def test_two_failed_renewals_do_not_end_the_lease_of_an_answer_without_new_text() -> None:
+    assert 2 * IDLE_INTERVALS * TIMINGS.answer_progress_interval < TIMINGS.answer_lease
+
+
+def test_an_import_keeps_its_lease_while_it_waits_for_the_store() -> None:
+    assert TIMINGS.import_store_timeout < TIMINGS.import_lease
