@@ -74,14 +74,12 @@ class MongoBalanceStore:
         if allowing is None:
             return False
         query = {**allowing, **{f"held_map.{job.id}": {"$exists": False} for job in jobs}}
-        result = await self._unjournaled.update_one(query, _held(jobs))
-        return bool(result.matched_count)
+        return await self._unjournaled.update_matching(query, _held(jobs))
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
         """Put back a hold that a crash of the store lost; false if the account changed after `version`."""
         query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
-        result = await self._accounts.update_one(query, _held([job]))
-        return bool(result.matched_count)
+        return await self._accounts.update_matching(query, _held([job]))
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
         """Take `lease.amount` (nano-USD) out of what is available and add it to the lease `id`, in one update.
@@ -95,11 +93,10 @@ class MongoBalanceStore:
         increase = {"available": -lease.amount, "version": 1, f"held_map.{id}.amount": lease.amount}
         _reduce_use(increase, lease, -lease.amount)
         fields = {name: getattr(lease, name) for name in ("month", "project", "key", "gateway", "at")}
-        result = await self._unjournaled.update_one(
+        return await self._unjournaled.update_matching(
             {**allowing, f"held_map.{id}.amount": {"$exists": id in seen.held}},
             {"$inc": increase, "$set": {f"held_map.{id}.{name}": value for name, value in fields.items()}},
         )
-        return bool(result.matched_count)
 
     async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
         """Turn parts of leases into the holds of jobs (by lease id), in one update, all or none. Not journaled.
@@ -114,8 +111,7 @@ class MongoBalanceStore:
             **{field: {"$exists": False} for field in entries},
         }
         increase = {"version": 1, **{field: -amount for field, amount in amounts.items()}}
-        result = await self._unjournaled.update_one(query, {"$inc": increase, "$set": entries})
-        return bool(result.matched_count)
+        return await self._unjournaled.update_matching(query, {"$inc": increase, "$set": entries})
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
         """Remove the jobs' holds, add their costs to what is spent and the rest to what is available, in one update.
@@ -129,20 +125,18 @@ class MongoBalanceStore:
             increase["available"] += unused
             increase["spent"] += charge.cost
             _reduce_use(increase, charge.job, unused)
-        result = await self._accounts.update_one(
+        return await self._accounts.update_matching(
             {"_id": charges[0].job.organisation, **held}, {"$unset": dict.fromkeys(held, ""), "$inc": increase}
         )
-        return bool(result.matched_count)
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
         """Return a job's hold or a lease to what is available, in one update; false if it is not there unchanged."""
         increase = {"available": hold.amount, "version": 1}
         _reduce_use(increase, hold, hold.amount)
         entry = f"held_map.{id}"
-        result = await self._accounts.update_one(
+        return await self._accounts.update_matching(
             {"_id": organisation, f"{entry}.amount": hold.amount}, {"$unset": {entry: ""}, "$inc": increase}
         )
-        return bool(result.matched_count)
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
         """Delete the budget usage of past months (`2026-11`), all of whose jobs were settled long ago."""
@@ -150,8 +144,7 @@ class MongoBalanceStore:
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
         """Reopen an account, or close it for new holds (open ones are still settled); false if there is none."""
-        result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": to}})
-        return bool(result.matched_count)
+        return await self._accounts.update_matching({"_id": organisation}, {"$set": {"open": to}})
 
 
 def _allowing(

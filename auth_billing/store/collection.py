@@ -112,6 +112,10 @@ class Collection:
             return False
         return True
 
+    async def update_matching(self, query: dict[str, Any], change: dict[str, Any] | list[dict[str, Any]]) -> bool:
+        """Update a document that matches `query`; false if there is none."""
+        return bool((await self.update_one(query, change)).matched_count)
+
     async def insert_new(self, documents: Sequence[dict[str, Any]]) -> None:
         """Insert the documents (at least one) whose `_id` is not stored yet; stored documents are not changed.
 

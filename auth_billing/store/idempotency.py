@@ -61,8 +61,7 @@ class MongoIdempotencyStore:
         await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
 
     async def _update(self, record_id: str, run_id: str, fields: dict[str, Any]) -> bool:
-        result = await self._keys.update_one({"_id": record_id, "attempt": run_id}, {"$set": fields})
-        return bool(result.matched_count)
+        return await self._keys.update_matching({"_id": record_id, "attempt": run_id}, {"$set": fields})
 
 
 def _to_document(record: IdempotencyRecord) -> dict[str, Any]:

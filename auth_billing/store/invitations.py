@@ -43,15 +43,14 @@ class MongoInvitationStore:
         """
         still_open = {"digest": digest, **OPEN, "expires": {"$gt": now}}
         change = {"$set": {"accepted": now, "accepted_by": user}}
-        if (await self._invitations.update_one(still_open, change)).matched_count:
+        if await self._invitations.update_matching(still_open, change):
             return True
         return await self._invitations.find_one({"digest": digest, "accepted_by": user}) is not None
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
         """Revoke an invitation, in one update; false if it is not open."""
         still_open = {"_id": invitation_id, "organisation": organisation, **OPEN}
-        result = await self._invitations.update_one(still_open, {"$set": {"revoked": now}})
-        return bool(result.matched_count)
+        return await self._invitations.update_matching(still_open, {"$set": {"revoked": now}})
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
         """Revoke all open invitations that no user made."""

@@ -43,8 +43,7 @@ class MongoMembershipStore:
     async def set_role(self, organisation: str, user: str, role: Role) -> bool:
         """Change a member's role, in one update; false if there is no such member."""
         change = {"$set": {"role": role.value}}
-        result = await self._memberships.update_one({"_id": _id(organisation, user)}, change)
-        return bool(result.matched_count)
+        return await self._memberships.update_matching({"_id": _id(organisation, user)}, change)
 
     async def remove(self, organisation: str, user: str) -> bool:
         """Delete a membership; false if there was none."""

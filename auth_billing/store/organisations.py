@@ -60,8 +60,7 @@ class MongoOrganisationStore:
     async def give_up_owner(self, organisation: str, user: str) -> bool:
         """Remove a user id from the organisation's owners, in one update; false, and no change, if it is the last."""
         one_of_several = {"_id": organisation, "owners": user, "owners.1": {"$exists": True}}
-        result = await self._organisations.update_one(one_of_several, {"$pull": {"owners": user}})
-        if result.matched_count:
+        if await self._organisations.update_matching(one_of_several, {"$pull": {"owners": user}}):
             return True
         return await self._organisations.find_one({"_id": organisation, "owners": user}) is None
 

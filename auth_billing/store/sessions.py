@@ -34,8 +34,9 @@ class MongoSessionStore:
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
         """Replace the current token digest `old` by `new`, in one update; false if `old` is not current."""
         change = {"current": new, "previous": old, "sealed": sealed, "used": now}
-        result = await self._sessions.update_one({"_id": session_id, "current": old, "revoked": None}, {"$set": change})
-        return bool(result.matched_count)
+        return await self._sessions.update_matching(
+            {"_id": session_id, "current": old, "revoked": None}, {"$set": change}
+        )
 
     async def revoke(self, session_id: str, now: float) -> None:
         """Revoke a session at `now` (Unix seconds); no effect if it is revoked."""

@@ -41,8 +41,7 @@ class MongoUserStore:
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
         """Replace the hash `old` of the same password by `new`, in one update; false if it changed meanwhile."""
-        result = await self._users.update_one({"_id": user_id, "password": old}, {"$set": {"password": new}})
-        return bool(result.matched_count)
+        return await self._users.update_matching({"_id": user_id, "password": old}, {"$set": {"password": new}})
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
         """Replace the password hash `old` by `new` and increment the session version, in one update.

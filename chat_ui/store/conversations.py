@@ -118,17 +118,15 @@ class MongoConversationStore:
             if increments:
                 update["$inc"] = dict(increments)
             unchanged = owned_by(owner, _id=conversation_id, order=before.order)
-            result = await self._conversations.update_one(unchanged, update)
-            if result.matched_count:
+            if await self._conversations.update_matching(unchanged, update):
                 return await self.find(owner, conversation_id)
         raise StoreUnavailable("too many concurrent changes of a conversation")
 
     async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
         """Set the title if it is empty; return whether it was set."""
-        result = await self._conversations.update_one(
+        return await self._conversations.update_matching(
             owned_by(owner, _id=conversation_id, title=""), {"$set": {"title": title}}
         )
-        return bool(result.matched_count)
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
         """Add search terms to those that the conversation has."""

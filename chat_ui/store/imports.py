@@ -30,13 +30,12 @@ class MongoImportStore:
         if before is None:
             return await self._imports.insert_if_absent({**_import_key(owner), **stored})
         free = {**_import_key(owner), "import": before.id, "until": {"$lt": now}}
-        return bool((await self._imports.update_one(free, {"$set": stored})).matched_count)
+        return await self._imports.update_matching(free, {"$set": stored})
 
     async def renew(self, owner: Owner, record: Import) -> bool:
         """Renew the lease and store progress; return false if another import has replaced this one."""
         ours = {**_import_key(owner), "import": record.id}
-        result = await self._imports.update_one(ours, {"$set": _fields(record)})
-        return bool(result.matched_count)
+        return await self._imports.update_matching(ours, {"$set": _fields(record)})
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
         """Return unfinished imports whose lease has expired, with their owners."""

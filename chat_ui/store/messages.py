@@ -102,8 +102,7 @@ class MongoAnswerStore:
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
         """Lease an open answer to `writer` if its lease has expired; `None`: another writer has it."""
         free = {"_id": message_id, "lease": {"$lt": now}}
-        result = await self._unjournaled.update_one(free, {"$set": {"writer": writer, "lease": until}})
-        if not result.matched_count:
+        if not await self._unjournaled.update_matching(free, {"$set": {"writer": writer, "lease": until}}):
             return None
         document = await self._unjournaled.find_one({"_id": message_id, "writer": writer})
         return None if document is None else Claim(owner_from(document), message_from(document))
@@ -116,10 +115,9 @@ class MongoAnswerStore:
     async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
         """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
         changed = {name: to_stored(value) for name, value in vars(progress).items() if value is not None}
-        result = await self._unjournaled.update_one(
+        if not await self._unjournaled.update_matching(
             {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **changed}}
-        )
-        if not result.matched_count:
+        ):
             return None
         document = await self._unjournaled.find_one({"_id": message_id}, {"stop": 1})
         return None if document is None else bool(document.get("stop", False))
@@ -146,7 +144,6 @@ class MongoAnswerStore:
                 "attempt",
             )
         }
-        result = await self._durable.update_one(
+        return await self._durable.update_matching(
             {"_id": message.id, "writer": writer}, {"$set": final, "$unset": _NOT_OPEN}
         )
-        return bool(result.matched_count)
