@@ -2,13 +2,14 @@
 PYTHON ?= python3
 WORKERS ?=
 CHAOS ?=
+LOCK ?=
 PICTURES ?= $(HEADRACE_HOME)/pictures
 HEADRACE_HOME ?= .headrace
 export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test pictures chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev lock serve up ps test pictures chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +19,9 @@ setup: ## Install everything that is needed to run (every other target does it t
 
 setup-dev:
 	@$(PYTHON) -m infra.install --dev
+
+lock: ## Write the locks of Python packages, infra/install/locks/, from pyproject.toml (LOCK=--upgrade: newest versions)
+	@$(PYTHON) -m infra.install.lock $(LOCK)
 
 serve: setup ## Everything in one process: API, chat and a small model on the CPU
 	@exec $(BIN)/headrace serve

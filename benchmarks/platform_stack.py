@@ -22,7 +22,7 @@ from infra.home import environment
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecords, ProcessState
 from infra.home.settings import LauncherSettings
-from infra.install.steps import ROOT
+from infra.install.step import ROOT
 from infra.launcher.processes import WORKER, PlatformProcesses
 from infra.launcher.readiness import free_port, status_is_started
 from infra.launcher.supervisor import ProcessSpec, Supervisor

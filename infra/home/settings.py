@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from infra.home.home import Home
-from infra.install.steps import MODEL_FILE
+from infra.install.models import MODEL_FILE
 
 
 class LauncherSettings(BaseSettings):

@@ -1,5 +1,5 @@
 """`python3 -m infra.install`: set up this checkout."""
 
-from infra.install.steps import main
+from infra.install.installer import main
 
 raise SystemExit(main())

@@ -28,7 +28,7 @@ from infra.accounts import account_services
 from infra.accounts.account_services import AccountServices
 from infra.home import environment
 from infra.home.settings import LauncherSettings
-from infra.install.steps import WEB
+from infra.install.node_packages import WEB
 from infra.web_app import chat_services
 from router.bus import Bus
 from router.control_signing import control_signer

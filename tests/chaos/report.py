@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from infra.install.steps import ROOT
+from infra.install.step import ROOT
 from tests.chaos.checker import Run, longest_pause, look_at_text
 from tests.chaos.configurations import CONFIGURATIONS
 from tests.chaos.experiment import Outcome

@@ -26,7 +26,7 @@ from infra.home import environment
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, kill_group
 from infra.home.settings import LauncherSettings
-from infra.install.steps import ROOT
+from infra.install.step import ROOT
 from infra.launcher.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
 from infra.launcher.readiness import free_port, status_is_started, url_is_ok
 from infra.launcher.supervisor import ProcessSpec, RestartBackoff, Supervisor, last_line

@@ -15,7 +15,8 @@ import openai
 import psutil
 import pytest
 
-from infra.install.steps import MODEL_FILE, ROOT
+from infra.install.models import MODEL_FILE
+from infra.install.step import ROOT
 
 INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
 MODEL = "smollm2-135m-instruct"

@@ -16,7 +16,7 @@ import openai
 import openpyxl
 import pytest
 
-from infra.install.steps import ROOT
+from infra.install.step import ROOT
 from infra.launcher.readiness import free_port
 from runtime.lifecycle import EXIT_CANNOT_START
 from tests.e2e.launcher_process import MODEL, Launched, borrow_installation, environment

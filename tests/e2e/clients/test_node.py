@@ -9,7 +9,7 @@ import subprocess
 import openai
 import pytest
 
-from infra.install.steps import NODE_CLIENTS
+from infra.install.node_packages import NODE_CLIENTS
 from tests.e2e.clients.conftest import Service
 from tests.e2e.launcher_process import MODEL
 

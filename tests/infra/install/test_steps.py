@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from infra.install import steps as install
 from infra.install.steps import (
     Installation,
     Step,
@@ -21,6 +19,8 @@ from infra.install.steps import (
     perform,
     run,
 )
+
+from infra.install import steps as install
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""Steps for compiled programs: the engine's CPU kernels, and RabbitMQ and Chromium for the tests.
+
+Must use the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from infra.install.python_packages import VENV
+from infra.install.step import (
+    ROOT,
+    Installation,
+    Step,
+    apt_install,
+    can_use_apt,
+    fingerprint,
+    has_stamp,
+    run,
+)
+
+
+def kernels_step(_: Installation, log: Path) -> Step:
+    """Return the step that compiles the engine's CPU kernels; without them the engine falls back to PyTorch."""
+    stamp = VENV / "kernels.stamp"
+    native = ROOT / "inference_worker/engine/native"
+    value = fingerprint([native / "build.py", *(native / "src").iterdir()], sys.version)
+
+    def do() -> None:
+        if can_use_apt() and shutil.which("g++") is None and shutil.which("clang++") is None:
+            apt_install(["g++"], log)
+        run([str(VENV / "bin/python"), "-m", "inference_worker.engine.native.build"], log)
+        stamp.write_text(value)
+
+    return Step("compiled kernels of the engine", lambda: has_stamp(stamp, value), do)
+
+
+def programs_for_tests_step(installation: Installation, log: Path) -> Step:
+    """Return the step that installs the programs started by tests: RabbitMQ and Chromium."""
+
+    def missing() -> list[str]:
+        # Debian installs RabbitMQ's programs in a directory on root's PATH only.
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
+        return [package for package in ("rabbitmq-server", "chromium") if shutil.which(package, path=path) is None]
+
+    def do() -> None:
+        if not can_use_apt():
+            print(f"tests that need them will be skipped: `sudo apt-get install {' '.join(missing())}`", flush=True)
+            return
+        apt_install(missing(), log)
+
+    return Step("programs for the tests", lambda: not installation.dev or not missing(), do)
