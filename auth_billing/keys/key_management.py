@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Protocol
 
 from auth_billing.access.principal import Principal
@@ -37,6 +37,7 @@ class KeyBudgets(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class ApiKeys:
     """Manages the API keys of organisations.
 
@@ -48,22 +49,13 @@ class ApiKeys:
         clock: Unix seconds.
     """
 
-    def __init__(
-        self,
-        keys: ApiKeyStore,
-        accounts: OrganisationStore,
-        budgets: KeyBudgets,
-        pepper: bytes,
-        announce: Callable[[KeySet], None],
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._keys = keys
-        self._accounts = accounts
-        self._budgets = budgets
-        self._pepper = pepper
-        self._announce = announce
-        self._clock = clock
+    keys: ApiKeyStore
+    accounts: OrganisationStore
+    budgets: KeyBudgets
+    pepper: bytes
+    announce: Callable[[KeySet], None]
+    _: KW_ONLY
+    clock: Callable[[], float] = time.time
 
     async def create(
         self, actor: Actor, project: str, spec: KeySpec, *, by: Principal | None = None, owner: str | None = None
@@ -96,7 +88,7 @@ class ApiKeys:
         """Return the unrevoked keys, newest first: all of them to an administrator, to other users their own."""
         if project:
             await self._require_project(actor.organisation, project)
-        keys = await self._keys.unrevoked(actor.organisation, project)
+        keys = await self.keys.unrevoked(actor.organisation, project)
         return [key for key in keys if _may_manage(actor, key)]
 
     async def find(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
@@ -105,7 +97,7 @@ class ApiKeys:
         Raises:
             NoSuchRecord: there is none with this id, or the actor may not see it.
         """
-        record = await self._keys.find(key_id)
+        record = await self.keys.find(key_id)
         if (
             record is None
             or (record.organisation, record.project) != (actor.organisation, project)
@@ -123,7 +115,7 @@ class ApiKeys:
         """
         record = await self.find(actor, project, key_id)
         named = replace(record, name=checked_name(name))
-        await self._keys.rename(key_id, named.name)
+        await self.keys.rename(key_id, named.name)
         return named
 
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
@@ -138,7 +130,7 @@ class ApiKeys:
         """
         if not 0 <= overlap <= MAX_OVERLAP_SECONDS:
             raise UnacceptableValue("overlap", f"An overlap is 0 to {MAX_OVERLAP_SECONDS:.0f} seconds.")
-        old, now = await self.find(actor, project, key_id), self._clock()
+        old, now = await self.find(actor, project, key_id), self.clock()
         if not old.is_live(now):
             raise NoSuchRecord(f"key {key_id} has expired")
         if old.user not in ("", actor.user):
@@ -146,11 +138,11 @@ class ApiKeys:
         lifetime = None if old.expires is None else now + (old.expires - old.created)
         spec = KeySpec(old.name, old.scopes, old.models, lifetime)
         issued = await self._issue(actor.organisation, project, spec, old.user)
-        await self._budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before the key is handed out
+        await self.budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before the key is handed out
         try:
-            await self._keys.expire(key_id, now + overlap)
+            await self.keys.expire(key_id, now + overlap)
         finally:  # also when the outcome is unknown: gateways look the key up again
-            self._announce(KeySet(key=key_id))
+            self.announce(KeySet(key=key_id))
         return issued
 
     async def revoke(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
@@ -166,20 +158,20 @@ class ApiKeys:
     async def revoke_all(self, keys: KeySet) -> int:
         """Revoke each key of a set and return their number. The caller checks permissions."""
         try:
-            return await self._keys.revoke(keys, self._clock())
+            return await self.keys.revoke(keys, self.clock())
         finally:
-            self._announce(keys)
+            self.announce(keys)
 
     async def _issue(self, organisation: str, project: str, spec: KeySpec, user: str) -> IssuedKey:
         if project:
             await self._require_project(organisation, project)
-        now = self._clock()
+        now = self.clock()
         return await issue(
-            self._keys, self._pepper, organisation=organisation, project=project, spec=spec, user=user, now=now
+            self.keys, self.pepper, organisation=organisation, project=project, spec=spec, user=user, now=now
         )
 
     async def _require_project(self, organisation: str, project: str) -> None:
-        found = await self._accounts.find_project(organisation, project)
+        found = await self.accounts.find_project(organisation, project)
         if found is None or found.archived is not None:
             raise NoSuchRecord(f"no project {project} of {organisation} is in use")
 
@@ -192,7 +184,7 @@ class ApiKeys:
             raise
 
     def _checked(self, spec: KeySpec) -> KeySpec:
-        if spec.expires is not None and spec.expires <= self._clock():
+        if spec.expires is not None and spec.expires <= self.clock():
             raise UnacceptableValue("expires_at", "A key expires in the future.")
         for model in spec.models or ():
             if not (model.strip() and model.isprintable() and len(model) <= MAX_MODEL_NAME):

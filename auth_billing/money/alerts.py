@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 import structlog
@@ -117,6 +117,7 @@ class AlertSender(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class Alerts:
     """Stores the alerts that are due and sends them.
 
@@ -128,20 +129,12 @@ class Alerts:
         clock: Unix seconds.
     """
 
-    def __init__(
-        self,
-        store: AlertStore,
-        sender: AlertSender,
-        *,
-        thresholds: Sequence[int],
-        low_credit: int,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._store = store
-        self._sender = sender
-        self._thresholds = thresholds
-        self._low_credit = low_credit
-        self._clock = clock
+    store: AlertStore
+    sender: AlertSender
+    _: KW_ONLY
+    thresholds: Sequence[int]
+    low_credit: int
+    clock: Callable[[], float] = time.time
 
     async def run_once(self) -> None:
         """Store the alerts that are due, then send up to `BATCH_SIZE` unsent ones.
@@ -149,31 +142,31 @@ class Alerts:
         Raises:
             StoreUnavailable: the next run repeats it.
         """
-        now = self._clock()
+        now = self.clock()
         due = [
             alert
-            for balance in await self._store.candidates(self._low_credit)
-            for alert in due_alerts(balance, self._thresholds, self._low_credit, now)
+            for balance in await self.store.candidates(self.low_credit)
+            for alert in due_alerts(balance, self.thresholds, self.low_credit, now)
         ]
         if due:
-            await self._store.add(due)
+            await self.store.add(due)
         for _ in range(BATCH_SIZE):
-            claimed = await self._store.claim(self._clock(), self._clock() + CLAIM_SECONDS)
+            claimed = await self.store.claim(self.clock(), self.clock() + CLAIM_SECONDS)
             if claimed is None:
                 return
             await self._send(claimed)
 
     async def _send(self, claimed: ClaimedAlert) -> None:
-        alert, now = claimed.alert, self._clock()
+        alert, now = claimed.alert, self.clock()
         try:
-            await self._sender.send(alert.id, alert.message())
+            await self.sender.send(alert.id, alert.message())
         except AlertNotSent as error:
             _log.warning("alert not sent", id=alert.id, rounds=claimed.rounds + 1, reason=str(error))
             if claimed.rounds + 1 < MAX_ROUNDS:
-                await self._store.postpone(alert.id, now + min(MAX_PAUSE, 60.0 * 2**claimed.rounds))
+                await self.store.postpone(alert.id, now + min(MAX_PAUSE, 60.0 * 2**claimed.rounds))
                 return
             _log.error("alert dropped", id=alert.id)
-        await self._store.mark_done(alert.id, self._clock())
+        await self.store.mark_done(alert.id, self.clock())
 
 
 def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now: float) -> Iterator[Alert]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 import structlog
 
@@ -40,6 +41,7 @@ RETAINED_MONTHS = 3
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Sweeper:
     """Sweeps the accounts and jobs periodically.
 
@@ -52,27 +54,18 @@ class Sweeper:
         monotonic: seconds.
     """
 
-    def __init__(
-        self,
-        stores: BillingStores,
-        usage_store: UsageStore,
-        settler: Settler,
-        metrics: BillingMetrics,
-        *,
-        flowing: Callable[[], bool],
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-        timings: Timings = DEFAULT_TIMINGS,
-    ) -> None:
-        self._stores = stores
-        self._usage_store = usage_store
-        self._settler = settler
-        self._metrics = metrics
-        self._flowing = flowing
-        self._clock = clock
-        self._monotonic = monotonic
-        self._timings = timings
-        self._last_scan = self._next_full_scan = -timings.max_sweep_gap
+    stores: BillingStores
+    usage_store: UsageStore
+    settler: Settler
+    metrics: BillingMetrics
+    _: KW_ONLY
+    flowing: Callable[[], bool]
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    timings: Timings = DEFAULT_TIMINGS
+
+    def __post_init__(self) -> None:
+        self._last_scan = self._next_full_scan = -self.timings.max_sweep_gap
         self._reset()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -83,7 +76,7 @@ class Sweeper:
             except StoreUnavailable as error:
                 _log.warning("sweeping delayed", reason=str(error))
             try:
-                await asyncio.wait_for(stop.wait(), self._timings.sweep_interval)
+                await asyncio.wait_for(stop.wait(), self.timings.sweep_interval)
             except TimeoutError:
                 continue
 
@@ -94,20 +87,20 @@ class Sweeper:
             StoreUnavailable: after `Timings.max_sweep_gap` of it, all observations start anew.
         """
         await self._finish_settlements()
-        if not self._flowing():
+        if not self.flowing():
             return
-        now = self._monotonic()
-        if now - self._last_scan > self._timings.max_sweep_gap:
+        now = self.monotonic()
+        if now - self._last_scan > self.timings.max_sweep_gap:
             self._reset()
         self._last_scan = now
         silent = await self._silent_gateways()
-        stable = self._stable.seconds("", now) >= self._timings.sweep_stable_period
+        stable = self._stable.seconds("", now) >= self.timings.sweep_stable_period
         if stable and silent:
-            await self._settle(await self._stores.jobs.held_by_gateways(silent, MAX_JOBS), "gateway")
+            await self._settle(await self.stores.jobs.held_by_gateways(silent, MAX_JOBS), "gateway")
         if now >= self._next_full_scan:
-            self._next_full_scan = now + self._timings.full_sweep_interval
+            self._next_full_scan = now + self.timings.full_sweep_interval
             overdue = await self._overdue_jobs()
-            balances = await self._stores.balances.with_holds()
+            balances = await self.stores.balances.with_holds()
             orphans = [*await self._orphaned_holds(balances), *await self._abandoned_leases(balances)]
             await self._drop_old_months(balances)
             if stable:
@@ -122,30 +115,30 @@ class Sweeper:
         self._leases = FirstSeen()
 
     async def _finish_settlements(self) -> None:
-        jobs = await self._stores.jobs.settling_since(self._clock() - self._timings.settlement_timeout, MAX_JOBS)
+        jobs = await self.stores.jobs.settling_since(self.clock() - self.timings.settlement_timeout, MAX_JOBS)
         if jobs:
-            await self._settler.finish(jobs)
-            self._metrics.swept.labels("unfinished").inc(len(jobs))
+            await self.settler.finish(jobs)
+            self.metrics.swept.labels("unfinished").inc(len(jobs))
 
     async def _silent_gateways(self) -> set[str]:
         """Return the gateways with held jobs whose heartbeat count did not change for `gateway_heartbeat_timeout`."""
-        beats, now = await self._stores.heartbeats.counts(), self._monotonic()
-        counts = {gateway: f"{gateway} {beats.get(gateway, 0)}" for gateway in await self._stores.jobs.gateways()}
+        beats, now = await self.stores.heartbeats.counts(), self.monotonic()
+        counts = {gateway: f"{gateway} {beats.get(gateway, 0)}" for gateway in await self.stores.jobs.gateways()}
         self._gateways.keep(list(counts.values()))
-        timeout = self._timings.gateway_heartbeat_timeout
+        timeout = self.timings.gateway_heartbeat_timeout
         return {gateway for gateway, each in counts.items() if self._gateways.seconds(each, now) >= timeout}
 
     async def _overdue_jobs(self) -> list[JobRecord]:
         """Return the jobs that were held for longer than from their creation to their deadline, and the grace."""
-        jobs, now = await self._stores.jobs.held(MAX_JOBS), self._monotonic()
-        self._metrics.held.set(len(jobs))
+        jobs, now = await self.stores.jobs.held(MAX_JOBS), self.monotonic()
+        self.metrics.held.set(len(jobs))
         self._held.keep([job.id for job in jobs])
-        grace = self._timings.receipt_grace
+        grace = self.timings.receipt_grace
         return [job for job in jobs if self._held.seconds(job.id, now) >= job.deadline - job.created + grace]
 
     async def _settle(self, jobs: Sequence[JobRecord], reason: str) -> None:
         used: dict[str, Usage] = {}
-        for job, usage in await self._usage_store.of_jobs([job.id for job in jobs]) if jobs else ():
+        for job, usage in await self.usage_store.of_jobs([job.id for job in jobs]) if jobs else ():
             if job not in used or usage.completion_tokens > used[job].completion_tokens:
                 used[job] = usage  # a later attempt's usage includes what earlier ones delivered
         statements = {
@@ -153,8 +146,8 @@ class Sweeper:
             for job in jobs
         }
         if statements:
-            await self._settler.settle(statements)
-            self._metrics.swept.labels(reason).inc(len(statements))
+            await self.settler.settle(statements)
+            self.metrics.swept.labels(reason).inc(len(statements))
             first = next(iter(statements))
             _log.warning("jobs settled without a receipt", reason=reason, jobs=len(statements), first=first)
 
@@ -166,31 +159,31 @@ class Sweeper:
             for job, hold in balance.held.items()
             if not hold.gateway
         }
-        jobs, now = await self._stores.jobs.find(held), self._monotonic()
+        jobs, now = await self.stores.jobs.find(held), self.monotonic()
         orphans = [job for job in held if job not in jobs or jobs[job].state is JobState.SETTLED]
         self._orphans.keep(orphans)
-        age = self._timings.full_sweep_interval
+        age = self.timings.full_sweep_interval
         return [(held[job][0], job, held[job][1]) for job in orphans if self._orphans.seconds(job, now) >= age]
 
     async def _abandoned_leases(self, balances: Sequence[Balance]) -> list[tuple[str, str, Hold]]:
         """Return the leases of gateways whose heartbeat count did not change for `gateway_heartbeat_timeout`."""
-        beats, now = await self._stores.heartbeats.counts(), self._monotonic()
+        beats, now = await self.stores.heartbeats.counts(), self.monotonic()
         leases = [(balance.organisation, id, lease) for balance in balances for id, lease in balance.leases.items()]
         counts = {id: f"{id} {beats.get(lease.gateway, 0)}" for _, id, lease in leases}
         self._leases.keep(list(counts.values()))
-        timeout = self._timings.gateway_heartbeat_timeout
+        timeout = self.timings.gateway_heartbeat_timeout
         return [each for each in leases if self._leases.seconds(counts[each[1]], now) >= timeout]
 
     async def _release(self, holds: Sequence[tuple[str, str, Hold]]) -> None:
         for organisation, id, hold in holds:
-            if await self._stores.balances.release(organisation, id, hold):
-                self._metrics.orphans.inc()
+            if await self.stores.balances.release(organisation, id, hold):
+                self.metrics.orphans.inc()
                 _log.warning("an orphaned hold was released", id=id, organisation=organisation)
 
     async def _drop_old_months(self, balances: Sequence[Balance]) -> None:
         for balance in balances:
             if old := sorted(balance.used)[:-RETAINED_MONTHS]:
-                await self._stores.balances.drop_months(balance.organisation, old)
+                await self.stores.balances.drop_months(balance.organisation, old)
 
 
 class FirstSeen:

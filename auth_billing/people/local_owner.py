@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from auth_billing.access.roles import Role
 from auth_billing.errors import InvitationVoid
@@ -34,27 +35,17 @@ async def is_unowned(users: UserStore, memberships: MembershipStore, organisatio
     return not await memberships.has_owner(organisation, besides="" if local is None else local.id)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalOwner:
     """Signs the local owner in."""
 
-    def __init__(
-        self,
-        *,
-        users: UserStore,
-        memberships: MembershipStore,
-        members: Members,
-        invitations: Invitations,
-        passwords: Passwords,
-        sessions: Sessions,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._users = users
-        self._memberships = memberships
-        self._members = members
-        self._invitations = invitations
-        self._passwords = passwords
-        self._sessions = sessions
-        self._clock = clock
+    users: UserStore
+    memberships: MembershipStore
+    members: Members
+    invitations: Invitations
+    passwords: Passwords
+    sessions: Sessions
+    clock: Callable[[], float] = time.time
 
     async def sign_in(self, token: str) -> SignedIn:
         """Open a session for the token of a first owner's invitation made by the launcher. Works once per token.
@@ -63,23 +54,21 @@ class LocalOwner:
             InvitationVoid: the token is used, is of another kind of invitation, or the organisation has an owner.
             PasswordsBusy
         """
-        invitation = await self._invitations.open(token)
-        if not _is_launchers(invitation) or not await is_unowned(
-            self._users, self._memberships, invitation.organisation
-        ):
+        invitation = await self.invitations.open(token)
+        if not _is_launchers(invitation) or not await is_unowned(self.users, self.memberships, invitation.organisation):
             raise InvitationVoid("not for the local owner")
         user = await self._user(invitation.organisation)
-        await self._invitations.claim(token, user.id)
-        await self._members.join(invitation.organisation, user.id, Role.OWNER, self._clock())
-        return await self._sessions.begin(user, invitation.organisation)
+        await self.invitations.claim(token, user.id)
+        await self.members.join(invitation.organisation, user.id, Role.OWNER, self.clock())
+        return await self.sessions.begin(user, invitation.organisation)
 
     async def _user(self, organisation: str) -> User:
         email = local_owner_email(organisation)
-        user = await self._users.find_by_email(email)
+        user = await self.users.find_by_email(email)
         if user is None:
-            password = await self._passwords.hash(secrets.token_urlsafe(PASSWORD_BYTES))
-            user = User(new_id("user-"), email, NAME, self._clock(), password)
-            if not await self._users.add(user):
+            password = await self.passwords.hash(secrets.token_urlsafe(PASSWORD_BYTES))
+            user = User(new_id("user-"), email, NAME, self.clock(), password)
+            if not await self.users.add(user):
                 raise InvitationVoid("accepted concurrently")
         return user
 

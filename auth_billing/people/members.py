@@ -24,6 +24,7 @@ class Member:
     added: float
 
 
+@dataclass(eq=False, repr=False)
 class Members:
     """Lists, adds, changes and removes the members of organisations.
 
@@ -32,22 +33,15 @@ class Members:
         end_keys: revokes a set of API keys at every gateway (`ApiKeys.revoke_all`).
     """
 
-    def __init__(
-        self,
-        users: UserStore,
-        memberships: MembershipStore,
-        accounts: OrganisationStore,
-        end_keys: Callable[[KeySet], Awaitable[object]],
-    ) -> None:
-        self._end_keys = end_keys
-        self._users = users
-        self._memberships = memberships
-        self._accounts = accounts
+    users: UserStore
+    memberships: MembershipStore
+    accounts: OrganisationStore
+    end_keys: Callable[[KeySet], Awaitable[object]]
 
     async def all(self, organisation: str) -> list[Member]:
         """Return all members, oldest first."""
-        memberships = await self._memberships.of_organisation(organisation)
-        users = {user.id: user for user in await self._users.find_all([each.user for each in memberships])}
+        memberships = await self.memberships.of_organisation(organisation)
+        users = {user.id: user for user in await self.users.find_all([each.user for each in memberships])}
         return [Member(users[each.user], each.role, each.added) for each in memberships if each.user in users]
 
     async def find(self, organisation: str, user_id: str) -> Member:
@@ -57,17 +51,17 @@ class Members:
             NoSuchRecord: the organisation has no member with this id.
         """
         membership = await self._membership(organisation, user_id)
-        user = await self._users.find(user_id)
+        user = await self.users.find(user_id)
         if user is None:
             raise NoSuchRecord(f"no user {user_id}")
         return Member(user, membership.role, membership.added)
 
     async def join(self, organisation: str, user_id: str, role: Role, now: float) -> None:
         """Make a user a member; an existing member keeps the current role."""
-        await self._memberships.add(Membership(organisation, user_id, role, now))
+        await self.memberships.add(Membership(organisation, user_id, role, now))
         membership = await self._membership(organisation, user_id)
         if membership.role is Role.OWNER:
-            await self._accounts.add_owner(organisation, user_id)
+            await self.accounts.add_owner(organisation, user_id)
 
     async def change_role(self, actor: Actor, user_id: str, role: Role) -> Member:
         """Give a member another role, and revoke those of the member's keys that have more rights than the role allows.
@@ -80,12 +74,12 @@ class Members:
         actor.require_over(role, membership.role)
         if role is not Role.OWNER:
             await self._give_up_ownership(membership)
-        await self._memberships.set_role(actor.organisation, user_id, role)
+        await self.memberships.set_role(actor.organisation, user_id, role)
         if role is Role.OWNER:  # after the role, so that each counted owner has the role
-            await self._accounts.add_owner(actor.organisation, user_id)
+            await self.accounts.add_owner(actor.organisation, user_id)
         if role.rank < Role.ADMIN.rank:
             admin_only = role is not Role.VIEWER
-            await self._end_keys(KeySet(organisation=actor.organisation, user=user_id, admin_only=admin_only))
+            await self.end_keys(KeySet(organisation=actor.organisation, user=user_id, admin_only=admin_only))
         return await self.find(actor.organisation, user_id)
 
     async def remove(self, actor: Actor, user_id: str) -> None:
@@ -100,18 +94,18 @@ class Members:
         if actor.user != user_id:
             actor.require_over(membership.role)
         await self._give_up_ownership(membership)
-        await self._memberships.remove(actor.organisation, user_id)
-        await self._end_keys(KeySet(organisation=actor.organisation, user=user_id))
+        await self.memberships.remove(actor.organisation, user_id)
+        await self.end_keys(KeySet(organisation=actor.organisation, user=user_id))
 
     async def _membership(self, organisation: str, user_id: str) -> Membership:
-        membership = await self._memberships.find(organisation, user_id)
+        membership = await self.memberships.find(organisation, user_id)
         if membership is None:
             raise NoSuchRecord(f"no member {user_id} of {organisation}")
         return membership
 
     async def _give_up_ownership(self, membership: Membership) -> None:
         """Remove a member from the owners before the role changes: of two owners who remove each other, one stays."""
-        if membership.role is Role.OWNER and not await self._accounts.give_up_owner(
+        if membership.role is Role.OWNER and not await self.accounts.give_up_owner(
             membership.organisation, membership.user
         ):
             raise LastOwner(f"{membership.user} is the last owner of {membership.organisation}")

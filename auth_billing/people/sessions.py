@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import structlog
 
@@ -61,6 +61,7 @@ class SignedIn:
     refresh: str
 
 
+@dataclass(eq=False, repr=False)
 class Sessions:
     """Opens, authenticates, refreshes and ends browser sessions.
 
@@ -71,23 +72,16 @@ class Sessions:
         clock: Unix seconds.
     """
 
-    def __init__(
-        self,
-        store: SessionStore,
-        tokens: AccessTokens,
-        *,
-        users: UserStore,
-        memberships: MembershipStore,
-        projects: Projects,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._store = store
-        self._users = users
-        self._memberships = memberships
-        self._projects = projects
-        self._tokens = tokens
-        self._clock = clock
-        self._cache: TtlCache[str, BrowserSession] = TtlCache(CACHE_SECONDS, CAPACITY, clock)
+    store: SessionStore
+    tokens: AccessTokens
+    _: KW_ONLY
+    users: UserStore
+    memberships: MembershipStore
+    projects: Projects
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._cache: TtlCache[str, BrowserSession] = TtlCache(CACHE_SECONDS, CAPACITY, self.clock)
 
     async def begin(self, user: User, organisation: str) -> SignedIn:
         """Open a session for a user whose password was just verified or set.
@@ -95,7 +89,7 @@ class Sessions:
         Raises:
             InvalidSession: the user is not a member of the organisation (any more).
         """
-        now = self._clock()
+        now = self.clock()
         token = refresh_tokens.new_token(new_id("sess-"))
         record = SessionRecord(
             id=token.session,
@@ -107,7 +101,7 @@ class Sessions:
             used=now,
             current=token.digest,
         )
-        await self._store.add(record)
+        await self.store.add(record)
         return await self._signed_in(record, token)
 
     async def authenticate(self, access_token: str) -> BrowserSession:
@@ -117,7 +111,7 @@ class Sessions:
             InvalidSession: the token is invalid, or its session has ended.
             StoreUnavailable: the session is not cached and the store does not answer.
         """
-        claims = self._tokens.read(access_token)
+        claims = self.tokens.read(access_token)
         session = self._cache.get(claims.session)
         if session is None:
             session = await self._require_active(await self._record(claims.session))
@@ -139,33 +133,33 @@ class Sessions:
         if hmac.compare_digest(token.digest, record.current):
             successor = refresh_tokens.new_token(token.session)
             sealed = token.seal(successor)
-            if await self._store.rotate(record.id, token.digest, successor.digest, sealed, self._clock()):
+            if await self.store.rotate(record.id, token.digest, successor.digest, sealed, self.clock()):
                 return await self._signed_in(record, successor)
             record = await self._record(token.session)  # another tab was quicker
         return await self._signed_in(record, await self._successor_of(record, token))
 
     async def end(self, session: BrowserSession) -> None:
         """End one session; its tokens are rejected within `CACHE_SECONDS`."""
-        await self._store.revoke(session.id, self._clock())
+        await self.store.revoke(session.id, self.clock())
         self._cache.forget(session.id)
 
     async def end_all(self, session: BrowserSession) -> None:
         """End all sessions of the user."""
-        await self._users.end_sessions(session.user.id)
+        await self.users.end_sessions(session.user.id)
         self._cache.forget(session.id)
 
     async def _successor_of(self, record: SessionRecord, used: RefreshToken) -> RefreshToken:
         """Return the successor of a used token, if that was used within `GRACE_SECONDS` and the successor was not."""
-        in_time = self._clock() - record.used <= GRACE_SECONDS
+        in_time = self.clock() - record.used <= GRACE_SECONDS
         if in_time and hmac.compare_digest(used.digest, record.previous):
             return used.unseal(record.sealed)
-        await self._store.revoke(record.id, self._clock())
+        await self.store.revoke(record.id, self.clock())
         self._cache.forget(record.id)
         _log.warning("refresh token reused: session ended", session=record.id, user=record.user)
         raise InvalidSession(f"a refresh token of {record.id} was used again")
 
     async def _record(self, session_id: str) -> SessionRecord:
-        record = await self._store.find(session_id)
+        record = await self.store.find(session_id)
         if record is None:
             raise InvalidSession(f"no session {session_id}")
         return record
@@ -176,11 +170,11 @@ class Sessions:
         Raises:
             InvalidSession: the session has ended.
         """
-        now = self._clock()
+        now = self.clock()
         if record.revoked is not None or now >= record.expires or now - record.used >= IDLE_SECONDS:
             raise InvalidSession(f"session {record.id} was revoked or has expired")
-        user = await self._users.find(record.user)
-        membership = await self._memberships.find(record.organisation, record.user)
+        user = await self.users.find(record.user)
+        membership = await self.memberships.find(record.organisation, record.user)
         if user is None or membership is None or user.version != record.version:
             raise InvalidSession(
                 f"session {record.id}: ended with all of the user's sessions, or the membership has ended"
@@ -190,11 +184,11 @@ class Sessions:
 
     async def _default_project(self, organisation: str) -> str:
         try:
-            return (await self._projects.default(organisation)).id
+            return (await self.projects.default(organisation)).id
         except NoSuchRecord:
             return ""
 
     async def _signed_in(self, record: SessionRecord, token: RefreshToken) -> SignedIn:
         session = await self._require_active(record)
-        access = self._tokens.issue(AccessClaims(record.id, record.user, record.version))
+        access = self.tokens.issue(AccessClaims(record.id, record.user, record.version))
         return SignedIn(session, access, token.text)

@@ -5,7 +5,7 @@ An unknown address costs the same work as a wrong password: one store lookup and
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from auth_billing.errors import InvalidCredentials
 from auth_billing.people.input_normalisation import MAX_EMAIL, fold_email
@@ -15,23 +15,15 @@ from auth_billing.people.sessions import BrowserSession, Sessions, SignedIn
 from auth_billing.people.throttle import SignInThrottle
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SignIn:
     """Verifies passwords and opens sessions."""
 
-    def __init__(
-        self,
-        *,
-        users: UserStore,
-        memberships: MembershipStore,
-        sessions: Sessions,
-        passwords: Passwords,
-        throttle: SignInThrottle,
-    ) -> None:
-        self._users = users
-        self._memberships = memberships
-        self._sessions = sessions
-        self._passwords = passwords
-        self._throttle = throttle
+    users: UserStore
+    memberships: MembershipStore
+    sessions: Sessions
+    passwords: Passwords
+    throttle: SignInThrottle
 
     async def sign_in(self, email: str, password: str, address: str, organisation: str = "") -> SignedIn:
         """Open a session for a user whose password is right.
@@ -47,8 +39,8 @@ class SignIn:
         user = await self.verify(email, password, address)
         if user is None:
             raise InvalidCredentials("unknown address or wrong password")
-        memberships = await self._memberships.of_user(user.id)
-        return await self._sessions.begin(user, _membership_of(memberships, organisation).organisation)
+        memberships = await self.memberships.of_user(user.id)
+        return await self.sessions.begin(user, _membership_of(memberships, organisation).organisation)
 
     async def verify(self, email: str, password: str, address: str) -> User | None:
         """Return the user with this address if the password is right; `None` if there is no such user.
@@ -58,10 +50,10 @@ class SignIn:
                 which addresses have accounts.)
             TooManySignIns, PasswordsBusy
         """
-        await self._throttle.attempt_from(address)
-        await self._throttle.attempt_at(fold_email(email[:MAX_EMAIL]))
-        user = await self._users.find_by_email(email) if len(email) <= MAX_EMAIL else None
-        right = await self._passwords.verify(user.password if user is not None else None, password)
+        await self.throttle.attempt_from(address)
+        await self.throttle.attempt_at(fold_email(email[:MAX_EMAIL]))
+        user = await self.users.find_by_email(email) if len(email) <= MAX_EMAIL else None
+        right = await self.passwords.verify(user.password if user is not None else None, password)
         if user is None:
             return None
         if not right:
@@ -78,15 +70,15 @@ class SignIn:
         user = await self.verify(session.user.email, old, address)
         changed = None
         if user is not None:
-            changed = await self._users.change_password(user.id, user.password, await self._passwords.hash(new))
+            changed = await self.users.change_password(user.id, user.password, await self.passwords.hash(new))
         if changed is None:
             raise InvalidCredentials("the password has been changed meanwhile")
-        return await self._sessions.begin(changed, session.organisation)
+        return await self.sessions.begin(changed, session.organisation)
 
     async def _rehashed(self, user: User, password: str) -> User:
         """Replace the stored hash if it is weaker than the current parameters, while the password is known."""
-        strong = await self._passwords.rehash(user.password, password)
-        if strong == user.password or not await self._users.rehash(user.id, user.password, strong):
+        strong = await self.passwords.rehash(user.password, password)
+        if strong == user.password or not await self.users.rehash(user.id, user.password, strong):
             return user
         return replace(user, password=strong)
 

@@ -34,33 +34,20 @@ class SignUpInput:
     """The client's network address."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SignUp:
     """Creates accounts. `registration_open`: whether users without an invitation may sign up."""
 
-    def __init__(
-        self,
-        *,
-        users: UserStore,
-        memberships: MembershipStore,
-        members: Members,
-        invitations: Invitations,
-        projects: Projects,
-        passwords: Passwords,
-        sign_in: SignIn,
-        sessions: Sessions,
-        registration_open: bool,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._users = users
-        self._memberships = memberships
-        self._members = members
-        self._invitations = invitations
-        self._projects = projects
-        self._passwords = passwords
-        self._sign_in = sign_in
-        self._sessions = sessions
-        self.registration_open = registration_open
-        self._clock = clock
+    users: UserStore
+    memberships: MembershipStore
+    members: Members
+    invitations: Invitations
+    projects: Projects
+    passwords: Passwords
+    sign_in: SignIn
+    sessions: Sessions
+    registration_open: bool
+    clock: Callable[[], float] = time.time
 
     async def accept_invitation(self, token: str, sign_up: SignUpInput) -> SignedIn:
         """Accept an invitation. An existing account joins the organisation if the password is right.
@@ -68,17 +55,17 @@ class SignUp:
         Raises:
             InvitationVoid, InvalidCredentials, UnacceptableValue, TooManySignIns, PasswordsBusy
         """
-        invitation = await self._invitations.open(token, even_used=True)  # first: later errors reveal more
+        invitation = await self.invitations.open(token, even_used=True)  # first: later errors reveal more
         email = checked_email(sign_up.email)
         if invitation.email and fold_email(invitation.email) != fold_email(email):
             raise InvitationVoid("for another e-mail address")
-        user = await self._sign_in.verify(email, sign_up.password, sign_up.address)
+        user = await self.sign_in.verify(email, sign_up.password, sign_up.address)
         if invitation.accepted is not None and (user is None or user.id != invitation.accepted_by):
             raise InvitationVoid("accepted by another user")
         user = user or await self._add(email, sign_up)
-        await self._invitations.claim(token, user.id)
-        await self._members.join(invitation.organisation, user.id, invitation.role, self._clock())
-        return await self._sessions.begin(user, invitation.organisation)
+        await self.invitations.claim(token, user.id)
+        await self.members.join(invitation.organisation, user.id, invitation.role, self.clock())
+        return await self.sessions.begin(user, invitation.organisation)
 
     async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
         """Create an account and a new organisation without credit, owned by it.
@@ -91,19 +78,19 @@ class SignUp:
             raise SignUpClosed("by invitation only")
         email, name = checked_email(sign_up.email), checked_name(organisation, "organisation")
         try:
-            user = await self._sign_in.verify(email, sign_up.password, sign_up.address)
+            user = await self.sign_in.verify(email, sign_up.password, sign_up.address)
         except InvalidCredentials as error:
             raise EmailTaken("another user has this address") from error
-        if user is not None and await self._memberships.of_user(user.id):
+        if user is not None and await self.memberships.of_user(user.id):
             raise EmailTaken("has an account and an organisation")
         user = user or await self._add(email, sign_up)
-        created = await self._projects.create_organisation(name)
-        await self._members.join(created.id, user.id, Role.OWNER, self._clock())
-        return await self._sessions.begin(user, created.id)
+        created = await self.projects.create_organisation(name)
+        await self.members.join(created.id, user.id, Role.OWNER, self.clock())
+        return await self.sessions.begin(user, created.id)
 
     async def _add(self, email: str, sign_up: SignUpInput) -> User:
         name = checked_name(sign_up.name)
-        user = User(new_id("user-"), email, name, self._clock(), await self._passwords.hash(sign_up.password))
-        if not await self._users.add(user):
+        user = User(new_id("user-"), email, name, self.clock(), await self.passwords.hash(sign_up.password))
+        if not await self.users.add(user):
             raise EmailTaken("taken concurrently")
         return user

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from auth_billing.access.principal import Principal
 from gateway.admission.model_catalogue import ModelCatalogue
@@ -54,24 +54,17 @@ class AdmittedRequest:
     """Unix time after which a job that no worker has begun expires."""
 
 
+@dataclass(eq=False, repr=False)
 class AdmissionController:
     """Accepts requests to the queue or refuses them."""
 
-    def __init__(
-        self,
-        protection: SelfProtection,
-        catalogue: ModelCatalogue,
-        queues: QueueEstimator,
-        *,
-        max_choices: int,
-        max_wait: Mapping[ServiceClass, float],
-    ) -> None:
-        """`max_wait`: maximum estimated queueing time in seconds, by service class."""
-        self._protection = protection
-        self._catalogue = catalogue
-        self._queues = queues
-        self._max_choices = max_choices
-        self._max_wait = max_wait
+    protection: SelfProtection
+    catalogue: ModelCatalogue
+    queues: QueueEstimator
+    _: KW_ONLY
+    max_choices: int
+    max_wait: Mapping[ServiceClass, float]
+    """Maximum estimated queueing time in seconds, by service class."""
 
     async def admit(self, principal: Principal, body: GenerationRequest) -> AdmittedRequest:
         """Admit a chat completion or completion.
@@ -84,10 +77,10 @@ class AdmissionController:
             Overloaded: The estimated wait is too long, or this gateway is overloaded.
             ContextLengthExceeded: The prompt is too long under any tokenisation.
         """
-        if body.candidates > self._max_choices:
-            param = "n" if body.choices > self._max_choices else "best_of"
+        if body.candidates > self.max_choices:
+            param = "n" if body.choices > self.max_choices else "best_of"
             raise InvalidRequest(
-                f"Invalid '{param}': at most {self._max_choices} choices are allowed here.", param=param
+                f"Invalid '{param}': at most {self.max_choices} choices are allowed here.", param=param
             )
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
@@ -113,26 +106,26 @@ class AdmissionController:
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
     def _admitted(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> AdmittedRequest:
-        timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self._max_wait[service_class])
+        timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self.max_wait[service_class])
         return AdmittedRequest(principal, model, service_class, time.time() + timeout)
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
-        model = self._catalogue.find(name, principal.models)
+        model = self.catalogue.find(name, principal.models)
         if not model.recently_alive:
             raise ModelUnavailable
         if model.task is not task:
             raise InvalidRequest(f"The model '{model.name}' {_WRONG_TASK[model.task]}.", param="model")
-        self._protection.check()
+        self.protection.check()
         return model
 
     def _check_wait(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> None:
         if not model.workers:  # the request waits, and fails if no worker appears in time
             return
-        estimate = self._queues.estimate(model, service_class, tenant=principal.tenant)
+        estimate = self.queues.estimate(model, service_class, tenant=principal.tenant)
         if estimate.seconds is None:
             if estimate.position > MAX_WAITING_PER_SLOT * model.capacity:
                 raise Overloaded("line_unmeasured", UNMEASURED_RETRY_SECONDS)
-        elif estimate.seconds > self._max_wait[service_class]:
+        elif estimate.seconds > self.max_wait[service_class]:
             raise Overloaded("wait", estimate.seconds)
 
 
