@@ -47,7 +47,7 @@ class ModelInfo:
     tokens_per_second: float | None
     """Throughput of the fleet under full load; `None` until it was measured."""
     alive: bool
-    """Whether a heartbeat arrived within the worker timeout (3 s)."""
+    """Whether a heartbeat arrived within `Timings.worker_alive_timeout`."""
     recently_alive: bool
     """Whether a heartbeat arrived in the last 60 s."""
 
