@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from auth_billing.money.billing_records import BillingStores
+from auth_billing.money.credit import CreditStore
 from auth_billing.store.balances import COLLECTION
 from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.indexes import create_indexes
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores
+from tests.fakes.credits import DictCreditStore
 
 
 @dataclass
@@ -85,3 +88,14 @@ def stores(stores_and_setter: tuple[BillingStores, SetAccount]) -> BillingStores
 def set_account(stores_and_setter: tuple[BillingStores, SetAccount]) -> SetAccount:
     """Return a function that sets fields of an account's document, e.g. `available`, and creates the account."""
     return stores_and_setter[1]
+
+
+@pytest.fixture
+async def credit_store(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[CreditStore]:
+    """Credit entries beside `stores`."""
+    if isinstance(stores.balances, DictBalanceStore):
+        yield DictCreditStore(stores.balances)
+        return
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
+    yield MongoCreditStore(connection)
+    connection.close()

@@ -17,11 +17,12 @@ from infra.launcher.readiness import free_port
 from infra.rabbitmq.node import RabbitMQNode
 from router import messages, topology
 from router.bus import Bus
-from router.messages import Job, SamplingParams, TextPrompt
+from router.messages import Job, TextPrompt
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
 from runtime.lifecycle import StartupError
 from tests.auth_billing.money.test_usage_records import record
+from tests.fakes.jobs import make_job
 
 NOWHERE = "127.0.0.1:1"
 
@@ -80,15 +81,12 @@ async def test_it_settles_a_record_and_closes_a_dead_lettered_job(
 
 def dead_job() -> Job:
     now = time.time()
-    return Job(
-        id=f"cmpl-{uuid.uuid4().hex}",
-        model="m",
-        tenant="t",
+    return make_job(
+        f"cmpl-{uuid.uuid4().hex}",
         reply_to="gateway-that-has-gone",
         created=now,
         deadline=now + 60,
         prompt=TextPrompt("hello"),
-        sampling=SamplingParams(seed=1),
     )
 
 

@@ -13,25 +13,24 @@ from tenacity import wait_fixed
 from auth_billing.reaper import Reaper
 from router import messages, topology
 from router.dead_letters import DeadLetters
-from router.messages import REAPER, ChatPrompt, Failed, FailureCode, Job, Outcome, SamplingParams, ServiceClass
+from router.messages import REAPER, ChatPrompt, Failed, FailureCode, Job, Outcome, ServiceClass
 from router.transport.base import Outgoing
 from router.transport.memory import MemoryTransport
 from tests.auth_billing.conftest import Buses
+from tests.fakes.jobs import make_job
 
 MODEL = "m"
 
 
 def job(number: int = 0, *, seconds: float = 60) -> Job:
     now = time.time()
-    return Job(
-        id=f"chatcmpl-{number}",
+    return make_job(
+        f"chatcmpl-{number}",
         model=MODEL,
-        tenant="t",
         reply_to="gateway-1",
         created=now,
         deadline=now + seconds,
         prompt=ChatPrompt(messages=[{"role": "user", "content": "hello"}]),
-        sampling=SamplingParams(seed=1),
     )
 
 

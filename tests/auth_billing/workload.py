@@ -6,14 +6,22 @@ from collections.abc import Sequence
 
 from auth_billing.access.principal import Principal
 from auth_billing.money.billing import Billing
-from auth_billing.money.billing_records import BillingStores, JobState
+from auth_billing.money.billing_records import BillingStores, JobState, SettlementSource, UsageStatement
 from auth_billing.money.holds import HoldRequest
-from router.messages import ServiceClass, Usage
+from router.messages import Outcome, ServiceClass, Usage
 
 ORGANISATION = "org-1"
 HELD = 1_000
 """Nano-USD that `hold_request` holds at the price `flat_price`: 100 prompt tokens at 2, 80 generated tokens at 10."""
 MAX_USAGE = Usage(prompt_tokens=100, completion_tokens=80)
+NOW = 1_700_000_000.0
+USED = Usage(prompt_tokens=100, completion_tokens=7, cached_tokens=40)
+COST = 60 * 2 + 40 * 1 + 7 * 10
+"""Nano-USD that `USED` costs at the price `flat_price`."""
+
+
+def receipt(usage: Usage = USED, outcome: Outcome = Outcome.FINISHED) -> UsageStatement:
+    return UsageStatement(usage, outcome, SettlementSource.RECEIPT)
 
 
 def principal(organisation: str = ORGANISATION, project: str = "proj_1", key: str = "key1") -> Principal:

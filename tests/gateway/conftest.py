@@ -99,6 +99,12 @@ class Stage:
         body = {"model": MODEL, "messages": [{"role": "user", "content": content}], **fields}
         return await self.client.post("/v1/chat/completions", json=body)
 
+    async def receipt(self) -> Receipt:
+        """Wait for the only receipt."""
+        await eventually(lambda: bool(self.receipts))
+        (receipt,) = self.receipts
+        return receipt
+
     def is_settled(self) -> bool:
         """Whether every hold was voided or has its receipt."""
         return self.billing.held.keys() <= {*self.billing.voided, *(receipt.job for receipt in self.receipts)}

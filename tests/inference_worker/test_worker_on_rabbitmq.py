@@ -13,6 +13,7 @@ from inference_worker.worker.worker import capacity
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Finished, Job, SamplingParams, Started, Terminal, UsageRecord
 from router.transport.rabbitmq import RabbitMQTransport
+from tests.fakes.jobs import make_job
 
 MODEL = "counting-d"
 JOBS = 24
@@ -21,10 +22,9 @@ pytestmark = pytest.mark.rabbitmq
 
 
 def job(number: int, max_tokens: int) -> Job:
-    return Job(
-        id=f"j{number}",
+    return make_job(
+        f"j{number}",
         model=MODEL,
-        tenant="t",
         reply_to="gateway-d",
         created=time.time(),
         deadline=time.time() + 60,

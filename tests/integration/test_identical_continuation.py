@@ -21,6 +21,7 @@ from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import ChatPrompt, Grammar, GrammarKind, Job, SamplingParams, TextOptions, TextPrompt
+from tests.fakes.jobs import make_job
 
 pytestmark = pytest.mark.model
 
@@ -30,13 +31,8 @@ TOKENS = 12
 
 def job(name: str, sampling: dict[str, Any], **fields: Any) -> Job:
     prompt = fields.pop("prompt", TextPrompt("One, two, three. One, two, three, four."))
-    return Job(
-        id=name,
-        model="m",
-        tenant="t",
-        reply_to="g",
-        created=0.0,
-        deadline=1.0,
+    return make_job(
+        name,
         prompt=prompt,
         sampling=SamplingParams(**{"seed": 7, "max_tokens": TOKENS, "ignore_eos": True} | sampling),
         **fields,

@@ -27,6 +27,7 @@ from router.messages import (
     ToolMode,
     merge_tool_calls,
 )
+from tests.fakes.jobs import make_job
 
 pytestmark = pytest.mark.model
 
@@ -111,13 +112,8 @@ def bench(model_file: Path) -> Iterator[Bench]:
 
 
 def job(name: str, choice: ToolChoice, grammar: Grammar | None = None, n: int = 1) -> Job:
-    return Job(
-        id=name,
-        model="m",
-        tenant="t",
-        reply_to="g",
-        created=0,
-        deadline=1,
+    return make_job(
+        name,
         prompt=ChatPrompt(messages=[{"role": "user", "content": "Emma?"}], tools=TOOLS, tool_choice=choice),
         sampling=SamplingParams(seed=zlib.crc32(name.encode()), temperature=1.0, max_tokens=250),
         grammar=grammar,

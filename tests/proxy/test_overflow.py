@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +15,7 @@ from proxy.upstream import Upstream
 from proxy.worker import ProxyWorker
 from router import control_targets
 from router.bus import Bus
-from router.messages import ChatPrompt, Finished, Job, Resume, ResumeDecision, ResumeRequest, SamplingParams
+from router.messages import Finished, Job, Resume, ResumeDecision, ResumeRequest
 from router.transport.base import Transport
 from router.transport.memory import MemoryTransport
 from router.transport.rabbitmq import RabbitMQTransport
@@ -95,16 +94,7 @@ async def test_overflow_on_rabbitmq(rabbitmq_url: str) -> None:
                 gateway.send_control(control_targets.worker(window.worker_id), start)
 
     def job(name: str) -> Job:
-        return Job(
-            id=name,
-            model=MODEL,
-            tenant="t",
-            reply_to="gateway-o",
-            created=time.time(),
-            deadline=time.time() + 60,
-            prompt=ChatPrompt(messages=[{"role": "user", "content": "hi"}]),
-            sampling=SamplingParams(seed=1),
-        )
+        return make_job(name, reply_to="gateway-o")
 
     answering = asyncio.create_task(answer_resumption_requests())
     async with outside(proxy, "proxy-o", answer("outside"), overflow=True) as upstream:

@@ -24,6 +24,7 @@ from router.messages import (
     ToolChoice,
     ToolMode,
 )
+from tests.fakes.jobs import make_job
 
 SPEC = UpstreamSpec(base_url="http://a/v1")
 HI = ChatPrompt(messages=[{"role": "user", "content": "hi"}])
@@ -31,17 +32,7 @@ ALWAYS = {"model": "m", "stream": True, "stream_options": {"include_usage": True
 
 
 def job(prompt: Prompt = HI, sampling: SamplingParams | None = None, **fields: Any) -> Job:
-    return Job(
-        id="j",
-        model="here",
-        tenant="t",
-        reply_to="g",
-        created=0,
-        deadline=0,
-        prompt=prompt,
-        sampling=sampling or SamplingParams(seed=1),
-        **fields,
-    )
+    return make_job(model="here", deadline=0, prompt=prompt, sampling=sampling or SamplingParams(seed=1), **fields)
 
 
 def sent_fields(prompt: Prompt = HI, sampling: SamplingParams | None = None, **fields: Any) -> dict[str, Any]:

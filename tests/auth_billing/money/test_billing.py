@@ -5,48 +5,32 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import AccountClosed, BudgetExhausted, InsufficientCredit
-from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import (
     BillingStores,
     JobState,
-    SettlementSource,
-    UsageStatement,
 )
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, month_of, project_budget
 from auth_billing.money.settler import SettlementResult, Settler
-from router.messages import Outcome, Usage
+from router.messages import Usage
 from tests.auth_billing.conftest import SetAccount
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
+from tests.auth_billing.workload import (
+    COST,
+    HELD,
+    NOW,
+    ORGANISATION,
+    USED,
+    check_idle,
+    hold,
+    hold_request,
+    principal,
+    receipt,
+)
 from tests.fakes.billing_stores import price_book
 
-NOW = 1_700_000_000.0
-
-
 MONTH = month_of(NOW)
-
-
-USED = Usage(prompt_tokens=100, completion_tokens=7, cached_tokens=40)
-
-
-COST = 60 * 2 + 40 * 1 + 7 * 10
-
-
-def receipt(usage: Usage = USED, outcome: Outcome = Outcome.FINISHED) -> UsageStatement:
-    return UsageStatement(usage, outcome, SettlementSource.RECEIPT)
-
-
-@pytest.fixture
-def billing(stores: BillingStores) -> Billing:
-    return Billing(stores, price_book(), clock=lambda: NOW)
-
-
-@pytest.fixture
-def settler(stores: BillingStores) -> Settler:
-    return Settler(stores, BillingMetrics(CollectorRegistry()), clock=lambda: NOW)
 
 
 async def test_a_job_is_held_then_settled_to_what_was_delivered(

@@ -6,7 +6,6 @@ See docs/design/money.md#races and docs/design/hostile-input.md#H88, H95.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -25,8 +24,6 @@ from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import Balance, BillingStores, SettlementSource, UsageStatement
 from auth_billing.money.credit import Credit, CreditEntry, CreditKind, CreditStore
 from auth_billing.money.settler import Settler
-from auth_billing.store.connection import StoreConnection
-from auth_billing.store.credits import MongoCreditStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.accounts import Absence
@@ -38,18 +35,8 @@ COST = 100 * 2 + 7 * 10
 
 
 @pytest.fixture
-async def store(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[CreditStore]:
-    if isinstance(stores.balances, DictBalanceStore):
-        yield DictCreditStore(stores.balances)
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    yield MongoCreditStore(connection)
-    connection.close()
-
-
-@pytest.fixture
-def credit(store: CreditStore, stores: BillingStores) -> Credit:
-    return Credit(store, stores.jobs, clock=lambda: 5.5)
+def credit(credit_store: CreditStore, stores: BillingStores) -> Credit:
+    return Credit(credit_store, stores.jobs, clock=lambda: 5.5)
 
 
 async def balance(stores: BillingStores) -> Balance:
@@ -73,8 +60,12 @@ async def test_a_top_up_is_available(credit: Credit, stores: BillingStores) -> N
     assert (now.available, now.spent, now.credited) == (5 * HELD - COST, COST, 5 * HELD)
 
 
-async def test_a_repeated_payment_is_credited_once(credit: Credit, store: CreditStore, stores: BillingStores) -> None:
-    replays = [Credit(store, stores.jobs).top_up(ORGANISATION, 7, f"payment-{number % 3}") for number in range(18)]
+async def test_a_repeated_payment_is_credited_once(
+    credit: Credit, credit_store: CreditStore, stores: BillingStores
+) -> None:
+    replays = [
+        Credit(credit_store, stores.jobs).top_up(ORGANISATION, 7, f"payment-{number % 3}") for number in range(18)
+    ]
     await asyncio.gather(*replays)
     await credit.top_up(ORGANISATION, 7, "payment-0")
     assert (await balance(stores)).available == 21
@@ -91,15 +82,15 @@ async def test_a_reference_is_unique_per_organisation_and_kind(credit: Credit, s
 
 
 async def test_unapplied_entries_are_applied_by_the_next_caller(
-    credit: Credit, store: CreditStore, stores: BillingStores
+    credit: Credit, credit_store: CreditStore, stores: BillingStores
 ) -> None:
     """The writer died between its two writes."""
-    await store.applied(ORGANISATION)
-    await store.append(CreditEntry(ORGANISATION, 1, CreditKind.TOP_UP, "payment-1", 7, 5.5))
+    await credit_store.applied(ORGANISATION)
+    await credit_store.append(CreditEntry(ORGANISATION, 1, CreditKind.TOP_UP, "payment-1", 7, 5.5))
     assert (await balance(stores)).available == 0
     await credit.apply_pending_since(since=5.0)
     assert (await balance(stores)).available == 7
-    await store.append(CreditEntry(ORGANISATION, 2, CreditKind.TOP_UP, "payment-2", 7, 5.5))
+    await credit_store.append(CreditEntry(ORGANISATION, 2, CreditKind.TOP_UP, "payment-2", 7, 5.5))
     await credit.top_up(ORGANISATION, 7, "payment-2")
     assert (await balance(stores)).available == 14
 
@@ -130,11 +121,11 @@ async def test_refunds_of_a_job_never_exceed_its_cost(credit: Credit, stores: Bi
 
 
 async def test_concurrent_refunds_do_not_exceed_the_cost(
-    store: CreditStore, credit: Credit, stores: BillingStores
+    credit_store: CreditStore, credit: Credit, stores: BillingStores
 ) -> None:
     await credit.top_up(ORGANISATION, HELD, "payment-1")
     await settled_job(stores)
-    refunds = [Credit(store, stores.jobs).refund(ORGANISATION, "job-1", 100, f"r{n}") for n in range(8)]
+    refunds = [Credit(credit_store, stores.jobs).refund(ORGANISATION, "job-1", 100, f"r{n}") for n in range(8)]
     outcomes = await asyncio.gather(*refunds, return_exceptions=True)
     assert sum(isinstance(each, CreditEntry) for each in outcomes) == COST // 100
     assert all(isinstance(each, CreditEntry | RefundTooLarge) for each in outcomes)

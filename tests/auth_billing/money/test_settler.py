@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
 from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import (
     BillingStores,
-    SettlementSource,
-    UsageStatement,
 )
 from auth_billing.money.settler import SettlementResult, Settler
-from router.messages import Outcome, Usage
+from router.messages import Usage
 from tests.auth_billing.conftest import SetAccount
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
-from tests.fakes.billing_stores import price_book
-
-NOW = 1_700_000_000.0
-
-
-USED = Usage(prompt_tokens=100, completion_tokens=7, cached_tokens=40)
-
-
-COST = 60 * 2 + 40 * 1 + 7 * 10
-
-
-def receipt(usage: Usage = USED, outcome: Outcome = Outcome.FINISHED) -> UsageStatement:
-    return UsageStatement(usage, outcome, SettlementSource.RECEIPT)
-
-
-@pytest.fixture
-def billing(stores: BillingStores) -> Billing:
-    return Billing(stores, price_book(), clock=lambda: NOW)
-
-
-@pytest.fixture
-def settler(stores: BillingStores) -> Settler:
-    return Settler(stores, BillingMetrics(CollectorRegistry()), clock=lambda: NOW)
+from tests.auth_billing.workload import (
+    COST,
+    HELD,
+    ORGANISATION,
+    check_idle,
+    hold,
+    hold_request,
+    principal,
+    receipt,
+)
 
 
 async def test_the_first_statement_is_final(

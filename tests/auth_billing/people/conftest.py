@@ -1,12 +1,14 @@
-"""An organisation with members, invitations and projects over stores in memory."""
+"""User accounts with sessions, and an organisation with members, invitations and projects over stores in memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from auth_billing.access.roles import Actor, Role
+from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
 from auth_billing.people.organisation_records import Organisation
@@ -15,12 +17,13 @@ from auth_billing.people.projects import Projects
 from router.messages import KeySet
 from tests.fakes.accounts import DictOrganisationStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.sessions import PeopleFixture
 
 ORG = "org-1"
 
 
 @dataclass
-class PeopleFixture:
+class TeamFixture:
     clock: FakeClock = field(default_factory=FakeClock)
     users: DictUserStore = field(default_factory=DictUserStore)
     memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
@@ -48,5 +51,17 @@ class PeopleFixture:
 
 
 @pytest.fixture
-def people() -> PeopleFixture:
-    return PeopleFixture()
+def team() -> TeamFixture:
+    return TeamFixture()
+
+
+@pytest.fixture
+def people() -> Iterator[PeopleFixture]:
+    people = PeopleFixture()
+    yield people
+    people.passwords.close()
+
+
+@pytest.fixture
+def access(people: PeopleFixture) -> BrowserAccess:
+    return people.process()

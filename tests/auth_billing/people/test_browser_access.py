@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from auth_billing.access.roles import Role
 from tests.fakes.sessions import PASSWORD, PeopleFixture
-
-
-@pytest.fixture
-def people() -> Iterator[PeopleFixture]:
-    people = PeopleFixture()
-    yield people
-    people.passwords.close()
 
 
 async def test_a_user_who_signed_up_in_one_process_signs_in_at_another(people: PeopleFixture) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from auth_billing.access.roles import Role
@@ -11,13 +9,6 @@ from auth_billing.errors import InvitationVoid
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.local_owner import is_unowned, local_owner_email
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture
-
-
-@pytest.fixture
-def people() -> Iterator[PeopleFixture]:
-    people = PeopleFixture()
-    yield people
-    people.passwords.close()
 
 
 async def launched(people: PeopleFixture) -> tuple[BrowserAccess, str]:

@@ -6,22 +6,22 @@ import pytest
 
 from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import NoSuchRecord, NotPermitted
-from tests.auth_billing.people.conftest import PeopleFixture
+from tests.auth_billing.people.conftest import TeamFixture
 
 ONE_PER_ROLE = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER, "viewer": Role.VIEWER}
 
 
-async def test_projects(people: PeopleFixture) -> None:
-    organisation = await people.projects.create_organisation("Acme")
+async def test_projects(team: TeamFixture) -> None:
+    organisation = await team.projects.create_organisation("Acme")
     owner = Actor(organisation.id, "owner", Role.OWNER)
-    default = await people.projects.default(organisation.id)
-    people.clock.now += 1
-    web = await people.projects.create(owner, "Web")
-    assert await people.projects.all(organisation.id) == [default, web]
-    assert (await people.projects.rename(owner, web.id, " Site ")).name == "Site"
-    await people.projects.archive(owner, default.id)
-    assert (await people.projects.default(organisation.id)).id == web.id
-    assert len(await people.projects.all(organisation.id, archived=True)) == 2
+    default = await team.projects.default(organisation.id)
+    team.clock.now += 1
+    web = await team.projects.create(owner, "Web")
+    assert await team.projects.all(organisation.id) == [default, web]
+    assert (await team.projects.rename(owner, web.id, " Site ")).name == "Site"
+    await team.projects.archive(owner, default.id)
+    assert (await team.projects.default(organisation.id)).id == web.id
+    assert len(await team.projects.all(organisation.id, archived=True)) == 2
     for stranger in (Actor("org-2", "x", Role.OWNER), Actor(organisation.id, "x", Role.MEMBER)):
         with pytest.raises((NoSuchRecord, NotPermitted)):
-            await people.projects.archive(stranger, web.id)
+            await team.projects.archive(stranger, web.id)

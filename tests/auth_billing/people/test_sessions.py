@@ -34,11 +34,6 @@ def people(monkeypatch: pytest.MonkeyPatch) -> Iterator[PeopleFixture]:
 
 
 @pytest.fixture
-def access(people: PeopleFixture) -> BrowserAccess:
-    return people.process()
-
-
-@pytest.fixture
 async def ada(people: PeopleFixture, access: BrowserAccess) -> SignedIn:
     return await people.sign_up_member(access, Role.OWNER)
 

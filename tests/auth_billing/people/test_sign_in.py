@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import argon2
 import pytest
 
@@ -20,18 +18,6 @@ from auth_billing.people.passwords import Passwords
 from tests.auth_billing.people.test_passwords import Counting
 from tests.fakes.accounts import DictApiKeyStore
 from tests.fakes.sessions import CHEAP, ORGANISATION, PASSWORD, PEPPER, PeopleFixture
-
-
-@pytest.fixture
-def people() -> Iterator[PeopleFixture]:
-    people = PeopleFixture()
-    yield people
-    people.passwords.close()
-
-
-@pytest.fixture
-def access(people: PeopleFixture) -> BrowserAccess:
-    return people.process()
 
 
 async def test_the_address_is_compared_case_folded(people: PeopleFixture, access: BrowserAccess) -> None:

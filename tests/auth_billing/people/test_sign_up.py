@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,18 +18,6 @@ from auth_billing.errors import (
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.organisation_records import Organisation
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture, sign_up_input
-
-
-@pytest.fixture
-def people() -> Iterator[PeopleFixture]:
-    people = PeopleFixture()
-    yield people
-    people.passwords.close()
-
-
-@pytest.fixture
-def access(people: PeopleFixture) -> BrowserAccess:
-    return people.process()
 
 
 async def test_an_invitation_grants_its_role_once(people: PeopleFixture, access: BrowserAccess) -> None:

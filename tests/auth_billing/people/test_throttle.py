@@ -18,18 +18,6 @@ from tests.auth_billing.people.test_passwords import Counting
 from tests.fakes.sessions import PASSWORD, PeopleFixture
 
 
-@pytest.fixture
-def people() -> Iterator[PeopleFixture]:
-    people = PeopleFixture()
-    yield people
-    people.passwords.close()
-
-
-@pytest.fixture
-def access(people: PeopleFixture) -> BrowserAccess:
-    return people.process()
-
-
 def addresses() -> Iterator[str]:
     return (f"10.{number // 250}.{number % 250}.1" for number in range(10**6))
 

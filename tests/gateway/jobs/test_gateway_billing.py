@@ -27,13 +27,6 @@ from tests.gateway.conftest import KEY, Serve, SetStage, Stage, eventually, rese
 NOTHING = Usage(prompt_tokens=0)
 
 
-async def receipt_of(stage: Stage) -> Receipt:
-    """Wait for the only receipt."""
-    await eventually(lambda: bool(stage.receipts))
-    (receipt,) = stage.receipts
-    return receipt
-
-
 @pytest.mark.parametrize("error", [Unroutable("x"), QueueFull("x"), BrokerUnavailable("x"), PublishUnknown("x")])
 async def test_the_hold_of_a_job_that_is_not_queued_is_released(
     set_stage: SetStage, error: PublishError, monkeypatch: pytest.MonkeyPatch
@@ -130,7 +123,7 @@ async def test_receipts_are_retried_until_the_broker_confirms(
     monkeypatch.setattr(stage.gateway.bus, "publish_settlement", away_at_first)
     assert (await stage.chat()).status_code == 200
     assert not stage.receipts
-    assert (await receipt_of(stage)).usage.completion_tokens == 5
+    assert (await stage.receipt()).usage.completion_tokens == 5
     assert tries == 3
 
 

@@ -18,21 +18,13 @@ from router.messages import (
     Job,
     Outcome,
     PromptBounds,
-    Receipt,
     Started,
     Usage,
 )
 from tests.fakes.scripted_worker import ScriptedWorker, count, fail, never, start_and_wait, status
-from tests.gateway.conftest import MODEL, Serve, SetStage, Stage, eventually, reset
+from tests.gateway.conftest import MODEL, Serve, SetStage, eventually, reset
 
 NOTHING = Usage(prompt_tokens=0)
-
-
-async def receipt_of(stage: Stage) -> Receipt:
-    """Wait for the only receipt."""
-    await eventually(lambda: bool(stage.receipts))
-    (receipt,) = stage.receipts
-    return receipt
 
 
 def told(body: dict[str, Any]) -> Usage:
@@ -76,7 +68,7 @@ async def test_a_client_is_billed_the_usage_in_its_answer(
         said = told(last_chunk(answer.text))
     else:
         said = told((await stage.chat(**fields)).json())
-    receipt = await receipt_of(stage)
+    receipt = await stage.receipt()
     assert (receipt.usage, receipt.outcome) == (said, Outcome.FINISHED)
     assert receipt.tenant == "tenant-1"
     assert receipt.gateway == stage.gateway.billing.gateway
@@ -98,7 +90,7 @@ async def test_a_replayed_response_is_not_billed(set_stage: SetStage) -> None:
     body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
     answers = [await stage.client.post("/v1/chat/completions", json=body, headers=headers) for _ in range(3)]
     assert [answer.headers.get("idempotent-replayed") for answer in answers] == [None, "true", "true"]
-    assert (await receipt_of(stage)).usage == told(answers[0].json())
+    assert (await stage.receipt()).usage == told(answers[0].json())
     assert len(stage.billing.held) == 1
 
 
@@ -106,14 +98,14 @@ async def test_a_replayed_response_is_not_billed(set_stage: SetStage) -> None:
 async def test_a_failure_before_the_first_token_is_not_billed(set_stage: SetStage, stream: bool) -> None:
     stage = await set_stage(fail(FailureCode.ENGINE_ERROR))
     assert (await stage.chat(stream=stream)).status_code == 500
-    receipt = await receipt_of(stage)
+    receipt = await stage.receipt()
     assert (receipt.usage, receipt.outcome) == (NOTHING, Outcome.FAILED)
 
 
 async def test_a_failed_whole_answer_is_not_billed(set_stage: SetStage) -> None:
     stage = await set_stage(fail(FailureCode.ENGINE_ERROR, after_tokens=True))
     assert (await stage.chat()).status_code == 500
-    assert (await receipt_of(stage)).usage == NOTHING
+    assert (await stage.receipt()).usage == NOTHING
 
 
 async def test_a_whole_answer_with_a_failed_job_is_not_billed(set_stage: SetStage) -> None:
@@ -144,7 +136,7 @@ async def test_a_broken_stream_is_billed_for_the_delivered_tokens(serve: Serve) 
     received.set()
     await reader.readuntil(b'"code":"engine_error"')
     writer.close()
-    receipt = await receipt_of(server.stage)
+    receipt = await server.stage.receipt()
     assert receipt.usage == Usage(prompt_tokens=5, completion_tokens=2, cached_tokens=3)
     assert receipt.outcome is Outcome.FAILED
 
@@ -171,7 +163,7 @@ async def test_a_disconnected_client_is_billed_for_the_delivered_tokens(serve: S
         (running,) = server.stage.gateway.billing._requests
         await eventually(lambda: bool(running.unsaved_usage()))
     reset(writer)
-    receipt = await receipt_of(server.stage)
+    receipt = await server.stage.receipt()
     assert receipt.usage == Usage(prompt_tokens=5, completion_tokens=2)
     assert receipt.outcome is Outcome.CANCELLED
 
@@ -181,7 +173,7 @@ async def test_a_disconnect_before_the_first_token_is_not_billed(serve: Serve) -
     _, writer = await server.post()
     await eventually(lambda: bool(server.stage.worker.jobs))
     reset(writer)
-    receipt = await receipt_of(server.stage)
+    receipt = await server.stage.receipt()
     assert (receipt.usage, receipt.outcome) == (NOTHING, Outcome.CANCELLED)
 
 
@@ -189,7 +181,7 @@ async def test_a_disconnect_before_the_first_token_is_not_billed(serve: Serve) -
 async def test_an_answer_after_its_deadline(set_stage: SetStage, stream: bool, paid: Usage) -> None:
     stage = await set_stage(start_and_wait, max_request_seconds=0.3)
     await stage.chat(stream=stream)
-    assert (await receipt_of(stage)).usage == paid
+    assert (await stage.receipt()).usage == paid
 
 
 async def test_usage_above_the_hold_is_neither_reported_nor_billed(set_stage: SetStage) -> None:
@@ -204,7 +196,7 @@ async def test_usage_above_the_hold_is_neither_reported_nor_billed(set_stage: Se
 
     stage = await set_stage(lie)
     said = told((await stage.chat(max_tokens=2)).json())
-    receipt = await receipt_of(stage)
+    receipt = await stage.receipt()
     most = stage.billing.held[receipt.job].max_usage
     assert receipt.usage == said
     assert (said.prompt_tokens, said.completion_tokens) == (most.prompt_tokens, 2)

@@ -45,7 +45,6 @@ from router.messages import (
     Failed,
     FailureCode,
     Finished,
-    Job,
     Ping,
     PromptEcho,
     PromptLogprobs,
@@ -61,6 +60,7 @@ from router.messages import (
     Usage,
 )
 from router.timings import Timings
+from tests.fakes.jobs import make_job
 
 USAGE = Usage(prompt_tokens=1)
 TIMINGS = Timings()
@@ -75,17 +75,8 @@ class Recovery(JobRecovery):
         self.broker = BrokerHealth()
         self.now = 100.0
         sampling = SamplingParams(seed=1, prompt_logprobs=0 if scores else None)
-        job = Job(
-            id="j",
-            model="m",
-            tenant="t",
-            reply_to="g",
-            created=0.0,
-            deadline=1e9,
-            n=choices,
-            prompt=ChatPrompt(messages=[]),
-            sampling=sampling,
-            text=TextOptions(echo=echo),
+        job = make_job(
+            deadline=1e9, n=choices, prompt=ChatPrompt(messages=[]), sampling=sampling, text=TextOptions(echo=echo)
         )
         super().__init__(job, self.broker, timings, self.now)
         self.receive(JobQueued(), self.now)

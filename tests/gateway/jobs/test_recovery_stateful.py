@@ -40,18 +40,17 @@ from router.messages import (
     ChatPrompt,
     Delta,
     Finished,
-    Job,
     Ping,
     Reply,
     Resume,
     ResumeDecision,
     ResumeRequest,
-    SamplingParams,
     Started,
     Terminal,
     Usage,
 )
 from router.timings import Timings
+from tests.fakes.jobs import make_job
 
 LENGTH = 12
 """Tokens of the whole answer."""
@@ -87,16 +86,7 @@ class Recovering(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.broker, self.timings, self.now = BrokerHealth(), Timings(republish_limit=100), 100.0
-        job = Job(
-            id="j",
-            model="m",
-            tenant="t",
-            reply_to="g",
-            created=0.0,
-            deadline=1e9,
-            prompt=ChatPrompt(messages=[]),
-            sampling=SamplingParams(seed=1),
-        )
+        job = make_job(deadline=1e9, prompt=ChatPrompt(messages=[]))
         self.recovery = JobRecovery(job, self.broker, self.timings, self.now)
         self.messages: list[tuple[int, int]] = [(0, 0)]
         """Those in the queue: copy and number of deliveries."""

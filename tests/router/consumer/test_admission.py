@@ -6,8 +6,9 @@ from typing import cast
 
 from router.consumer.admission import Admission
 from router.consumer.attempts import Attempt
-from router.messages import Job, SamplingParams, ServiceClass, TextPrompt, Usage
+from router.messages import Job, ServiceClass, Usage
 from router.transport.base import Delivery
+from tests.fakes.jobs import make_job
 
 NO_DELIVERY = cast(Delivery, None)
 
@@ -20,17 +21,7 @@ class Taken(Attempt):
 
 
 def job(service_class: ServiceClass, tenant: str = "t") -> Job:
-    return Job(
-        id="j",
-        model="m",
-        tenant=tenant,
-        reply_to="g",
-        created=0,
-        deadline=0,
-        prompt=TextPrompt("x"),
-        sampling=SamplingParams(seed=1),
-        service_class=service_class,
-    )
+    return make_job(tenant=tenant, deadline=0, service_class=service_class)
 
 
 def waiting(admission: Admission[Taken], service_class: ServiceClass, count: int) -> list[Taken]:

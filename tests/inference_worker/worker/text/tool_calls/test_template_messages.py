@@ -12,8 +12,9 @@ from inference_worker.worker.text.chat_template import ChatTemplate
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.tool_calls.template_messages import with_parsed_arguments
 from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, ToolStyle, tool_style
-from router.messages import ChatPrompt, Job, SamplingParams, ToolChoice, ToolMode
+from router.messages import ChatPrompt, ToolChoice, ToolMode
 from tests.fakes.counting_text import definition
+from tests.fakes.jobs import make_job
 
 HERMES = (
     "{% if tools %}[{% for tool in tools %}{{ tool | tojson }}{% endfor %}]{% endif %}{% for m in messages %}"
@@ -29,6 +30,7 @@ MISTRAL = (
     "{% for m in messages %}{% for call in m.tool_calls %}[TOOL_CALLS]{{ call.id }}{% endfor %}"
     "{% if m.role == 'tool' %}{{ m.tool_call_id }}{% endif %};{% endfor %}{{ tools | tojson }}"
 )
+
 IGNORES = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
 OTHER = "{{ tools | tojson }}" + IGNORES
 
@@ -137,16 +139,7 @@ async def test_tools_calls_and_results_never_become_control_tokens() -> None:
     for source in (HERMES, IGNORES):
         text = TextProcessor(Tokenizer(definition()), ChatTemplate(source, {}))
         prompt = ChatPrompt(messages=messages, tools=tools)
-        job = Job(
-            id="j",
-            model="m",
-            tenant="t",
-            reply_to="g",
-            created=0,
-            deadline=1,
-            prompt=prompt,
-            sampling=SamplingParams(seed=1),
-        )
+        job = make_job(prompt=prompt)
         request = await text.prepare(job, "r", ModelLimits(100_000, text.tokenizer.vocab_size))
         text.close()
         assert not text.tokenizer.controls.ids & set(request.prompt_ids)
