@@ -40,8 +40,11 @@ async def buses() -> AsyncIterator[Buses]:
         await bus.close()
 
 
+Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
+
+
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], bool]], object]:
+def eventually() -> Eventually:
     async def wait(condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
             while not condition():

@@ -10,6 +10,7 @@ from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import CONFIRMED_SECONDS, INVALID_SECONDS, RETRY_SECONDS, VALID_SECONDS, KeyCache
+from auth_billing.keys.key_records import ApiKeyRecord
 from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore, FakeClock
 
@@ -17,27 +18,27 @@ PEPPER = b"p" * 32
 
 
 @pytest.fixture
-def store():
+def store() -> DictApiKeyStore:
     return DictApiKeyStore()
 
 
 @pytest.fixture
-def clock():
+def clock() -> FakeClock:
     return FakeClock()
 
 
 @pytest.fixture
-def service(store, clock):
+def service(store: DictApiKeyStore, clock: FakeClock) -> Authenticator:
     return Authenticator(store, PEPPER, cache=KeyCache(clock), clock=clock)
 
 
-async def test_a_new_key_is_valid_at_once_and_names_its_tenant(service) -> None:
+async def test_a_new_key_is_valid_at_once_and_names_its_tenant(service: Authenticator) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     principal = await service.authenticate(key.text)
     assert (principal.key_id, principal.tenant) == (key.key_id, "acme")
 
 
-async def test_the_store_never_sees_the_secret(service, store) -> None:
+async def test_the_store_never_sees_the_secret(service: Authenticator, store: DictApiKeyStore) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     (record,) = store.records.values()
     assert key.secret not in repr(vars(record))
@@ -48,13 +49,13 @@ async def test_the_store_never_sees_the_secret(service, store) -> None:
 @pytest.mark.parametrize(
     "token", ["", "Bearer", "' OR '1'='1", '{"$gt":""}', "é" * 90, "\0", "x" * 1_000_000, "sk-abc"]
 )
-async def test_garbage_never_reaches_the_store(service, store, token: str) -> None:
+async def test_garbage_never_reaches_the_store(service: Authenticator, store: DictApiKeyStore, token: str) -> None:
     with pytest.raises(InvalidApiKey):
         await service.authenticate(token)
     assert store.absence.asked == 0
 
 
-async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store) -> None:
+async def test_unknown_id_and_wrong_secret_are_refused_alike(service: Authenticator, store: DictApiKeyStore) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     other = key_format.generate()
     for wrong in (other, key_format.ApiKey(key.key_id, other.secret)):
@@ -62,10 +63,17 @@ async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store) -> 
             await service.authenticate(wrong.text)
 
 
-async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_known_and_unknown_ids_are_compared_in_constant_time(
+    service: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compared = []
     real = hmac.compare_digest
-    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append((len(a), len(b))) or real(a, b))
+
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append((len(a), len(b)))
+        return real(a, b)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     key = await service.create_api_key("acme", "acme-web", name="first")
     for wrong in (key_format.generate(), key_format.ApiKey(key.key_id, key_format.generate().secret)):
         with pytest.raises(InvalidApiKey):
@@ -73,14 +81,18 @@ async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monk
     assert compared == [(32, 32), (32, 32)]
 
 
-async def test_a_digest_of_zeros_matches_no_key(service, store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_digest_of_zeros_matches_no_key(
+    service: Authenticator, store: DictApiKeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The dummy digest that unknown ids are compared with must not authenticate."""
     monkeypatch.setattr(key_format, "digest", lambda pepper, secret: bytes(32))
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key_format.generate().text)
 
 
-async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_seconds(service, store, clock) -> None:
+async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_seconds(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -91,7 +103,9 @@ async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_second
         await service.authenticate(key)
 
 
-async def test_a_valid_key_is_confirmed_every_few_seconds(service, store, clock) -> None:
+async def test_a_valid_key_is_confirmed_every_few_seconds(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     asked = store.absence.asked
@@ -104,7 +118,9 @@ async def test_a_valid_key_is_confirmed_every_few_seconds(service, store, clock)
     assert store.absence.asked == asked + 1
 
 
-async def test_an_unavailable_store_is_not_read_by_each_request(service, store, clock) -> None:
+async def test_an_unavailable_store_is_not_read_by_each_request(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -120,7 +136,9 @@ async def test_an_unavailable_store_is_not_read_by_each_request(service, store, 
         await service.authenticate(key)
 
 
-async def test_an_invalidated_key_is_refused_while_the_store_is_away(service, store, clock) -> None:
+async def test_an_invalidated_key_is_refused_while_the_store_is_away(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -139,7 +157,9 @@ async def test_an_invalidated_key_is_refused_while_the_store_is_away(service, st
         (KeySet(), True),
     ],
 )
-async def test_only_the_published_keys_are_invalidated(service, store, keys, forgotten: bool) -> None:
+async def test_only_the_published_keys_are_invalidated(
+    service: Authenticator, store: DictApiKeyStore, keys: KeySet, forgotten: bool
+) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     asked = store.absence.asked
@@ -148,19 +168,21 @@ async def test_only_the_published_keys_are_invalidated(service, store, keys, for
     assert (store.absence.asked > asked) is forgotten
 
 
-async def test_a_record_read_before_an_invalidation_is_not_cached(service, store, clock) -> None:
+async def test_a_record_read_before_an_invalidation_is_not_cached(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     """A revocation races with a request that has just read the key."""
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     read, revoked = asyncio.Event(), asyncio.Event()
     find = store.find
 
-    async def slow_find(key_id):
+    async def slow_find(key_id: str) -> ApiKeyRecord | None:
         record = await find(key_id)
         read.set()
         await revoked.wait()
         return record
 
-    store.find = slow_find
+    store.find = slow_find  # type: ignore[method-assign]
     request = asyncio.create_task(service.authenticate(key))
     await read.wait()
     await store.revoke(KeySet(project="acme-web"), clock.now)
@@ -171,7 +193,9 @@ async def test_a_record_read_before_an_invalidation_is_not_cached(service, store
         await service.authenticate(key)
 
 
-async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock) -> None:
+async def test_an_invalid_key_is_cached_for_five_seconds(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     key = key_format.generate()
     for _ in range(3):
         with pytest.raises(InvalidApiKey):
@@ -183,7 +207,7 @@ async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock) 
     assert store.absence.asked == 2
 
 
-async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(service) -> None:
+async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(service: Authenticator) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     wrong = key_format.ApiKey(key.key_id, key_format.generate().secret)
     await service.authenticate(key.text)
@@ -192,7 +216,7 @@ async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(ser
     await service.authenticate(key.text)
 
 
-async def test_a_failed_lookup_is_not_cached(service, store) -> None:
+async def test_a_failed_lookup_is_not_cached(service: Authenticator, store: DictApiKeyStore) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     store.absence.failures = 1
     with pytest.raises(StoreUnavailable):
@@ -200,7 +224,7 @@ async def test_a_failed_lookup_is_not_cached(service, store) -> None:
     await service.authenticate(key)
 
 
-async def test_a_cached_key_expires_on_time(service, clock) -> None:
+async def test_a_cached_key_expires_on_time(service: Authenticator, clock: FakeClock) -> None:
     key = (await service.create_api_key("acme", "acme-web", name="first", expires=clock.now + 10)).text
     await service.authenticate(key)
     clock.now += 10
@@ -208,7 +232,9 @@ async def test_a_cached_key_expires_on_time(service, clock) -> None:
         await service.authenticate(key)
 
 
-async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(service, store, clock) -> None:
+async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     await service.authenticate(key.text)
     store.records[key.key_id] = replace(store.records[key.key_id], revoked=clock.now)
@@ -217,7 +243,7 @@ async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(serv
         await service.authenticate(key.text)
 
 
-async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock) -> None:
+async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store: DictApiKeyStore, clock: FakeClock) -> None:
     service = Authenticator(store, PEPPER, cache=KeyCache(clock, capacity=3), clock=clock)
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
@@ -228,7 +254,7 @@ async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock) -> None
     await service.authenticate(key)
 
 
-async def test_the_cache_is_bounded(store, clock) -> None:
+async def test_the_cache_is_bounded(store: DictApiKeyStore, clock: FakeClock) -> None:
     service = Authenticator(store, PEPPER, cache=KeyCache(clock, capacity=2), clock=clock)
     keys = [(await service.create_api_key("acme", "acme-web", name="k")).text for _ in range(3)]
     for key in keys:
@@ -239,7 +265,9 @@ async def test_the_cache_is_bounded(store, clock) -> None:
     await service.authenticate(keys[2])
 
 
-async def test_tenants_have_different_stable_cache_salts(service, store, clock) -> None:
+async def test_tenants_have_different_stable_cache_salts(
+    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+) -> None:
     salts = set()
     for tenant in ("acme", "acme", "other"):
         key = await service.create_api_key(tenant, tenant, name="k")
@@ -250,7 +278,7 @@ async def test_tenants_have_different_stable_cache_salts(service, store, clock) 
     assert (await elsewhere.authenticate(key.text)).cache_salt not in salts
 
 
-async def test_no_error_contains_the_secret(service) -> None:
+async def test_no_error_contains_the_secret(service: Authenticator) -> None:
     key = key_format.generate()
     with pytest.raises(InvalidApiKey) as caught:
         await service.authenticate(key.text)

@@ -12,29 +12,33 @@ PEPPER = b"p" * 32
 
 
 @pytest.fixture
-def accounts():
+def accounts() -> DictOrganisationStore:
     return DictOrganisationStore()
 
 
 @pytest.fixture
-def keys():
+def keys() -> DictApiKeyStore:
     return DictApiKeyStore()
 
 
-async def test_a_new_installation_gets_an_organisation_a_project_and_one_key(accounts, keys) -> None:
+async def test_a_new_installation_gets_an_organisation_a_project_and_one_key(
+    accounts: DictOrganisationStore, keys: DictApiKeyStore
+) -> None:
     key = await ensure_development_account(accounts, keys, PEPPER)
     assert (list(accounts.organisations), list(accounts.all_projects)) == ([ORGANISATION], [PROJECT])
     assert (await Authenticator(keys, PEPPER).authenticate(key)).tenant == ORGANISATION
 
 
-async def test_a_valid_key_is_kept(accounts, keys) -> None:
+async def test_a_valid_key_is_kept(accounts: DictOrganisationStore, keys: DictApiKeyStore) -> None:
     key = await ensure_development_account(accounts, keys, PEPPER)
     assert await ensure_development_account(accounts, keys, PEPPER, key) == key
     assert len(keys.records) == 1
 
 
 @pytest.mark.parametrize("lost", [None, "", "garbage", pytest.param(key_format.generate().text, id="foreign")])
-async def test_a_lost_key_is_revoked_and_replaced(accounts, keys, lost) -> None:
+async def test_a_lost_key_is_revoked_and_replaced(
+    accounts: DictOrganisationStore, keys: DictApiKeyStore, lost: str | None
+) -> None:
     old = await ensure_development_account(accounts, keys, PEPPER)
     new = await ensure_development_account(accounts, keys, PEPPER, lost)
     service = Authenticator(keys, PEPPER)
@@ -43,7 +47,7 @@ async def test_a_lost_key_is_revoked_and_replaced(accounts, keys, lost) -> None:
         await service.authenticate(old)
 
 
-async def test_while_the_store_is_away_nothing_changes(accounts, keys) -> None:
+async def test_while_the_store_is_away_nothing_changes(accounts: DictOrganisationStore, keys: DictApiKeyStore) -> None:
     key = await ensure_development_account(accounts, keys, PEPPER)
     keys.absence.away = True
     with pytest.raises(StoreUnavailable):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 import uuid
+from typing import Any
 
 import httpx
 import pytest
@@ -36,7 +37,7 @@ NOWHERE = "127.0.0.1:1"
         ({"amqp_url": f"amqp://{NOWHERE}/", "mongodb_url": f"mongodb://{NOWHERE}"}, "the store does not answer"),
     ],
 )
-async def test_a_missing_setting_is_a_one_line_error(given: dict[str, str], line: str) -> None:
+async def test_a_missing_setting_is_a_one_line_error(given: dict[str, Any], line: str) -> None:
     with pytest.raises(StartupError, match=line) as caught:
         await serve(BillingSettings(**given), asyncio.Event())
     assert "\n" not in str(caught.value)
@@ -90,7 +91,7 @@ def dead_job() -> Job:
     )
 
 
-async def both_stored(connection: StoreConnection, *jobs: str) -> dict[str, dict[str, object]]:
+async def both_stored(connection: StoreConnection, *jobs: str) -> dict[str, dict[str, Any]]:
     """Return the usage documents of `jobs` once all exist."""
     async with asyncio.timeout(30):
         while True:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 from tenacity import wait_fixed
@@ -13,10 +14,10 @@ from tenacity import wait_fixed
 from auth_billing.reaper import Reaper
 from router import messages, topology
 from router.dead_letters import DeadLetters
-from router.messages import REAPER, ChatPrompt, Failed, FailureCode, Job, Outcome, ServiceClass
+from router.messages import REAPER, ChatPrompt, Failed, FailureCode, Job, Outcome, ServiceClass, UsageRecord
 from router.transport.base import Outgoing
 from router.transport.memory import MemoryTransport
-from tests.auth_billing.conftest import Buses
+from tests.auth_billing.conftest import Buses, Eventually
 from tests.fakes.jobs import make_job
 
 MODEL = "m"
@@ -81,7 +82,7 @@ async def die(buses: Buses, how: str) -> None:
     ],
 )
 async def test_a_dead_lettered_job_ends_in_one_failure_and_a_zero_usage_record(
-    buses: Buses, eventually, how: str, code: FailureCode
+    buses: Buses, eventually: Eventually, how: str, code: FailureCode
 ) -> None:
     windows = await buses.others.replies("gateway-1")
     async with reaping(buses):
@@ -94,6 +95,7 @@ async def test_a_dead_lettered_job_ends_in_one_failure_and_a_zero_usage_record(
     assert len(buses.broker.queue(topology.SETTLE_QUEUE)) == 1
     usage = await buses.others.settlements(prefetch=1)
     record = (await anext(aiter(usage))).message
+    assert isinstance(record, UsageRecord)
     assert (record.job, record.attempt, record.outcome, record.error) == (
         "chatcmpl-0",
         failed.attempt_id,
@@ -108,17 +110,17 @@ async def test_a_dead_lettered_job_ends_in_one_failure_and_a_zero_usage_record(
     )
 
 
-async def test_a_job_reaped_twice_has_the_same_attempt_id(buses: Buses, eventually) -> None:
+async def test_a_job_reaped_twice_has_the_same_attempt_id(buses: Buses, eventually: Eventually) -> None:
     async with reaping(buses):
         for _ in range(2):
             await put_dead(buses, messages.encode(job()))
         await eventually(lambda: len(buses.broker.queue(topology.SETTLE_QUEUE)) == 2)
     usage = aiter(await buses.others.settlements(prefetch=2))
-    assert len({(await anext(usage)).message.attempt for _ in range(2)}) == 1
+    assert len({cast(UsageRecord, (await anext(usage)).message).attempt for _ in range(2)}) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"v":9}'])
-async def test_an_undecodable_job_is_kept_for_inspection(buses: Buses, eventually, body: bytes) -> None:
+async def test_an_undecodable_job_is_kept_for_inspection(buses: Buses, eventually: Eventually, body: bytes) -> None:
     async with reaping(buses):
         await put_dead(buses, body)
         await eventually(lambda: len(buses.broker.queue(topology.DIAGNOSED_QUEUE)) == 1)

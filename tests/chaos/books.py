@@ -51,7 +51,7 @@ def _held_for_jobs(held: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _job(document: Mapping[str, Any]) -> Job:
-    final = document.get("final") or NOTHING | {"source": ""}
+    final: Mapping[str, Any] = document.get("final") or NOTHING | {"source": ""}
     price = document["price"]
     return Job(
         id=document["_id"],

@@ -96,7 +96,7 @@ def _ghost_job() -> None:
         if not isinstance(control, Cancel):
             right(self, target, control, **options)
 
-    Bus.send_control = send_control  # type: ignore[method-assign]
+    Bus.send_control = send_control  # type: ignore[method-assign, assignment]
 
 
 MUTATIONS: Mapping[str, Mutation] = {

@@ -10,6 +10,7 @@ import asyncio
 import os
 import time
 from collections import Counter
+from typing import Any
 
 import openai
 import pytest
@@ -39,8 +40,8 @@ async def ask_by_sdk(port: int, key: str, stop: asyncio.Event) -> int:
     asked = 0
     async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=key, timeout=60) as client:
         while not stop.is_set():
-            messages = [{"role": "user", "content": "count"}]
-            answer = await client.chat.completions.create(model=MODEL, messages=messages, max_tokens=5)  # type: ignore[call-overload]
+            messages: list[Any] = [{"role": "user", "content": "count"}]
+            answer = await client.chat.completions.create(model=MODEL, messages=messages, max_tokens=5)
             assert answer.choices[0].message.content == "0 1 2 3 4 "
             asked += 1
     return asked

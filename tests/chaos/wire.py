@@ -79,6 +79,7 @@ class Exchange:
             raise Broken(f"{type(error).__name__}: {error}") from error
         if isinstance(event, h11.ConnectionClosed):
             raise Broken("closed")
+        assert isinstance(event, h11.Event)
         return event
 
     def close(self, *, reset: bool = False) -> None:

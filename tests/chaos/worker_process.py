@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from inference_worker import __main__ as program
 from inference_worker.engine import engine_main
@@ -25,7 +26,7 @@ def counting_target(settings: WorkerSettings) -> engine_main.Target:
 
 def main() -> None:
     """Run the worker."""
-    program._read_model = lambda settings: (None, counting_text())
+    program._read_model = lambda settings: (cast(Any, None), counting_text())
     program._engine_target = counting_target
     program.main()
 

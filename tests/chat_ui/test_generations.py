@@ -10,7 +10,7 @@ import pytest
 from auth_billing.errors import NoSuchRecord
 from chat_ui.conversations import Conversations, Question
 from chat_ui.generations import answer_writer
-from chat_ui.generations.answer_events import AnswerEvents
+from chat_ui.generations.answer_events import AnswerEvents, StreamEvent
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.model_client import AnswerFailed, ContinuationUnsupported, ShuttingDown
 from chat_ui.generations.titles import clean_title
@@ -115,6 +115,7 @@ async def test_a_model_that_can_not_continue_starts_again(gateways: Gateways) ->
     assert gateways.stored(answer).text == "All of it."
     assert ("text", (0, "All of it.")) in [(each.name, each.data) for each in followed]
     assert gateways.stored(answer).attempt == 2
+    assert isinstance(events[-1], StreamEvent)
     assert events[-1].id == "0.4"
 
 

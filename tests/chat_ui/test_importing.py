@@ -142,7 +142,7 @@ async def gone(*_: object) -> Any:
 
 async def store_goes(house: House, importer: Importer) -> None:
     """Make the store fail after the messages and before their conversations."""
-    importer._stores.conversations.add_missing = gone  # type: ignore[method-assign]
+    importer._stores.conversations.add_missing = gone  # type: ignore[method-assign, assignment]
     house.go.release()
     await eventually(lambda: not importer._running)
 
@@ -181,10 +181,10 @@ async def test_partial_conversations_of_a_dead_process_are_deleted(house: House)
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
 
-    importer._stores.conversations.add_missing = never  # type: ignore[method-assign]
+    importer._stores.conversations.add_missing = never  # type: ignore[method-assign, assignment]
     house.go.release()
     await eventually(lambda: len(house.history.messages) == 6)
-    importer._stores.imports.renew = gone  # type: ignore[method-assign] # as after kill -9
+    importer._stores.imports.renew = gone  # type: ignore[method-assign, assignment] # as after kill -9
     other = house.importer()
     scanning = asyncio.create_task(other.run())
     await eventually(lambda: not house.history.messages)

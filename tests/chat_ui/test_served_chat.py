@@ -63,6 +63,7 @@ async def platform(database_url: str, home: Path, *, capacity: int = 8) -> Async
     """Run a platform with one gateway and one worker."""
     broker = MemoryBroker()
     async with ChattingPlatform(lambda name: MemoryTransport(broker, name), database_url, home) as served:
+        assert isinstance(served, ChattingPlatform)
         await served.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=0.02, capacity=capacity))
         yield served
 

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from router import control_targets, topology
-from router.bus import REASON_HEADER, Bus
+from router.bus import Bus
 from router.control_signing import ControlSigner
+from router.diagnosis import REASON_HEADER
 from router.errors import QueueFull, Unroutable
 from router.messages import Cancel, Delta, Drain, ServiceClass, Window, WorkerState
 from router.transport.base import Outgoing, Transport

@@ -435,7 +435,7 @@ async def test_a_repeated_report_of_a_lost_job_is_republished_once(make_transpor
         await until(lambda: first.engine.requests)
         first.engine.step()
         await answer.read(1)
-        first.worker._consumer._receive = lambda _: None  # type: ignore[method-assign]  # copies lie about
+        first.worker._consumer._receive = lambda _: None  # type: ignore[method-assign, assignment]  # copies lie about
         report_lost(fleet, answer)
         await until(lambda: answer.recovery.copies.newest == 1)
         for _ in range(10):

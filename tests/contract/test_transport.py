@@ -16,7 +16,7 @@ from tests.contract.conftest import MakeTransport
 
 T = TypeVar("T")
 
-QUORUM = {"x-queue-type": "quorum", "x-delivery-limit": 1000}
+QUORUM: dict[str, str | int] = {"x-queue-type": "quorum", "x-delivery-limit": 1000}
 
 
 def topology(**arguments: str | int) -> Topology:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -23,7 +24,7 @@ from tests.e2e.launcher_process import MODEL, Launched, borrow_installation, env
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
 
-QUESTION = [{"role": "user", "content": "What is the capital of France? Answer with one word."}]
+QUESTION: list[Any] = [{"role": "user", "content": "What is the capital of France? Answer with one word."}]
 
 
 def test_the_banner_has_address_key_and_link(serving: Launched) -> None:
@@ -104,7 +105,7 @@ def test_prompt_log_probabilities_equal_those_of_the_answer(serving: Launched) -
     assert again.token_logprobs is not None
     assert again.token_logprobs[0] is None
     assert again.token_logprobs[1:] == pytest.approx(told.token_logprobs[1:], abs=0.1)
-    ranks = [next(iter(position.values()))["rank"] for position in scored.choices[0].prompt_logprobs[1:]]  # type: ignore[attr-defined]
+    ranks = [next(iter(position.values()))["rank"] for position in scored.choices[0].prompt_logprobs[1:]]
     assert ranks[-6:] == [1] * 6
     assert scored.usage is not None
     assert scored.usage.completion_tokens == 0
@@ -121,7 +122,8 @@ def test_extras_of_vllm(serving: Launched) -> None:
     plain = client.completions.create(
         model=MODEL, prompt="1, 2, 3, 4,", max_tokens=2, temperature=0, extra_body={"return_token_ids": True}
     )
-    ids = plain.choices[0].token_ids  # type: ignore[attr-defined]
+    told: Any = plain.choices[0]  # `token_ids` is ours
+    ids = told.token_ids
     without = client.completions.create(
         model=MODEL, prompt="1, 2, 3, 4,", max_tokens=2, temperature=0, extra_body={"bad_words": ["5"]}
     )
@@ -130,7 +132,8 @@ def test_extras_of_vllm(serving: Launched) -> None:
     only = client.completions.create(
         model=MODEL, prompt="Hello", max_tokens=8, extra_body={"allowed_token_ids": ids, "return_token_ids": True}
     )
-    assert set(only.choices[0].token_ids) <= set(ids)  # type: ignore[attr-defined]
+    told = only.choices[0]
+    assert set(told.token_ids) <= set(ids)
     cut = client.completions.create(
         model=MODEL, prompt="word " * 20_000, max_tokens=1, extra_body={"truncate_prompt_tokens": 7}
     )
@@ -202,6 +205,10 @@ def test_the_administration_document(serving: Launched, tmp_path: Path, by: str)
     assert "api_key.deleted" in done.stdout
     admin = openai.OpenAI(base_url=environment["OPENAI_BASE_URL"], api_key="x", admin_api_key=made.stdout.strip())
     newest = next(iter(admin.admin.organization.audit_logs.list(event_types=["api_key.deleted"])))
+    assert newest.api_key_deleted is not None
+    assert newest.api_key_deleted.id is not None
+    assert newest.project is not None
+    assert newest.project.id is not None
     with pytest.raises(openai.NotFoundError):
         admin.admin.organization.projects.api_keys.retrieve(newest.api_key_deleted.id, project_id=newest.project.id)
     if by == "curl":

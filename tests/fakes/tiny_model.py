@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, linear, rms_norm, silu
@@ -61,7 +63,7 @@ def rotate(states: Tensor, positions: Tensor) -> Tensor:
     return torch.cat((first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()), dim=-1)
 
 
-def tiny_engine(model: TinyModel | None = None, **settings: object) -> Engine:
+def tiny_engine(model: TinyModel | None = None, **settings: Any) -> Engine:
     """An engine around a tiny model on the CPU in float32, with blocks of 4."""
-    values: dict[str, object] = {"model": "tiny", "block_size": 4, "num_kv_blocks": 512, **settings}
-    return Engine.from_model(model or TinyModel(), EngineSettings(**values), torch.float32)  # type: ignore[arg-type]
+    values: dict[str, Any] = {"model": "tiny", "block_size": 4, "num_kv_blocks": 512, **settings}
+    return Engine.from_model(model or TinyModel(), EngineSettings(**values), torch.float32)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -84,7 +85,12 @@ def test_numbers() -> None:
 def test_captured_steps_say_the_same(model_type: str, tmp_path: Path) -> None:
     """Compare the whole GPU path with the reference on the CPU in float32: greedy, random and truncated sampling."""
     save_tiny(tmp_path, model_type, head_dim=16, max_position_embeddings=512)
-    kinds = [{}, {"temperature": 0.8}, {"temperature": 1.1, "top_p": 0.8}, {"temperature": 0.9, "top_k": 9, "n": 3}]
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"temperature": 0.8},
+        {"temperature": 1.1, "top_p": 0.8},
+        {"temperature": 0.9, "top_k": 9, "n": 3},
+    ]
     wanted = [
         request(f"r{i}", prompt, max_tokens=40 + i, seed=i, **kinds[i % 4])
         for i, prompt in enumerate(prompts(20, seed=3, longest=100, vocab_size=97))

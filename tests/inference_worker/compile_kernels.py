@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import triton
@@ -20,7 +22,9 @@ from inference_worker.engine.layers.fused_kernels import add_norm_kernel, gate_k
 from inference_worker.engine.sampling.uniform_kernel import uniform_kernel
 
 
-def compile_kernel(kernel, short: set[str], constants: dict[str, object], capability: int, **options: int) -> int:
+def compile_kernel(
+    kernel: Any, short: set[str], constants: Mapping[str, object], capability: int, **options: int
+) -> int:
     """Return the bytes of machine code. Pointers of `short` are to bfloat16, of integers to int64, else float32."""
     integers = {f"{name}_ptr" for name in ("slots", "tables", "starts", "lengths", "seeds", "choices", "positions")}
     signature = {}
@@ -56,7 +60,7 @@ def attend(capability: int, *, single: bool) -> int:
     return compile_kernel(kernels.attention_kernel, short, constants, capability, **options)
 
 
-def short(kernel) -> set[str]:
+def short(kernel: Any) -> set[str]:
     """Return the names of all pointers of a kernel."""
     return {name for name in kernel.arg_names if name.endswith("_ptr")}
 

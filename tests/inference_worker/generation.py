@@ -25,7 +25,9 @@ class Choice:
 Outcome = dict[tuple[str, int], Choice]
 
 
-def request(name: str, prompt: list[int], *, n: int = 1, salt: str = "", delivered: Any = (), **sampling: Any):
+def request(
+    name: str, prompt: list[int], *, n: int = 1, salt: str = "", delivered: Any = (), **sampling: Any
+) -> GenerationRequest:
     params = {"seed": 1, "temperature": 0.0, "max_tokens": 12, "ignore_eos": True, **sampling}
     return GenerationRequest(
         id=name, prompt_ids=prompt, sampling=SamplingParams(**params), n=n, salt=salt, delivered=list(delivered)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -14,7 +16,7 @@ from inference_worker.settings import WorkerSettings, parse_size
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
-    assert WorkerSettings(model="m", kv_cache_memory=text).engine().kv_cache_memory == size  # type: ignore[arg-type]
+    assert WorkerSettings(model="m", kv_cache_memory=text).engine().kv_cache_memory == size
 
 
 @pytest.mark.parametrize(
@@ -31,16 +33,16 @@ def test_sizes(text: str, size: int) -> None:
         {"unknown": 1},
     ],
 )
-def test_invalid_settings_are_rejected(wrong: dict[str, object]) -> None:
+def test_invalid_settings_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        WorkerSettings(model="m", **wrong)  # type: ignore[arg-type]
+        WorkerSettings(model="m", **wrong)
 
 
 def test_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_MODEL", "org/model:v1.2_x")
     monkeypatch.setenv("HEADRACE_SERVED_MODEL_NAME", "org/model:v1.2_x")
     monkeypatch.setenv("HEADRACE_MAX_NUM_SEQS", "3")
-    settings = WorkerSettings()  # type: ignore[call-arg]
+    settings = WorkerSettings()
     assert (settings.served_model_name, settings.engine().max_num_seqs) == ("org/model:v1.2_x", 3)
 
 

@@ -71,6 +71,7 @@ async def test_two_workers_share_a_queue_while_one_drains(rabbitmq_url: str) -> 
             assert await workers[0].wait() == 0
             records: list[UsageRecord] = []
             async for envelope in usage:
+                assert isinstance(envelope.message, UsageRecord)
                 records.append(envelope.message)
                 envelope.delivery.ack()
                 if len(records) == JOBS:

@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -81,7 +82,7 @@ async def platform(
                 while app.state.gateway.models.find(MODEL) is None:
                     await asyncio.wait({working}, timeout=0.05)
                     assert not working.done(), working.result()
-            http = httpx.AsyncClient(transport=httpx.ASGITransport(app))
+            http: Any = httpx.AsyncClient(transport=httpx.ASGITransport(app))
             async with AsyncOpenAI(
                 api_key=KEY, base_url="http://gateway/v1", http_client=http, max_retries=0
             ) as client:
@@ -107,9 +108,9 @@ async def test_embeddings_end_to_end(make_transport: MakeTransport, count: int, 
         texts = ["water", "a mill wheel", "Wasser 水"]
         plain = await client.embeddings.create(model=MODEL, input=texts, encoding_format="float")
         coded = await client.embeddings.create(model=MODEL, input=texts, encoding_format="base64")
-        for one, other in zip(plain.data, coded.data, strict=True):
+        for one_plain, other in zip(plain.data, coded.data, strict=True):
             exact = base64.b64decode(str(other.embedding))
-            assert struct.pack("<384f", *one.embedding) == exact
+            assert struct.pack("<384f", *one_plain.embedding) == exact
         short = await client.embeddings.create(model=MODEL, input="water", dimensions=100)
         assert len(short.data[0].embedding) == 100
         assert sum(number**2 for number in short.data[0].embedding) == pytest.approx(1, abs=1e-5)

@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.engine import Engine
@@ -77,7 +78,7 @@ def model_file() -> Path:
 def prompts(model_file: Path) -> list[list[int]]:
     """50 prompts, ten of each length; every second one is a user's turn of a chat."""
     known = read_tokenizer(model_file)
-    merges = [tuple(merge.split(" ")) for merge in known.merges]
+    merges = [(left, right) for left, right in (merge.split(" ") for merge in known.merges)]
     tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(known.tokens)}, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     texts = [text.encode().decode("unicode_escape") if "\\n" in text else text for text in TEXTS]
@@ -96,7 +97,7 @@ def smollm2(model_file: Path) -> CausalLM:
 
 
 @pytest.fixture(scope="module")
-def theirs(model_file: Path):
+def theirs(model_file: Path) -> PreTrainedModel:
     """The same weights in `transformers` (`test_gguf_file.py` compares the loading of these)."""
     file = GGUFFile(model_file)
     theirs = AutoModelForCausalLM.from_config(file.config()).eval()
@@ -111,7 +112,7 @@ def expected(smollm2: CausalLM, prompts: list[list[int]]) -> list[list[int]]:
     return answers(engine_around(smollm2), prompts)
 
 
-def choices(theirs, prompts: list[list[int]], answers: list[list[int]]) -> list[list[int]]:
+def choices(theirs: PreTrainedModel, prompts: list[list[int]], answers: list[list[int]]) -> list[list[int]]:
     """What `theirs` chooses greedily after the prompt and after each token of the answer, a pass for each length.
 
     Where that is the answer itself, `generate` gives it too: each token was chosen after the same ones before it.
@@ -127,7 +128,7 @@ def choices(theirs, prompts: list[list[int]], answers: list[list[int]]) -> list[
     return [found[i][: len(answers[i])] for i in range(len(prompts))]
 
 
-def reference(theirs, prompts: list[list[int]], new_tokens: int = NEW_TOKENS) -> list[list[int]]:
+def reference(theirs: PreTrainedModel, prompts: list[list[int]], new_tokens: int = NEW_TOKENS) -> list[list[int]]:
     """Greedy continuations by `generate`, cut behind the first end of text."""
     ends = ends_of(theirs)
     answers: dict[int, list[int]] = {}
@@ -141,7 +142,7 @@ def reference(theirs, prompts: list[list[int]], new_tokens: int = NEW_TOKENS) ->
     return [until(answers[i], ends) for i in range(len(prompts))]
 
 
-def ends_of(theirs) -> set[int]:
+def ends_of(theirs: PreTrainedModel) -> set[int]:
     end = theirs.config.eos_token_id
     return {end} if isinstance(end, int) else set(end or [])
 
@@ -167,13 +168,15 @@ def answers(engine: Engine, prompts: list[list[int]], new_tokens: int = NEW_TOKE
     return [[token for e in events if e.request == str(i) for token in e.token_ids] for i in range(len(prompts))]
 
 
-def engine_around(model: CausalLM, **changes) -> Engine:
+def engine_around(model: CausalLM, **changes: Any) -> Engine:
     return Engine.from_model(model, replace(SETTINGS, **changes), torch.float32)
 
 
 @pytest.mark.model
 @pytest.mark.timeout(600)
-def test_fifty_prompts_in_batches_of_thirty_two(theirs, prompts: list[list[int]], expected: list[list[int]]) -> None:
+def test_fifty_prompts_in_batches_of_thirty_two(
+    theirs: PreTrainedModel, prompts: list[list[int]], expected: list[list[int]]
+) -> None:
     chosen = choices(theirs, prompts, expected)
     wrong = [i for i, (ours, theirs) in enumerate(zip(expected, chosen, strict=True)) if ours != theirs]
     assert wrong == [], f"prompts {wrong} differ from what transformers chooses"
@@ -185,7 +188,7 @@ def test_fifty_prompts_in_batches_of_thirty_two(theirs, prompts: list[list[int]]
 
 
 @pytest.mark.model
-def test_log_probabilities_of_prompts(smollm2: CausalLM, theirs, prompts: list[list[int]]) -> None:
+def test_log_probabilities_of_prompts(smollm2: CausalLM, theirs: PreTrainedModel, prompts: list[list[int]]) -> None:
     """In chunks, one prompt after it could be found in the cache, equal to those of one pass by `transformers`."""
     some = [prompts[i] for i in (2, 29, 29)]
     engine = engine_around(smollm2, max_num_batched_tokens=37)
@@ -209,7 +212,7 @@ def test_log_probabilities_of_prompts(smollm2: CausalLM, theirs, prompts: list[l
         torch.testing.assert_close(best, scores.topk(5).values, atol=2e-3, rtol=0)
 
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "one at a time": {"max_num_seqs": 1},
     "without prefix cache": {"enable_prefix_caching": False},
     "chunks of 16 tokens": {"max_num_batched_tokens": 16},
@@ -223,7 +226,7 @@ VARIANTS = {
 @pytest.mark.model
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_plan_of_steps_changes_nothing(
-    variant, smollm2: CausalLM, prompts: list[list[int]], expected: list[list[int]]
+    variant: str, smollm2: CausalLM, prompts: list[list[int]], expected: list[list[int]]
 ) -> None:
     some = slice(3, None, 6)  # eight prompts of all lengths
     found = answers(engine_around(smollm2, **VARIANTS[variant]), prompts[some], 32)
@@ -247,7 +250,7 @@ def test_prefix_caching_changes_nothing(smollm2: CausalLM, prompts: list[list[in
     assert engine.load().prefix_cache_hits >= 2 * (max(LENGTHS) // 16 - 1) * 16
 
 
-FAMILIES = {
+FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {"tie_word_embeddings": True, "head_dim": 16},
     "mistral": {"sliding_window": 9},
     "qwen2": {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 2},
@@ -256,7 +259,7 @@ FAMILIES = {
     "olmo2": {},
     "gpt_neox": {"num_key_value_heads": 4},
 }
-PLANS = {
+PLANS: dict[str, dict[str, Any]] = {
     "plain": {},
     "small chunks": {"max_num_batched_tokens": 8, "max_num_seqs": 3, "block_size": 4},
     "preemption": {"block_size": 4, "num_kv_blocks": 40, "max_model_len": 128},
@@ -264,7 +267,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_family_equals_generate(family, tmp_path: Path) -> None:
+def test_each_family_equals_generate(family: str, tmp_path: Path) -> None:
     theirs = save_tiny(tmp_path, family, **FAMILIES[family])
     generator = torch.Generator().manual_seed(11)
     some = [torch.randint(3, 97, (n,), generator=generator).tolist() for n in (1, 5, 18, 33) for _ in range(3)]

@@ -116,9 +116,9 @@ async def start_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
             (tmp_path / "proxy.toml").write_text(written)
 
             bus, observer = (Bus(MemoryTransport(broker, name)) for name in ("gateway", "observer"))
-            for each in (bus, observer):
-                await each.start()
-                stack.push_async_callback(each.close)
+            for one_bus in (bus, observer):
+                await one_bus.start()
+                stack.push_async_callback(one_bus.close)
             keys, limits = IdempotencyKeys(DictIdempotencyStore()), rate_limiter()
             services = GatewayServices(
                 bus, FakeAccounts(), FakeBilling(), keys, DictOrganisation().administration, limits

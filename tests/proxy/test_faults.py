@@ -255,7 +255,12 @@ async def test_concurrency_is_limited(start_proxy: StartProxy) -> None:
 
 async def test_clients_can_set_neither_the_upstream_s_url_nor_its_api_key(start_proxy: StartProxy) -> None:
     """docs/design/hostile-input.md#H48."""
-    evil = {"api_base": "http://evil", "base_url": "http://evil", "api_key": "x", "extra_headers": {"x-evil": "1"}}
+    evil: dict[str, Any] = {
+        "api_base": "http://evil",
+        "base_url": "http://evil",
+        "api_key": "x",
+        "extra_headers": {"x-evil": "1"},
+    }
     setup = await start_proxy(answer("one"))
     response = await setup.chat(**evil, user="alice", metadata={"a": "b"})
     assert response.status_code == 200

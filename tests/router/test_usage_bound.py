@@ -74,7 +74,10 @@ def test_a_conversation_includes_the_tokens_of_the_template() -> None:
 def test_tools_and_calls_are_counted_as_the_longest_json() -> None:
     tool = {"type": "function", "function": {"name": "f", "description": "ż" * 10, "parameters": {"type": "object"}}}
     call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a":[1,2,{"b":3}]}'}}
-    messages = [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
     prompt = ChatPrompt(messages=messages, tools=[tool])
     written = len(json.dumps([tool], indent=4)) + len(json.dumps([call], indent=4))
     written += len(json.dumps(json.loads(call["function"]["arguments"]), indent=4))  # type: ignore[index]

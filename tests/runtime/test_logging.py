@@ -4,6 +4,8 @@ import json
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import pytest
 import structlog
@@ -17,7 +19,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl-_x"
 
 
 @pytest.fixture(autouse=True)
-def _restore(monkeypatch: pytest.MonkeyPatch):
+def _restore(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
@@ -28,7 +30,7 @@ def _restore(monkeypatch: pytest.MonkeyPatch):
     logging.captureWarnings(False)
 
 
-def lines(capsys: pytest.CaptureFixture[str]):
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
@@ -54,7 +56,7 @@ def test_libraries_log_from_warning_and_our_code_from_the_configured_level(capsy
 @pytest.mark.parametrize("style", ["json", "console"])
 @pytest.mark.parametrize("secret", [KEY, JWT, "Bearer s3cr3tpassw0rd"])
 def test_no_secret_passes_in_events_values_nested_values_or_exceptions(
-    style: str, secret, capsys: pytest.CaptureFixture[str]
+    style: Literal["json", "console"], secret: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure("x", style=style, level="info")
     log = structlog.get_logger("gateway.app")
@@ -91,7 +93,7 @@ def test_passwords_in_urls_are_masked_and_the_rest_is_kept() -> None:
 
 
 @given(st.from_regex(r"[A-Za-z0-9_\-]{1,80}", fullmatch=True), st.text(max_size=20), st.text(max_size=20))
-def test_keys_are_masked_in_any_context(secret, before, after) -> None:
+def test_keys_are_masked_in_any_context(secret: str, before: str, after: str) -> None:
     masked = mask_secrets(f"{before} hr_live_{secret} {after}")
     assert f"hr_live_{secret}" not in masked
     assert "hr_live_***" in masked or "Bearer ***" in masked

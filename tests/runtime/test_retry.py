@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 
 import pytest
 from tenacity import AsyncRetrying, wait_none
@@ -42,7 +43,7 @@ async def test_a_loop_waits_longer_after_each_failure_until_a_success(monkeypatc
 async def test_the_same_strategy_serves_tenacity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "uniform", lambda low, _high: low)
     slept: list[float] = []
-    answers = iter([OSError(), OSError(), "done"])
+    answers: Iterator[OSError | str] = iter([OSError(), OSError(), "done"])
 
     async def call() -> str:
         answer = next(answers)

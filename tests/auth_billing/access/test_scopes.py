@@ -1,5 +1,6 @@
 """Scopes: a key never has more rights than its kind allows."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import pytest
@@ -24,7 +25,7 @@ KEY = ApiKeyRecord("k0", b"digest", "abcd", "org", "project", "name", created=1.
         ("", PROJECT_SCOPES, set()),
     ],
 )
-def test_rights(project: str, scopes, rights) -> None:
+def test_rights(project: str, scopes: frozenset[Scope] | None, rights: AbstractSet[Scope]) -> None:
     assert replace(KEY, project=project, scopes=scopes).rights == rights
 
 

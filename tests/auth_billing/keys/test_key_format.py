@@ -2,6 +2,7 @@
 
 import re
 import string
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -31,7 +32,7 @@ PINNED = "hr_live_0123456789_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_1CD8pc"
 
 
 @given(st.integers(0, 77), st.sampled_from(string.ascii_letters + string.digits + "_-"))
-def test_each_single_typo_fails_the_checksum(position, letter) -> None:
+def test_each_single_typo_fails_the_checksum(position: int, letter: str) -> None:
     text = key_format.ApiKey("0123456789", "q8-_Zk" * 7 + "x").text
     position %= len(text)
     typo = text[:position] + letter + text[position + 1 :]
@@ -39,7 +40,7 @@ def test_each_single_typo_fails_the_checksum(position, letter) -> None:
 
 
 @given(st.text())
-def test_garbage_is_rejected(text) -> None:
+def test_garbage_is_rejected(text: str) -> None:
     assert key_format.parse(text) is None
 
 
@@ -57,7 +58,7 @@ def test_garbage_is_rejected(text) -> None:
         lambda t: t[:8] + "é" + t[9:],
     ],
 )
-def test_modified_keys_are_rejected(change) -> None:
+def test_modified_keys_are_rejected(change: Callable[[str], str]) -> None:
     assert key_format.parse(change(key_format.generate().text)) is None
 
 

@@ -11,6 +11,7 @@ from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
 from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.key_management import ADMIN_KEYS, MAX_MODELS, ApiKeys
+from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.holds import key_budget, month_of
@@ -43,7 +44,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage():
+async def stage() -> Stage:
     stage = Stage()
     for organisation in ("acme", "rival"):
         await stage.accounts.ensure_organisation(Organisation(organisation, organisation, 1.0))
@@ -51,7 +52,7 @@ async def stage():
     return stage
 
 
-async def test_a_key_has_the_requested_scopes_and_models(stage) -> None:
+async def test_a_key_has_the_requested_scopes_and_models(stage: Stage) -> None:
     spec = KeySpec("mine", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 10)
     issued = await stage.keys.create(MEMBER, "acme-web", spec)
     caller = await stage.service.authenticate(issued.key.text)
@@ -62,7 +63,7 @@ async def test_a_key_has_the_requested_scopes_and_models(stage) -> None:
         await stage.service.authenticate(issued.key.text)
 
 
-async def test_a_key_has_all_scopes_of_its_kind_by_default(stage) -> None:
+async def test_a_key_has_all_scopes_of_its_kind_by_default(stage: Stage) -> None:
     project = await stage.keys.create(MEMBER, "acme-web", WISH)
     admin = await stage.keys.create(ADMIN, ADMIN_KEYS, WISH)
     assert [key.record.rights for key in (project, admin)] == [PROJECT_SCOPES, ADMIN_SCOPES]
@@ -85,13 +86,15 @@ async def test_a_key_has_all_scopes_of_its_kind_by_default(stage) -> None:
         ),
     ],
 )
-async def test_a_member_cannot_create_a_key_with_more_rights(stage, actor, project, spec, by) -> None:
+async def test_a_member_cannot_create_a_key_with_more_rights(
+    stage: Stage, actor: Actor, project: str, spec: KeySpec, by: Principal | None
+) -> None:
     with pytest.raises(NotPermitted):
         await stage.keys.create(actor, project, spec, by=by)
     assert not stage.store.records
 
 
-async def test_a_key_passes_on_no_more_than_its_own_rights(stage) -> None:
+async def test_a_key_passes_on_no_more_than_its_own_rights(stage: Stage) -> None:
     by = Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m", "n"}))
     spec = KeySpec("k", models=frozenset({"m"}))
     issued = await stage.keys.create(PROGRAM, "acme-web", spec, by=by)
@@ -101,7 +104,7 @@ async def test_a_key_passes_on_no_more_than_its_own_rights(stage) -> None:
 
 
 @pytest.mark.parametrize("project", ["rival-web", "nowhere"])
-async def test_another_organisations_project_is_not_found(stage, project: str) -> None:
+async def test_another_organisations_project_is_not_found(stage: Stage, project: str) -> None:
     with pytest.raises(NoSuchRecord):
         await stage.keys.create(ADMIN, project, WISH)
     with pytest.raises(NoSuchRecord):
@@ -121,12 +124,12 @@ async def test_another_organisations_project_is_not_found(stage, project: str) -
         KeySpec("k", models=frozenset(f"m{number}" for number in range(MAX_MODELS + 1))),
     ],
 )
-async def test_invalid_properties_are_refused(stage, spec) -> None:
+async def test_invalid_properties_are_refused(stage: Stage, spec: KeySpec) -> None:
     with pytest.raises(UnacceptableValue):
         await stage.keys.create(ADMIN, "acme-web", spec)
 
 
-async def test_members_manage_their_own_keys_and_administrators_all(stage) -> None:
+async def test_members_manage_their_own_keys_and_administrators_all(stage: Stage) -> None:
     mine = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
     stage.clock.now += 1
     programs = (await stage.keys.create(PROGRAM, "acme-web", WISH)).record
@@ -153,7 +156,7 @@ async def test_members_manage_their_own_keys_and_administrators_all(stage) -> No
         await stage.keys.find(MEMBER, "acme-web", mine.key_id)
 
 
-async def test_a_rotated_key_overlaps_with_its_successor(stage) -> None:
+async def test_a_rotated_key_overlaps_with_its_successor(stage: Stage) -> None:
     spec = KeySpec("k", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 100)
     old = await stage.keys.create(MEMBER, "acme-web", spec)
     stage.clock.now += 40
@@ -172,7 +175,7 @@ async def test_a_rotated_key_overlaps_with_its_successor(stage) -> None:
         await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
 
 
-async def test_a_rotated_keys_budget_is_inherited(stage) -> None:
+async def test_a_rotated_keys_budget_is_inherited(stage: Stage) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", KeySpec("k"))
     budget, month = key_budget(old.record.key_id), month_of(stage.clock.now)
     before = Balance("acme", 100, 0, budgets={budget: 50}, used={month: {budget: 30}})
@@ -182,20 +185,20 @@ async def test_a_rotated_keys_budget_is_inherited(stage) -> None:
     assert after == replace(before, budgets={budget: 50, heir: 50}, used={month: {budget: 30, heir: 30}})
 
 
-async def test_an_overlap_never_extends_a_keys_lifetime(stage) -> None:
+async def test_an_overlap_never_extends_a_keys_lifetime(stage: Stage) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", KeySpec("k", expires=stage.clock.now + 5))
     await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
     assert stage.store.records[old.record.key_id].expires == stage.clock.now + 5
 
 
 @pytest.mark.parametrize("overlap", [-1, 1e9, float("nan"), float("inf")])
-async def test_invalid_overlaps_are_refused(stage, overlap) -> None:
+async def test_invalid_overlaps_are_refused(stage: Stage, overlap: float) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", WISH)
     with pytest.raises(UnacceptableValue):
         await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=overlap)
 
 
-async def test_another_users_key_cannot_be_rotated(stage) -> None:
+async def test_another_users_key_cannot_be_rotated(stage: Stage) -> None:
     old = await stage.keys.create(MEMBER, "acme-web", WISH)
     with pytest.raises(NotPermitted):
         await stage.keys.rotate(ADMIN, "acme-web", old.record.key_id, overlap=0)
@@ -211,7 +214,7 @@ async def test_another_users_key_cannot_be_rotated(stage) -> None:
         (KeySet(), {"admin", "members", "programs", "rivals"}),
     ],
 )
-async def test_revoking_by_project_user_or_organisation(stage, ended, left: set[str]) -> None:
+async def test_revoking_by_project_user_or_organisation(stage: Stage, ended: KeySet, left: set[str]) -> None:
     made = {
         "admin": await stage.keys.create(ADMIN, ADMIN_KEYS, WISH),
         "members": await stage.keys.create(MEMBER, "acme-web", WISH),
@@ -223,7 +226,7 @@ async def test_revoking_by_project_user_or_organisation(stage, ended, left: set[
     assert {name for name, key in made.items() if stage.store.records[key.record.key_id].revoked is None} == left
 
 
-async def test_a_revocation_with_unknown_outcome_is_published(stage) -> None:
+async def test_a_revocation_with_unknown_outcome_is_published(stage: Stage) -> None:
     key = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
     stage.store.absence.away = True
     with pytest.raises(StoreUnavailable):
@@ -231,15 +234,15 @@ async def test_a_revocation_with_unknown_outcome_is_published(stage) -> None:
     assert stage.announced == [KeySet(key=key.key_id)]
 
 
-async def test_a_key_created_while_its_project_is_archived_is_revoked(stage) -> None:
+async def test_a_key_created_while_its_project_is_archived_is_revoked(stage: Stage) -> None:
     add = stage.store.add
 
-    async def archived_meanwhile(record) -> None:
+    async def archived_meanwhile(record: ApiKeyRecord) -> None:
         await stage.accounts.archive_project("acme", "acme-web", stage.clock.now)
         await stage.keys.revoke_all(KeySet(project="acme-web"))
         await add(record)
 
-    stage.store.add = archived_meanwhile
+    stage.store.add = archived_meanwhile  # type: ignore[method-assign]
     with pytest.raises(NoSuchRecord):
         await stage.keys.create(MEMBER, "acme-web", WISH)
     assert all(record.revoked is not None for record in stage.store.records.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -49,9 +49,9 @@ def alerts(store: AlertStore, receiver: Receiver, clock: FakeClock) -> Alerts:
 
 
 def alerts_of(receiver: Receiver) -> list[tuple[object, object, object]]:
-    data = [message["data"] for message in receiver.messages]
+    data = [cast(dict[str, Any], message["data"]) for message in receiver.messages]
     assert all(isinstance(each, dict) for each in data)
-    return sorted((each["organization"], each.get("budget", ""), each.get("percent", 0)) for each in data)  # type: ignore[attr-defined]
+    return sorted((each["organization"], each.get("budget", ""), each.get("percent", 0)) for each in data)
 
 
 async def test_each_threshold_of_a_budget_alerts_once_a_month(

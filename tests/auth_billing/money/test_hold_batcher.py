@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.money.billing_records import JobRecord
+from auth_billing.money.billing_records import BalanceStore, JobRecord
 from auth_billing.money.hold_batcher import HoldBatcher
 from auth_billing.money.holds import MAX_HOLD
 from router.messages import ServiceClass
@@ -67,7 +68,7 @@ def job(name: str, hold: int = 10, organisation: str = ORGANISATION) -> JobRecor
 
 async def test_requests_during_an_update_share_the_next_update() -> None:
     account = SlowAccount(available=100)
-    holds = HoldBatcher(account)
+    holds = HoldBatcher(cast(BalanceStore, account))
     tasks = await started(holds, [job("a")], [job("b"), job("c")], [job("d")])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, True]
@@ -76,7 +77,7 @@ async def test_requests_during_an_update_share_the_next_update() -> None:
 
 async def test_a_refused_batch_is_held_one_by_one() -> None:
     account = SlowAccount(available=30)
-    holds = HoldBatcher(account)
+    holds = HoldBatcher(cast(BalanceStore, account))
     tasks = await started(holds, [job("a")], [job("b", 15)], [job("c", 15)], [job("d", 5)])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, False, True]
@@ -84,7 +85,7 @@ async def test_a_refused_batch_is_held_one_by_one() -> None:
 
 async def test_a_batch_above_the_maximum_hold_is_held_one_by_one() -> None:
     account = SlowAccount(available=2 * MAX_HOLD)
-    holds = HoldBatcher(account)
+    holds = HoldBatcher(cast(BalanceStore, account))
     tasks = await started(holds, [job("a")], [job("b", MAX_HOLD - 10)], [job("c", MAX_HOLD - 10)])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, True]
@@ -93,7 +94,7 @@ async def test_a_batch_above_the_maximum_hold_is_held_one_by_one() -> None:
 
 async def test_organisations_do_not_wait_for_each_other() -> None:
     account = SlowAccount(available=100)
-    tasks = await started(HoldBatcher(account), [job("a")], [job("b", organisation="org-2")])
+    tasks = await started(HoldBatcher(cast(BalanceStore, account)), [job("a")], [job("b", organisation="org-2")])
     assert account.updates == [["a"], ["b"]]
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True]
@@ -101,7 +102,7 @@ async def test_organisations_do_not_wait_for_each_other() -> None:
 
 async def test_a_cancelled_request_does_not_cancel_its_batch() -> None:
     account = SlowAccount(available=100)
-    tasks = await started(HoldBatcher(account), [job("a")], [job("b")])
+    tasks = await started(HoldBatcher(cast(BalanceStore, account)), [job("a")], [job("b")])
     tasks[0].cancel()
     account.open.set()
     assert await tasks[1]
@@ -110,7 +111,7 @@ async def test_a_cancelled_request_does_not_cancel_its_batch() -> None:
 
 async def test_a_store_error_reaches_every_request_and_later_requests_retry() -> None:
     account = SlowAccount(available=100)
-    holds = HoldBatcher(account)
+    holds = HoldBatcher(cast(BalanceStore, account))
     account.error = StoreUnavailable("away")
     tasks = await started(holds, [job("a")], [job("b")], [job("c")])
     account.open.set()

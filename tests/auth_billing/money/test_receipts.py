@@ -14,10 +14,11 @@ from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import BillingStores, JobState
 from auth_billing.money.settler import Settler
 from router import topology
-from router.bus import REASON_HEADER, Bus
+from router.bus import Bus
+from router.diagnosis import REASON_HEADER
 from router.messages import Outcome, Receipt, Usage
 from router.transport.memory import MemoryTransport
-from tests.auth_billing.conftest import Buses
+from tests.auth_billing.conftest import Buses, Eventually
 from tests.auth_billing.money.test_usage_records import ready, record, running_settlement
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore
@@ -60,7 +61,9 @@ def stage() -> SettlementStage:
     return SettlementStage()
 
 
-async def test_repeated_and_reordered_messages_settle_once(buses: Buses, stage: SettlementStage, eventually) -> None:
+async def test_repeated_and_reordered_messages_settle_once(
+    buses: Buses, stage: SettlementStage, eventually: Eventually
+) -> None:
     """Exactly-once settlement (docs/design/reliability-contract.md#F21)."""
     jobs = [f"job-{number}" for number in range(40)]
     await stage.hold(*jobs)
@@ -77,7 +80,9 @@ async def test_repeated_and_reordered_messages_settle_once(buses: Buses, stage: 
     assert await check_idle(stage.stores, ORGANISATION, 40 * HELD, jobs) == 40 * COST
 
 
-async def test_a_conflicting_receipt_is_ignored_and_counted(buses: Buses, stage: SettlementStage, eventually) -> None:
+async def test_a_conflicting_receipt_is_ignored_and_counted(
+    buses: Buses, stage: SettlementStage, eventually: Eventually
+) -> None:
     await stage.hold("job-1")
     async with stage.on(buses.billing):
         for tokens in (3, 4, 5):
@@ -95,7 +100,7 @@ async def test_a_conflicting_receipt_is_ignored_and_counted(buses: Buses, stage:
     ],
 )
 async def test_invalid_and_unknown_receipts_are_parked(
-    buses: Buses, stage: SettlementStage, eventually, wrong: Receipt, reason: str
+    buses: Buses, stage: SettlementStage, eventually: Eventually, wrong: Receipt, reason: str
 ) -> None:
     await stage.hold("job-1")
     async with stage.on(buses.billing):
@@ -108,7 +113,9 @@ async def test_invalid_and_unknown_receipts_are_parked(
     assert reason in str((await anext(aiter(parked))).headers[REASON_HEADER])
 
 
-async def test_receipts_wait_for_an_unavailable_store(buses: Buses, stage: SettlementStage, eventually) -> None:
+async def test_receipts_wait_for_an_unavailable_store(
+    buses: Buses, stage: SettlementStage, eventually: Eventually
+) -> None:
     """The store is unavailable and comes back (docs/design/reliability-contract.md#F14)."""
     jobs = [f"job-{number}" for number in range(20)]
     await stage.hold(*jobs)
@@ -125,7 +132,7 @@ async def test_receipts_wait_for_an_unavailable_store(buses: Buses, stage: Settl
 
 @pytest.mark.parametrize("failures", range(1, 12))
 async def test_a_settlement_that_fails_at_any_step_is_repeated(
-    buses: Buses, stage: SettlementStage, eventually, failures: int
+    buses: Buses, stage: SettlementStage, eventually: Eventually, failures: int
 ) -> None:
     await stage.hold("job-1", "job-2")
     stage.absence.failures_after = failures

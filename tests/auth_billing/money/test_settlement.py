@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from tenacity import wait_fixed
@@ -13,14 +12,14 @@ from auth_billing.money.billing_records import JobState
 from auth_billing.money.settlement import SettlementConsumer
 from auth_billing.money.settler import Settler
 from router.messages import Receipt, UsageRecord
-from tests.auth_billing.conftest import Buses
+from tests.auth_billing.conftest import Buses, Eventually
 from tests.auth_billing.money.test_receipts import SettlementStage, receipt
 from tests.auth_billing.money.test_usage_records import record
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["record first", "receipt first"])
 async def test_a_record_is_stored_and_a_receipt_settles_in_any_order(
-    buses: Buses, eventually: Callable, reverse: bool
+    buses: Buses, eventually: Eventually, reverse: bool
 ) -> None:
     stage = SettlementStage()
     await stage.hold("chatcmpl-0")
@@ -35,7 +34,7 @@ async def test_a_record_is_stored_and_a_receipt_settles_in_any_order(
 
 
 async def test_a_consumer_with_a_full_prefetch_does_not_keep_up(
-    buses: Buses, eventually: Callable, monkeypatch: pytest.MonkeyPatch
+    buses: Buses, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settlement, "PREFETCH", 2)
     stage, stop = SettlementStage(), asyncio.Event()

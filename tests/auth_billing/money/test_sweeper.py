@@ -99,7 +99,9 @@ async def test_a_job_of_a_live_gateway_is_swept_only_after_its_deadline(stage: S
     await stage.pass_time(640)
     assert stage.jobs.jobs["job-1"].state is JobState.HELD
     await stage.pass_time(120)
-    assert stage.jobs.jobs["job-1"].final.source is SettlementSource.SWEPT
+    final = stage.jobs.jobs["job-1"].final
+    assert final is not None
+    assert final.source is SettlementSource.SWEPT
     assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == 0
 
 

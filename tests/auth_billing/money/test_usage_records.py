@@ -22,10 +22,11 @@ from auth_billing.money.settler import Settler
 from auth_billing.money.usage_records import record_error
 from auth_billing.money.usage_store import UsageStore
 from router import topology
-from router.bus import REASON_HEADER, Bus
+from router.bus import Bus
+from router.diagnosis import REASON_HEADER
 from router.messages import Outcome, Usage, UsageRecord
 from router.transport.memory import MemoryBroker, MemoryTransport
-from tests.auth_billing.conftest import Buses
+from tests.auth_billing.conftest import Buses, Eventually
 from tests.fakes.accounts import DictUsageStore
 from tests.fakes.billing_stores import dict_billing_stores
 
@@ -82,7 +83,7 @@ async def test_repeats_in_any_order_are_stored_once(numbers: list[int]) -> None:
     assert set(store.records.values()) == {record(number) for number in numbers}
 
 
-async def test_records_that_arrive_during_a_write_are_written_together(buses: Buses, eventually) -> None:
+async def test_records_that_arrive_during_a_write_are_written_together(buses: Buses, eventually: Eventually) -> None:
     store = DictUsageStore()
     store.writing = asyncio.Event()
     async with running_settlement(buses.billing, store):
@@ -98,7 +99,7 @@ async def test_records_that_arrive_during_a_write_are_written_together(buses: Bu
     assert ready(buses.broker) == 0
 
 
-async def test_a_refused_record_does_not_block_its_batch(buses: Buses, eventually) -> None:
+async def test_a_refused_record_does_not_block_its_batch(buses: Buses, eventually: Eventually) -> None:
     store = DictUsageStore()
     store.writing = asyncio.Event()
     store.refused = {"chatcmpl-3"}
@@ -114,7 +115,7 @@ async def test_a_refused_record_does_not_block_its_batch(buses: Buses, eventuall
     assert ready(buses.broker) == 0
 
 
-async def test_a_record_whose_answer_was_lost_is_stored_once(buses: Buses, eventually) -> None:
+async def test_a_record_whose_answer_was_lost_is_stored_once(buses: Buses, eventually: Eventually) -> None:
     store = DictUsageStore()
     store.lose_answer = 2
     async with running_settlement(buses.billing, store):
@@ -125,7 +126,7 @@ async def test_a_record_whose_answer_was_lost_is_stored_once(buses: Buses, event
     assert list(store.records.values()) == [record()]
 
 
-async def test_records_wait_for_an_unavailable_store(buses: Buses, eventually) -> None:
+async def test_records_wait_for_an_unavailable_store(buses: Buses, eventually: Eventually) -> None:
     store = DictUsageStore()
     store.absence.away = True
     async with running_settlement(buses.billing, store):
@@ -139,7 +140,7 @@ async def test_records_wait_for_an_unavailable_store(buses: Buses, eventually) -
 
 
 async def test_a_stop_during_an_outage_leaves_records_queued(
-    buses: Buses, eventually, monkeypatch: pytest.MonkeyPatch
+    buses: Buses, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auth_billing.money.settlement.STOP_SECONDS", 0.01)
     store = DictUsageStore()
@@ -166,7 +167,7 @@ def test_impossible_records_are_refused_with_a_reason(wrong: UsageRecord, reason
     assert record_error(record()) is None
 
 
-async def test_a_conflicting_record_is_parked_with_its_reason(buses: Buses, eventually) -> None:
+async def test_a_conflicting_record_is_parked_with_its_reason(buses: Buses, eventually: Eventually) -> None:
     store = DictUsageStore()
     async with running_settlement(buses.billing, store):
         await buses.others.publish_settlement(record(tokens=3))

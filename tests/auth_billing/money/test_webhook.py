@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import openai
 import pytest
@@ -101,7 +102,7 @@ async def test_an_unreachable_receiver_raises() -> None:
     ],
 )
 async def test_invalid_settings_are_refused(changes: dict[str, str], message: str) -> None:
-    settings = BillingSettings(**{"alert_url": "http://127.0.0.1:1/", "alert_secret": SECRET, **changes})
+    settings = BillingSettings(**dict[str, Any](alert_url="http://127.0.0.1:1/", alert_secret=SECRET) | changes)
     connection = StoreConnection("mongodb://127.0.0.1:1")
     with pytest.raises(StartupError, match=message):
         Housekeeping(settings, connection)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from typing import Literal
 
 import argon2
 import pytest
@@ -14,7 +16,7 @@ from tests.fakes.sessions import CHEAP, PASSWORD
 
 
 @pytest.fixture
-def passwords():
+def passwords() -> Iterator[Passwords]:
     made = Passwords(CHEAP)
     yield made
     made.close()
@@ -29,13 +31,14 @@ class Counting(argon2.PasswordHasher):
         self.may_go_on = threading.Event()
         self.may_go_on.set()
 
-    def verify(self, hash, password):
+    def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:
+        assert isinstance(password, bytes)
         self.checked.append(password)
         assert self.may_go_on.wait(20)
         return super().verify(hash, password)
 
 
-async def test_a_password_is_verified_and_not_stored(passwords) -> None:
+async def test_a_password_is_verified_and_not_stored(passwords: Passwords) -> None:
     stored = await passwords.hash(PASSWORD)
     assert stored.startswith("$argon2id$")
     assert PASSWORD not in stored
@@ -48,7 +51,7 @@ def test_the_hash_parameters_are_owasps_minimum() -> None:
     assert owasp_hasher().hash("x").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
-async def test_passwords_are_compared_in_nfkc(passwords) -> None:
+async def test_passwords_are_compared_in_nfkc(passwords: Passwords) -> None:
     stored = await passwords.hash("Zażółć ﬁn ①2345")
     assert await passwords.verify(stored, "Zaz\u0307o\u0301łc\u0301 fin 12345")
     assert not await passwords.verify(stored, "Zazolc fin 12345")  # looks alike, is another
@@ -58,19 +61,19 @@ async def test_passwords_are_compared_in_nfkc(passwords) -> None:
     "password",
     ["", "short", "x" * (MAX_LENGTH + 1), "x" * 1_000_000, "null\0null\0null", "line\nbreaks\n", "\ud800" * 20],
 )
-async def test_invalid_passwords_are_refused(passwords, password) -> None:
+async def test_invalid_passwords_are_refused(passwords: Passwords, password: str) -> None:
     with pytest.raises(UnacceptableValue) as caught:
         await passwords.hash(password)
     assert caught.value.param == "password"
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "\0", "x" * MAX_LENGTH, "раssword12", "correct horse\0"])
-async def test_a_wrong_password_does_not_raise(passwords, wrong) -> None:
+async def test_a_wrong_password_does_not_raise(passwords: Passwords, wrong: str) -> None:
     assert not await passwords.verify(await passwords.hash(PASSWORD), wrong)
 
 
 @pytest.mark.parametrize("long", ["x" * (MAX_LENGTH + 1), "x" * 1_000_000, "\ud800"])
-async def test_too_long_a_password_is_not_hashed(long) -> None:
+async def test_too_long_a_password_is_not_hashed(long: str) -> None:
     hasher = Counting()
     assert not await Passwords(hasher).verify(None, long)
     assert hasher.checked == []
@@ -87,11 +90,11 @@ async def test_an_unknown_user_costs_the_same_work_and_never_matches() -> None:
 
 
 @pytest.mark.parametrize("stored", ["", "$argon2id$broken", "plain", "$2b$12$abc"])
-async def test_a_malformed_hash_matches_no_password(passwords, stored: str) -> None:
+async def test_a_malformed_hash_matches_no_password(passwords: Passwords, stored: str) -> None:
     assert not await passwords.verify(stored or "x", PASSWORD)
 
 
-async def test_a_weak_hash_is_replaced_and_a_strong_one_kept(passwords) -> None:
+async def test_a_weak_hash_is_replaced_and_a_strong_one_kept(passwords: Passwords) -> None:
     weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=16).hash("short")
     strong = await passwords.rehash(weak, "short")  # rules for new passwords do not apply
     assert strong != weak

@@ -27,7 +27,7 @@ def test_concurrent_starts_get_the_same_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [A, f"{A},{B}", f"{B}\n{A}\n".strip(), f"{A}, {B}"])
-def test_configured_keys_are_used_in_order_and_nothing_written(tmp_path: Path, given) -> None:
+def test_configured_keys_are_used_in_order_and_nothing_written(tmp_path: Path, given: str) -> None:
     assert [key.id for key in load_signing_keys(tmp_path, given)] == [
         part[0] for part in given.replace(",", " ").split()
     ]

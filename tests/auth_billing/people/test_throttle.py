@@ -45,7 +45,7 @@ async def test_ten_attempts_a_minute_per_network_address(people: PeopleFixture, 
     for number in range(100):
         with pytest.raises((InvalidCredentials, TooManySignIns)) as caught:
             await access.sign_in.sign_in(f"user-{number}@example.org", "one password", f"2001:db8::{number:x}")
-        if caught.type is TooManySignIns:
+        if isinstance(caught.value, TooManySignIns):
             refused += 1
             assert 0 < caught.value.wait <= 60
     assert refused == 100 - PER_MINUTE

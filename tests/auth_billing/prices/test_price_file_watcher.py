@@ -17,6 +17,7 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
 from router.messages import ServiceClass
 from runtime.lifecycle import StartupError
+from tests.auth_billing.conftest import Eventually
 from tests.fakes.prices import ListPriceStore
 
 CATALOGUE = """
@@ -54,7 +55,7 @@ async def test_without_a_file_the_shipped_prices_are_in_force(store: ListPriceSt
 
 
 async def test_a_valid_change_is_loaded_and_an_invalid_one_is_not(
-    store: ListPriceStore, file: Path, eventually
+    store: ListPriceStore, file: Path, eventually: Eventually
 ) -> None:
     watch, stop = PriceFileWatcher(PriceBook(store), file, every=0.01), asyncio.Event()
     await watch.load()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
@@ -87,6 +87,8 @@ async def _with_stores(url: str, writes: int, action: Callable[[BillingStores], 
     connection = StoreConnection(url, operation_ms=OPERATION_MS)
     done: list[int] = []
     stores = mongo_billing_stores(connection)
-    dying = (_Dying(store, done, writes) for store in (stores.balances, stores.jobs, stores.ledger))
-    await action(BillingStores(*dying, stores.heartbeats))
+    balances, jobs, ledger = (
+        cast(Any, _Dying(store, done, writes)) for store in (stores.balances, stores.jobs, stores.ledger)
+    )
+    await action(BillingStores(balances, jobs, ledger, stores.heartbeats))
     connection.close()

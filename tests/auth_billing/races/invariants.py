@@ -26,7 +26,7 @@ async def check_invariants(connection: StoreConnection, paid_in: int) -> dict[st
     jobs = {each["_id"]: each async for each in connection.durable("jobs").find()}
     rows = [each async for each in connection.durable("ledger").find()]
     accounts = {each["_id"]: each async for each in connection.durable("accounts").find()}
-    settles = {each["job"]: each for each in rows if each["kind"] == "settle"}
+    settles: dict[str, dict[str, Any] | None] = {each["job"]: each for each in rows if each["kind"] == "settle"}
     credits: Counter[str] = Counter()
     for row in rows:
         assert row["amount"] > 0
@@ -38,9 +38,9 @@ async def check_invariants(connection: StoreConnection, paid_in: int) -> dict[st
     for job in jobs.values():
         assert job["state"] == "settled", job
         assert 0 <= job["cost"] <= job["hold"]
-        row = settles.pop(job["_id"], None)
-        assert (row["amount"] if row is not None else 0) == job["cost"]
-        assert row is None or row["debit"] == f"customer:{job['organisation']}"
+        entry = settles.pop(job["_id"], None)
+        assert (entry["amount"] if entry is not None else 0) == job["cost"]
+        assert entry is None or entry["debit"] == f"customer:{job['organisation']}"
         for name in ("organisation", f"project:{job['project']}", f"key:{job['key']}"):
             used[job["organisation"]][name] += job["cost"]
     assert settles == {}

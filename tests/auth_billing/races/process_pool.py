@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
+from multiprocessing.context import ForkServerContext
 from threading import Barrier
 from typing import Any
 
@@ -85,7 +85,7 @@ class Race:
     prepare: Action | None = None
 
 
-def context() -> BaseContext:
+def context() -> ForkServerContext:
     """Return a fork server that has the scenarios imported, so that processes start quickly."""
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload(["tests.auth_billing.races.scenarios", "tests.auth_billing.races.crash"])

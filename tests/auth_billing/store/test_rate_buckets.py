@@ -38,7 +38,7 @@ def buckets(request: pytest.FixtureRequest) -> BucketStore:
     return MongoBucketStore(request.getfixturevalue("connection"))
 
 
-async def take(buckets: BucketStore, need: int, want: int = 0, *, back: float = 0, who: str = "a") -> UpdateResult:
+async def take(buckets: BucketStore, need: int, want: int = 0, *, back: int = 0, who: str = "a") -> UpdateResult:
     return await buckets.update("key:1", BucketUpdate(who, {RPD: UnitUpdate(DAILY, back, need, max(need, want))}))
 
 

@@ -22,6 +22,7 @@ def node() -> str:
     if program is None or not (NODE_CLIENTS / "node_modules").is_dir():
         reason = "Node or its modules are missing: `make setup-dev`"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    assert program is not None
     return program
 
 

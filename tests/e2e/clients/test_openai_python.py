@@ -49,7 +49,7 @@ def test_create_streamed(client: openai.OpenAI, whole: Any) -> None:
     assert chunks[0].choices[0].delta.role == "assistant"
     assert [chunk.usage for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
     assert chunks[-1].choices == []
-    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens  # type: ignore[union-attr]
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
 def test_stream_helper(client: openai.OpenAI, whole: Any) -> None:
@@ -68,7 +68,9 @@ def test_stream_helper(client: openai.OpenAI, whole: Any) -> None:
     assert "".join(event.delta for event in deltas) == deltas[-1].snapshot == content
     assert [event.content for event in events if event.type == "content.done"] == [content]
     assert final.choices[0].message.content == content
-    assert final.usage == whole.usage.model_copy(update={"prompt_tokens_details": final.usage.prompt_tokens_details})  # type: ignore[union-attr]
+    assert final.usage is not None
+    assert whole.usage is not None
+    assert final.usage == whole.usage.model_copy(update={"prompt_tokens_details": final.usage.prompt_tokens_details})
 
 
 def test_several_choices(client: openai.OpenAI) -> None:
@@ -202,7 +204,8 @@ def test_error_classes(service: Service, client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as too_long:
         client.completions.create(model=MODEL, prompt="word " * 20_000, max_tokens=1)
     assert too_long.value.code == "context_length_exceeded"
-    assert too_long.value.request_id.startswith("req_")  # type: ignore[union-attr]
+    assert too_long.value.request_id is not None
+    assert too_long.value.request_id.startswith("req_")
     with pytest.raises(openai.BadRequestError):  # the error comes before the stream begins
         client.chat.completions.create(model=MODEL, messages=[], stream=True)
     with pytest.raises(openai.NotFoundError) as unserved:
@@ -215,7 +218,7 @@ def test_error_classes(service: Service, client: openai.OpenAI) -> None:
 
 def test_a_refused_request_is_not_retried(service: Service, client: openai.OpenAI) -> None:
     sent: list[httpx.Request] = []
-    watching = httpx.Client(event_hooks={"request": [sent.append]})
+    watching: Any = httpx.Client(event_hooks={"request": [sent.append]})
     with watching, pytest.raises(openai.BadRequestError):
         client.with_options(max_retries=3, http_client=watching).chat.completions.create(model=MODEL, messages=[])
     assert len(sent) == 1

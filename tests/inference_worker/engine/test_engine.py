@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.errors import ModelError
 from tests.fakes.tiny_model import EOS, TinyModel, tiny_engine
@@ -13,7 +16,7 @@ from tests.inference_worker.generation import Outcome, finish, generate, ids, pr
 PROMPTS = prompts(24, seed=4)
 
 
-def requests(**sampling: object) -> list[GenerationRequest]:
+def requests(**sampling: Any) -> list[GenerationRequest]:
     """Half greedy, half random."""
     return [
         request(f"r{i}", prompt, seed=i, temperature=(i % 2) * 0.9, max_tokens=4 + i % 9, **sampling)
@@ -61,7 +64,7 @@ def test_greedy_output_equals_the_model_token_by_token() -> None:
         {"speculation": "ngram", "block_size": 1, "max_num_batched_tokens": 9},
     ],
 )
-def test_tokens_do_not_depend_on_settings(alone: dict[tuple[str, int], list[int]], settings: dict[str, object]) -> None:
+def test_tokens_do_not_depend_on_settings(alone: dict[tuple[str, int], list[int]], settings: dict[str, Any]) -> None:
     assert ids(generate(tiny_engine(**settings), requests())) == alone
 
 
@@ -91,11 +94,11 @@ def test_salts_do_not_share() -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 4, 5, 8, 9, 30])
 @pytest.mark.parametrize("settings", [{}, {"max_num_seqs": 2}, {"max_num_batched_tokens": 3}, {"num_kv_blocks": 13}])
-def test_choices_equal_separate_requests(length: int, settings: dict[str, object]) -> None:
+def test_choices_equal_separate_requests(length: int, settings: dict[str, Any]) -> None:
     """The sample of choice c depends on (seed, c, position): a request that starts at choice c yields the same."""
     prompt = prompts(1, seed=length, longest=1)[0] + list(range(3, 2 + length))
     settings = {"max_model_len": 48, **settings}
-    wanted = {"temperature": 1.1, "seed": 5, "n": 4}
+    wanted: dict[str, Any] = {"temperature": 1.1, "seed": 5, "n": 4}
     together = generate(tiny_engine(**settings), [request("r", prompt, **wanted)])
     for choice in range(4):
         engine = tiny_engine(**settings)
@@ -120,7 +123,12 @@ def test_choices_share_the_prompt() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 def test_speculation_takes_fewer_steps_to_the_same_tokens(temperature: float) -> None:
     """With a bias that makes an endless loop of two tokens likely."""
-    wanted = {"logit_bias": {7: 9.0, 8: 9.0}, "presence_penalty": 0.3, "temperature": temperature, "max_tokens": 60}
+    wanted: dict[str, Any] = {
+        "logit_bias": {7: 9.0, 8: 9.0},
+        "presence_penalty": 0.3,
+        "temperature": temperature,
+        "max_tokens": 60,
+    }
     outcomes, steps, accepted = [], [], []
     for speculation in ("off", "ngram"):
         engine = tiny_engine(speculation=speculation)
@@ -143,7 +151,7 @@ def test_speculation_takes_fewer_steps_to_the_same_tokens(temperature: float) ->
 @pytest.mark.parametrize("cut", [1, 5, 11])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_resumed_request_generates_the_same_tokens(cut: int, temperature: float) -> None:
-    wanted = {"temperature": temperature, "n": 2, "frequency_penalty": 0.5, "seed": -7}
+    wanted: dict[str, Any] = {"temperature": temperature, "n": 2, "frequency_penalty": 0.5, "seed": -7}
     whole = generate(tiny_engine(), [request("r", PROMPTS[1], **wanted)])
     delivered = [whole["r", 0].ids[:cut], whole["r", 1].ids[: cut - 1]]
     rest = generate(tiny_engine(), [request("r", PROMPTS[1], delivered=delivered, **wanted)])
@@ -175,7 +183,7 @@ def test_a_new_request_is_served_before_long_ones_end() -> None:
 
 
 class TestStopping:
-    def free_run(self, **sampling: object) -> list[int]:
+    def free_run(self, **sampling: Any) -> list[int]:
         return generate(tiny_engine(), [request("r", PROMPTS[2], max_tokens=30, **sampling)])["r", 0].ids
 
     def test_stop_token_is_counted_and_named(self) -> None:
@@ -188,13 +196,13 @@ class TestStopping:
         assert (choice.reason, choice.stop_token) == ("stop", stop)
 
     def test_end_of_sequence_stops_unless_ignored(self) -> None:
-        wanted = {"logit_bias": {EOS: 100.0}}
+        wanted: dict[str, Any] = {"logit_bias": {EOS: 100.0}}
         stopped = generate(tiny_engine(), [request("r", [5], ignore_eos=False, **wanted)])["r", 0]
         assert (stopped.ids, stopped.reason, stopped.stop_token) == ([EOS], "stop", EOS)
         assert self.free_run(**wanted) == [EOS] * 30
 
     def test_min_tokens_delays_the_end(self) -> None:
-        sampling = {"ignore_eos": False, "logit_bias": {EOS: 100.0, 7: 50.0}, "min_tokens": 5}
+        sampling: dict[str, Any] = {"ignore_eos": False, "logit_bias": {EOS: 100.0, 7: 50.0}, "min_tokens": 5}
         choice = generate(tiny_engine(), [request("r", [5], stop_token_ids=[7], **sampling)])["r", 0]
         assert len(choice.ids) == 6
         assert choice.ids[-1] == EOS
@@ -263,6 +271,7 @@ def test_device_errors_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise torch.AcceleratorError("device lost")
 
+    assert isinstance(engine.runner, IsolatingRunner)
     monkeypatch.setattr(engine.runner.runner.model, "forward", broken)
     with pytest.raises(torch.AcceleratorError):
         engine.step()
@@ -283,7 +292,7 @@ def test_abort_frees_blocks_and_emits_no_event() -> None:
 
 
 def test_logprobs_are_of_the_raw_distribution() -> None:
-    sampling = {"temperature": 2.0, "logit_bias": {11: 100.0}, "top_k": 1}
+    sampling: dict[str, Any] = {"temperature": 2.0, "logit_bias": {11: 100.0}, "top_k": 1}
     biased = generate(tiny_engine(), [request("r", [5, 6], logprobs=20, max_tokens=1, **sampling)])["r", 0]
     plain = generate(tiny_engine(), [request("r", [5, 6], logprobs=2, max_tokens=1)])["r", 0]
     assert biased.ids == [11]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from inference_worker.engine.sampling import prompt_scores
@@ -14,7 +16,7 @@ PROMPTS = prompts(6, seed=7, longest=30)
 ALTERNATIVES = 3
 
 
-def wanted(**more: object) -> list[GenerationRequest]:
+def wanted(**more: Any) -> list[GenerationRequest]:
     """Every second request wants them, every fifth generates nothing."""
     return [
         request(
@@ -82,7 +84,7 @@ def test_prompt_logprobs_are_reported_once_and_only_on_request(alone: dict[tuple
     ],
 )
 def test_they_do_not_depend_on_settings(
-    alone: dict[tuple[str, int], Choice], settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    alone: dict[tuple[str, int], Choice], settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_scores, "ROWS", 5)
     engine = tiny_engine(**settings)
@@ -107,7 +109,8 @@ def test_no_choice_ends_before_the_prompt_is_scored() -> None:
 
 
 def test_only_allowed_tokens_are_sampled() -> None:
-    for sampling in ({"temperature": 1.0}, {"temperature": 1.0, "top_k": 50}, {"temperature": 1.0, "top_p": 0.9}, {}):
+    kinds: list[dict[str, Any]] = [{}, {"temperature": 1.0}, {"temperature": 1.0, "top_k": 50}]
+    for sampling in [*kinds, {"temperature": 1.0, "top_p": 0.9}]:
         one = request("a", PROMPTS[3], n=4, max_tokens=20, allowed_token_ids=[7, 11], **sampling)
         for choice in generate(tiny_engine(), [one]).values():
             assert set(choice.ids) <= {7, 11}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,5 +63,5 @@ async def test_a_real_answer_comes_through_the_queue(model_file: Path) -> None:
     assert "Paris" in "".join(reply.text for reply in replies if isinstance(reply, Delta))
 
 
-def _fields(job: Job) -> dict[str, object]:
+def _fields(job: Job) -> dict[str, Any]:
     return {name: getattr(job, name) for name in job.__struct_fields__ if name != "v"}

@@ -95,7 +95,7 @@ def text(value: bytes) -> bytes:
         (prelude(0, 1) + text(b"general.alignment") + struct.pack("<II", 4, 0), BadWeights),
     ],
 )
-def test_a_damaged_file_is_rejected(content, error, tmp_path: Path) -> None:
+def test_a_damaged_file_is_rejected(content: bytes, error: type[Exception], tmp_path: Path) -> None:
     path = tmp_path / "hostile.gguf"
     path.write_bytes(content)
     with pytest.raises(error) as caught:

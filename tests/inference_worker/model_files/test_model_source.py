@@ -9,6 +9,7 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.utils._paths import filter_repo_objects
 
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from inference_worker.model_files.model_source import file_inside, resolve
@@ -53,7 +54,7 @@ def test_a_folder_with_safetensors(tmp_path: Path) -> None:
         (("config.json", "pytorch_model.bin"), UnsupportedModel),
     ],
 )
-def test_a_folder_without_a_model(names: tuple[str, ...], error, tmp_path: Path) -> None:
+def test_a_folder_without_a_model(names: tuple[str, ...], error: type[Exception], tmp_path: Path) -> None:
     with pytest.raises(error):
         resolve(str(folder_with(tmp_path / "model", *names)))
 
@@ -74,8 +75,8 @@ def test_a_hub_download_has_no_pickles_and_no_code(monkeypatch: pytest.MonkeyPat
     folder = folder_with(tmp_path, "config.json", "model.safetensors")
     asked = {}
 
-    def fetch(repository, allow_patterns, ignore_patterns):
-        asked[repository] = huggingface_hub.utils.filter_repo_objects(
+    def fetch(repository: str, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
+        asked[repository] = filter_repo_objects(
             ["config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin", "modeling_x.py", "m.pt",
              "onnx/model.safetensors", "consolidated.safetensors", "tokenizer.pkl"],
             allow_patterns=allow_patterns, ignore_patterns=ignore_patterns,
@@ -89,7 +90,7 @@ def test_a_hub_download_has_no_pickles_and_no_code(monkeypatch: pytest.MonkeyPat
 
 
 def test_offline_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(*_args, **_options) -> None:
+    def fetch(*_args: object, **_options: object) -> None:
         raise LocalEntryNotFoundError("many\nlines")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)

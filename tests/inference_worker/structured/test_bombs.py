@@ -84,6 +84,7 @@ async def test_many_schemas_leak_neither_memory_nor_processes_nor_files(
     text: TextProcessor = request.getfixturevalue("text")  # created here, so that its process inherits the variables
     await text.prepare(job(0, grammar("regex", "a")), "warm", LIMITS)
     this = psutil.Process()
+    assert text._sandbox._process is not None
     grammars = psutil.Process(text._sandbox._process._process.pid)  # other children: a broker of other tests
     helpers, before = len(this.children()), _resident(this, grammars)
     for number in range(150):

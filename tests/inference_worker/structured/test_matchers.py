@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.sampling.masks import Masks
-from inference_worker.engine_protocol import RequestFailed
+from inference_worker.engine_protocol import GenerationRequest, RequestFailed
 from inference_worker.settings import EngineSettings
 from inference_worker.structured.compiler import GrammarCompiler
 from inference_worker.structured.errors import GrammarRejected
@@ -44,9 +45,9 @@ SCHEMA = {
 }
 
 
-def engine(**settings: object) -> Engine:
-    values: dict[str, object] = {"model": "tiny", "block_size": 4, "num_kv_blocks": 512, **settings}
-    made = EngineSettings(**values)  # type: ignore[arg-type]
+def engine(**settings: Any) -> Engine:
+    values: dict[str, Any] = {"model": "tiny", "block_size": 4, "num_kv_blocks": 512, **settings}
+    made = EngineSettings(**values)
     return Engine.from_model(TinyModel(), made, torch.float32, vocabulary=lambda: VOCABULARY)
 
 
@@ -58,8 +59,8 @@ def text(ids: list[int]) -> str:
     return b"".join(TOKENS[token] for token in ids if token not in CONTROLS).decode()
 
 
-def wanted(name: str, of: Grammar, **options: object):
-    values = {"temperature": 1.0, "max_tokens": 60, "ignore_eos": False, **options}
+def wanted(name: str, of: Grammar, **options: Any) -> GenerationRequest:
+    values: dict[str, Any] = {"temperature": 1.0, "max_tokens": 60, "ignore_eos": False, **options}
     n, delivered = values.pop("n", 1), values.pop("delivered", ())
     return replace(request(name, [5, 6, 7], n=n, delivered=delivered, **values), grammar=of)
 
@@ -114,7 +115,7 @@ def test_an_invalid_grammar_is_rejected_in_one_line(compiler: GrammarCompiler, o
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("settings", [{}, {"speculation": "ngram"}, {"num_kv_blocks": 24, "max_model_len": 90}])
-def test_every_output_matches(temperature: float, settings: dict[str, object]) -> None:
+def test_every_output_matches(temperature: float, settings: dict[str, Any]) -> None:
     made = engine(**settings)
     requests = [
         wanted(f"r{i}", JSON_OF_SCHEMA, seed=i, temperature=temperature, max_tokens=80, logit_bias={SPACE: -4.0})
@@ -199,7 +200,7 @@ def test_a_text_without_tokens_fails_its_own_request_only() -> None:
 
 @pytest.mark.parametrize("token", [0, TOKENS.index(b"x"), TOKENS.index(b"ab"), WIDTH - 1])
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {}, {"top_p": 0.9, "top_k": 3}, {"logprobs": 2}])
-def test_bans_of_all_allowed_tokens_fail_their_own_request_only(token: int, options: dict[str, object]) -> None:
+def test_bans_of_all_allowed_tokens_fail_their_own_request_only(token: int, options: dict[str, Any]) -> None:
     for speculation in ("off", "ngram"):
         bad = wanted("bad", grammar("regex", "c+d"), allowed_token_ids=[token], **options)
         good = wanted("good", grammar("regex", "a{3}b"), **options)
@@ -256,7 +257,7 @@ def test_an_aborted_request_is_not_scheduled() -> None:
         ({"stop_token_ids": [3]}, lambda ids: ids == [3]),
     ],
 )
-def test_the_grammar_holds_with_other_options(options: dict[str, object], check: Callable[[list[int]], bool]) -> None:
+def test_the_grammar_holds_with_other_options(options: dict[str, Any], check: Callable[[list[int]], bool]) -> None:
     """`a+`, where the end is allowed after every token."""
     ids = generate(engine(), [wanted("a", grammar("regex", "a+"), **options)])["a", 0].ids
     assert set(text(ids)) == {"a"}

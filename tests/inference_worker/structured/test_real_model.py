@@ -36,7 +36,9 @@ def engine(model_file: Path) -> Engine:
     return Engine.from_settings(EngineSettings(model=str(model_file), quantization="auto", max_model_len=256))
 
 
-def request(tokenizer: Tokenizer, name: str, prompt: str, grammar: Grammar, seed: int, most: int, n: int = 1):
+def request(
+    tokenizer: Tokenizer, name: str, prompt: str, grammar: Grammar, seed: int, most: int, n: int = 1
+) -> GenerationRequest:
     sampling = SamplingParams(seed=seed, temperature=1.0, max_tokens=most)
     return GenerationRequest(id=name, prompt_ids=tokenizer.encode(prompt), sampling=sampling, grammar=grammar, n=n)
 

@@ -7,6 +7,7 @@ import os
 import signal
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -74,7 +75,7 @@ class EchoEngine:
         token = ids.pop(0)
         if not ids:
             del self.left[request]
-        finish = None if ids else "length"
+        finish: Literal["length"] | None = None if ids else "length"
         return TokenEvent(request=request, choice=0, position=0, token_ids=[token], finish_reason=finish)
 
 
@@ -107,6 +108,7 @@ async def ids_until_done(engine: ProcessEngine, done: set[str]) -> dict[str, lis
     got: dict[str, list[int]] = {id_: [] for id_ in done}
     async for report in engine.reports():
         for event in report.events:
+            assert isinstance(event, TokenEvent)
             got[event.request] += event.token_ids
             if event.finish_reason:
                 done.discard(event.request)

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import pytest
 from tenacity import wait_fixed, wait_none
@@ -14,6 +15,7 @@ from tenacity import wait_fixed, wait_none
 from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker import job_handler, restart_policy
+from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.worker import capacity
 from router import control_targets, topology
 from router.bus import Envelope
@@ -77,7 +79,8 @@ async def test_a_worker_with_free_slots_batches_settlements(monkeypatch: pytest.
             await bench.send(make_job(job, max_tokens=1))
             await bench.until(lambda: bench.engine.requests)
             bench.engine.step()
-            await bench.until(lambda job=job: isinstance(bench.of(job)[-1], Finished) if bench.of(job) else False)
+            finished = partial(lambda job: bool(bench.of(job)) and isinstance(bench.of(job)[-1], Finished), job)
+            await bench.until(finished)
         assert bench.records == []
         bench.stop.set()  # a draining worker does not wait for further records
         await bench.until(lambda: len(bench.records) == 2)
@@ -227,7 +230,7 @@ async def test_a_job_past_its_start_deadline_is_not_begun_unless_it_was_begun_be
 async def test_a_worker_with_a_clock_an_hour_off_answers(ahead: float) -> None:
     async with Bench().up() as bench:
         now = time.time() - ahead  # the gateway's clock
-        times = {"created": now, "begin_by": now + 30, "deadline": now + 60}
+        times: dict[str, Any] = {"created": now, "begin_by": now + 30, "deadline": now + 60}
         body = encode(make_job("j", max_tokens=2, **times))
         key = topology.job_routing_key(MODEL, ServiceClass.DEFAULT)
         await bench.outside._transport.publish(Outgoing(topology.JOBS_EXCHANGE, key, body, persistent=True))
@@ -545,14 +548,16 @@ async def test_replies_wait_for_a_blocked_broker(monkeypatch: pytest.MonkeyPatch
 
 async def test_an_exception_in_preparing_fails_the_job_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bench().up() as bench:
-        real = bench.worker._handler._text.prepare
+        handler = bench.worker._handler
+        assert isinstance(handler, GenerationHandler)
+        real = handler._text.prepare
 
         async def broken(job, *rest):  # type: ignore[no-untyped-def]
             if job.id == "j":
                 raise ZeroDivisionError
             return await real(job, *rest)
 
-        monkeypatch.setattr(bench.worker._handler._text, "prepare", broken)
+        monkeypatch.setattr(handler._text, "prepare", broken)
         await bench.send(make_job("j"))
         terminal, _ = await bench.ended("j")
         await bench.send(make_job("k", max_tokens=1))

@@ -19,6 +19,7 @@ def test_it_answers_after_start_and_is_gone_after_stop(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     start_or_skip(store)
     pid = store.pid
+    assert pid is not None
     assert answers(store.port)
     assert str(store.port) in store.url
     store.stop()
@@ -45,7 +46,7 @@ def test_a_missing_program_says_what_to_do(tmp_path: Path) -> None:
         EmbeddedStore(tmp_path, free_port()).start()
 
 
-def program(tmp_path: Path, body):
+def program(tmp_path: Path, body: str) -> Path:
     path = tmp_path / "program"
     path.write_text(f"#!{sys.executable}\n{textwrap.dedent(body)}")
     path.chmod(0o700)

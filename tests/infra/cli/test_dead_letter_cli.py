@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -92,7 +93,7 @@ async def settle(database_url: str) -> None:
     connection = StoreConnection(database_url)
     record = JobRecord(
         id="chatcmpl-settled",
-        **dict.fromkeys(("organisation", "project", "key", "user", "model", "gateway"), "x"),
+        **cast(dict[str, Any], dict.fromkeys(("organisation", "project", "key", "user", "model", "gateway"), "x")),
         service_class=ServiceClass.DEFAULT,
         created=1.0,
         deadline=2.0,

@@ -31,7 +31,7 @@ def waiting(admission: Admission[Taken], service_class: ServiceClass, count: int
     return jobs
 
 
-def admitted(admission: Admission[Taken]) -> list[str]:
+def admitted(admission: Admission[Taken]) -> list[ServiceClass]:
     admitted = []
     while (running := admission.admit()) is not None:
         admitted.append(running.job.service_class)

@@ -11,7 +11,17 @@ from router.bus import Bus
 from router.consumer import reply_outbox
 from router.consumer.reply_outbox import ReplyOutbox, merge_deltas
 from router.errors import BrokerUnavailable
-from router.messages import Delta, Finished, Started, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, Window
+from router.messages import (
+    Delta,
+    Finished,
+    Reply,
+    Started,
+    TokenAlternative,
+    TokenLogprob,
+    ToolCallDelta,
+    Usage,
+    Window,
+)
 
 
 class Post:
@@ -71,7 +81,7 @@ def test_deltas_of_a_choice_are_merged_and_other_replies_keep_their_order() -> N
     lp = [TokenLogprob(alternative, [alternative])]
     started = Started(job_id="j", attempt_id="a", worker_id="w", prompt_tokens=1)
     finished = Finished(job_id="j", attempt_id="a", usage=Usage(prompt_tokens=1, completion_tokens=3))
-    replies = [
+    replies: list[Reply] = [
         started,
         Delta(job_id="j", attempt_id="a", choice=0, start=0, token_ids=[1], text="a", logprobs=lp),
         Delta(job_id="j", attempt_id="a", choice=1, start=0, token_ids=[7], text="b"),

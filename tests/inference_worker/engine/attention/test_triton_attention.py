@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -90,7 +91,7 @@ def both(
     ],
     ids=str,
 )
-def test_equals_the_reference(spans: list[tuple[int, int]], shape: dict[str, object]) -> None:
+def test_equals_the_reference(spans: list[tuple[int, int]], shape: dict[str, Any]) -> None:
     output, expected = both(spans, **shape)
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
 

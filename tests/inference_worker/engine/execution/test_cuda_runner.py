@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
+
 pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
 
 from inference_worker.engine.engine import Engine
@@ -39,6 +41,7 @@ def test_the_cuda_engine_generates_the_same_tokens(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(graph_runner, "MAX_BATCH_SECONDS", 60.0)
     engine = Engine.from_model(model, settings, torch.float32)
     engine.scheduler.limits = replace(engine.scheduler.limits, max_decode_steps=4)
+    assert isinstance(engine.runner, IsolatingRunner)
     engine.runner = cuda_runner.cuda_runner(model, engine.runner.runner.attention, engine.scheduler.limits)
     assert ids(generate(engine, wanted)) == expected
     assert engine.runner._seconds, "no step was replayed"

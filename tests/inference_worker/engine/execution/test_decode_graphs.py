@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig
 
-from inference_worker.engine.attention_backend import AttentionBackend
-from inference_worker.engine.execution.decode_graphs import DecodeGraphs, GraphKey
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.execution.decode_graphs import DecodeGraphs, GraphKey, Work
 from inference_worker.engine.execution.decode_rows import DecodeRows
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.layers.decoder import Decoder
@@ -34,7 +37,9 @@ ASKING = {
 class NoSynchronisation(TorchDispatchMode):
     """Raises on operations that synchronise with the host or move data between devices."""
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         name = func.name()
         assert name not in ASKING, f"{name} in a captured step"
         if name == "aten::index.Tensor":
@@ -47,7 +52,17 @@ class NoAttention(AttentionBackend):
 
     name = "none"
 
-    def forward(self, layer, query, key, value, metadata, *, scale, sliding_window=None):
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
         return value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
 
 
@@ -81,7 +96,13 @@ def test_a_batch_uses_the_smallest_sufficient_graph(graphs: DecodeGraphs) -> Non
 
 def test_every_size_and_stage_is_captured_with_idle_rows(graphs: DecodeGraphs) -> None:
     ran = []
-    graphs.capture(lambda work: work() or ran.append(work) or work)
+
+    def capture(work: Work) -> Work:
+        work()
+        ran.append(work)
+        return work
+
+    graphs.capture(capture)
     assert len(ran) == len(graphs.sizes) * len(Stage)
     for count in range(1, 71):
         for stage in Stage:

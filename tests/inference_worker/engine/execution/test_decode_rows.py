@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ class RecordingRows(DecodeRows):
         super().__init__(4, 8, torch.device("cpu"))
         self.sent = (0, 0, 0)
 
-    def _send(self, changed, idle, updates) -> None:
+    def _send(self, changed: list[tuple[int, Sequence]], idle: list[int], updates: Any) -> None:
         self.sent = len(changed), len(idle), len(updates.indices)
         super()._send(changed, idle, updates)
 

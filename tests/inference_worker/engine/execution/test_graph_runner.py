@@ -7,6 +7,7 @@ the code that runs on CUDA.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from inference_worker.engine.batch import Batch, StepResult
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.execution import graph_runner
 from inference_worker.engine.execution.decode_graphs import Work
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.execution.graph_runner import GraphRunner
 from inference_worker.engine_protocol import GenerationRequest
 from tests.fakes.host_uniform import uniform
@@ -29,7 +31,7 @@ class IdleRowsAttention(ReferenceAttention):
     """The reference backend for steps with idle rows: these are left out and get zeros."""
 
     def forward(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, metadata: AttentionMetadata, **how
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, metadata: AttentionMetadata, **how: Any
     ) -> Tensor:
         if metadata.max_query_length > 1:
             return super().forward(layer, query, key, value, metadata, **how)
@@ -67,13 +69,14 @@ def capture(work: Work) -> Work:
     return work
 
 
-def graph_engine(max_decode_steps: int = 5, **settings: object) -> tuple[Engine, StepRecorder]:
+def graph_engine(max_decode_steps: int = 5, **settings: Any) -> tuple[Engine, StepRecorder]:
     engine = tiny_engine(max_num_seqs=11, **settings)
     inner = engine.runner
+    assert isinstance(inner, IsolatingRunner)
     inner.runner.attention = IdleRowsAttention(inner.runner.attention.cache)
     engine.scheduler.limits = replace(engine.scheduler.limits, max_decode_steps=max_decode_steps)
-    engine.runner = StepRecorder(GraphRunner(inner, engine.scheduler.limits, capture, uniform))
-    return engine, engine.runner
+    engine.runner = recorder = StepRecorder(GraphRunner(inner, engine.scheduler.limits, capture, uniform))
+    return engine, recorder
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +87,7 @@ def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def requests() -> list[GenerationRequest]:
     """Greedy, random and truncated sampling; several choices; stop tokens; one with penalties, one with logprobs."""
-    kinds: list[dict[str, object]] = [
+    kinds: list[dict[str, Any]] = [
         {},
         {"temperature": 0.9},
         {"temperature": 1.1, "top_k": 9, "top_p": 0.8},
@@ -112,7 +115,7 @@ def requests() -> list[GenerationRequest]:
     ],
     ids=str,
 )
-def test_the_same_tokens(settings: dict[str, object]) -> None:
+def test_the_same_tokens(settings: dict[str, Any]) -> None:
     expected = generate(tiny_engine(max_num_seqs=11, **settings), requests())
     engine, recorder = graph_engine(**settings)
     outcome = generate(engine, requests())
@@ -128,7 +131,7 @@ def test_requests_come_and_go_between_batches() -> None:
     """Rows are reassigned, filled from the end, and updated with what they missed."""
     expected = ids(generate(tiny_engine(), requests()))
     engine, _ = graph_engine(max_decode_steps=3)
-    outcome: dict = {}
+    outcome: dict[tuple[str, int], list[int]] = {}
     for index, one in enumerate(requests()):
         engine.add(one)
         for event in engine.step():

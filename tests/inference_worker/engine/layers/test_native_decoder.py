@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
@@ -19,18 +20,21 @@ from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.engine.models.test_families import CASES
 
 CPU = torch.device("cpu")
-FITTING = {"head_dim": 16, "intermediate_size": 64, "hidden_act": "silu"}
+FITTING: dict[str, Any] = {"head_dim": 16, "intermediate_size": 64, "hidden_act": "silu"}
 
 
-def dense_and_native(folder: Path, model_type: str, instructions: str | None = None, threads: int = 1, **changes):
+def dense_and_native(
+    folder: Path, model_type: str, instructions: str | None = None, threads: int = 1, **changes: Any
+) -> tuple[Decoder, NativeDecoder]:
     save_tiny(folder, model_type, **changes)
     model = load_model(resolve(str(folder)), torch.float32, CPU)
+    assert isinstance(model, Decoder)
     check_supported(model.config)
     return model, NativeDecoder(model, {}, Kernels(threads, instructions))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_logits_equal_those_of_the_modules(case, instructions: str | None, tmp_path: Path) -> None:
+def test_logits_equal_those_of_the_modules(case: str, instructions: str | None, tmp_path: Path) -> None:
     model_type, changes = CASES[case]
     model, native = dense_and_native(tmp_path, model_type, instructions, threads=2, **changes | FITTING)
     sequences = random_sequences(97)

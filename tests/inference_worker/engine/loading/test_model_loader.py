@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.weights.weights import SafetensorsFolder, check
 from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
@@ -22,16 +25,16 @@ CPU = torch.device("cpu")
 SHARD = "model.safetensors"
 
 
-def load(folder: Path):
+def load(folder: Path) -> CausalLM:
     return load_model(resolve(str(folder)), torch.float32, CPU)
 
 
-def edit_config(folder: Path, **changes) -> None:
+def edit_config(folder: Path, **changes: Any) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def edit_tensors(folder: Path, edit) -> None:
+def edit_tensors(folder: Path, edit: Callable[[dict[str, torch.Tensor]], object]) -> None:
     tensors = load_file(folder / SHARD)
     edit(tensors)
     save_file(tensors, folder / SHARD, {"format": "pt"})
@@ -97,7 +100,7 @@ def test_hostile_index(index: str, llama: Path) -> None:
         load(llama)
 
 
-def header(**tensors) -> bytes:
+def header(**tensors: Any) -> bytes:
     body = json.dumps(tensors).encode()
     return struct.pack("<Q", len(body)) + body
 
@@ -113,7 +116,7 @@ def header(**tensors) -> bytes:
         b"\x80\x04\x95pickle",
     ],
 )
-def test_hostile_safetensors_header(content, llama: Path) -> None:
+def test_hostile_safetensors_header(content: bytes, llama: Path) -> None:
     (llama / SHARD).write_bytes(content)
     with pytest.raises(BadWeights, match=SHARD) as caught:
         load(llama)
@@ -140,7 +143,7 @@ def test_a_shard_that_links_out_of_the_folder(llama: Path, tmp_path_factory: pyt
         ({"num_attention_heads": 0}, ModelError),
     ],
 )
-def test_configuration_that_we_do_not_serve(changes: dict[str, Any], error, llama: Path) -> None:
+def test_configuration_that_we_do_not_serve(changes: dict[str, Any], error: type[Exception], llama: Path) -> None:
     edit_config(llama, **changes)
     with pytest.raises(error) as caught:
         load(llama)
@@ -167,5 +170,6 @@ def test_end_ids_of_the_generation_config_are_joined_in(llama: Path) -> None:
 
 def test_check_runs_without_memory(llama: Path) -> None:
     model = load(llama)
+    assert isinstance(model, Decoder)
     model.to("meta")
     check(model, SafetensorsFolder(llama), tied_embeddings=False)

@@ -9,6 +9,7 @@ import gguf
 import pytest
 import torch
 
+from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.model_loader import load_model
@@ -24,14 +25,14 @@ from tests.inference_worker.engine.weights.test_gguf_file import write_gguf
 WIDE = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
 
 
-def tiny_gguf(folder: Path, kind: str, **changes) -> Path:
+def tiny_gguf(folder: Path, kind: str, **changes: Any) -> Path:
     path = folder / "tiny.gguf"
     theirs = save_tiny(folder / "theirs", "llama", **{**WIDE, **changes})
     write_gguf(path, theirs, kind=gguf.GGMLQuantizationType[kind])
     return path
 
 
-def compiled(path: Path, **settings):
+def compiled(path: Path, **settings: Any) -> tuple[CausalLM, str]:
     source = resolve(str(path))
     model = load_model(source, torch.float32, torch.device("cpu"))
     return convert_to_native(model, source, EngineSettings(model=str(path), **settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ LLAMA3 = {
 }
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32}
 
-CASES = {
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {}),
     "llama-tied": ("llama", {"tie_word_embeddings": True}),
     "llama-biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
@@ -52,7 +53,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @torch.inference_mode()
-def test_logits_equal_those_of_transformers(case, tmp_path: Path) -> None:
+def test_logits_equal_those_of_transformers(case: str, tmp_path: Path) -> None:
     model_type, changes = CASES[case]
     theirs = save_tiny(tmp_path, model_type, **changes)
     ours = load_model(resolve(str(tmp_path)), torch.float32, torch.device("cpu"))

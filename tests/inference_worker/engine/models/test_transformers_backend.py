@@ -19,7 +19,7 @@ from tests.fakes.tiny_models import save_tiny
 
 CPU = torch.device("cpu")
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "gpt_neox": {"num_key_value_heads": 4},
     "olmo2": {},
     "gemma": {"head_dim": 16},
@@ -36,7 +36,7 @@ CASES = {
 
 @pytest.mark.parametrize("model_type", CASES)
 @torch.inference_mode()
-def test_logits_equal_those_of_transformers(model_type, tmp_path: Path) -> None:
+def test_logits_equal_those_of_transformers(model_type: str, tmp_path: Path) -> None:
     theirs = save_tiny(tmp_path, model_type, **CASES[model_type])
     ours = load_model(resolve(str(tmp_path)), torch.float32, CPU)
     assert isinstance(ours, TransformersModel)

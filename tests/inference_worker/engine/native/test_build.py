@@ -13,7 +13,7 @@ from inference_worker.engine.native import build
 from inference_worker.errors import NativeUnavailable
 
 
-def compiler(folder: Path, script: str):
+def compiler(folder: Path, script: str) -> str:
     """A fake g++."""
     path = folder / "c++"
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -22,12 +22,12 @@ def compiler(folder: Path, script: str):
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "headrace"
 
 
-def test_compiles_once(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiles_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     copy = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; echo run >> {log}; {copy}'))
@@ -37,7 +37,7 @@ def test_compiles_once(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -
     assert [path.name for path in cache.iterdir()] == [first.name]
 
 
-def test_another_compiler_has_another_file(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_has_another_file(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = 'while [ "$1" != -o ]; do shift; done; : > "$2"'
     names = set()
     for version in ("1", "2"):
@@ -46,7 +46,7 @@ def test_another_compiler_has_another_file(tmp_path: Path, cache, monkeypatch: p
     assert len(names) == 2
 
 
-def test_a_compiler_error_is_in_the_message(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_error_is_in_the_message(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = '[ "$1" = --version ] && exit; echo "error: no such thing" >&2; exit 1'
     monkeypatch.setenv("CXX", compiler(tmp_path, script))
     with pytest.raises(NativeUnavailable, match="error: no such thing"):
@@ -54,14 +54,14 @@ def test_a_compiler_error_is_in_the_message(tmp_path: Path, cache, monkeypatch: 
     assert list(cache.iterdir()) == []
 
 
-def test_no_compiler(cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(NativeUnavailable, match="g\\+\\+ or clang\\+\\+ is not installed"):
         build.built_library("avx2")
 
 
-def test_each_instruction_set_has_its_own_file(tmp_path: Path, cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_instruction_set_has_its_own_file(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = 'all=$*; while [ "$1" != -o ]; do shift; done; echo "$all" > "$2"'
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; {copy}'))
     commands = {name: build.built_library(name).read_text() for name in build.INSTRUCTION_SETS}
@@ -76,7 +76,9 @@ AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl"
 @pytest.mark.parametrize(
     ("has", "best"), [(AVX512, "avx512"), (AVX512 | {"avx512_vnni": False}, "avx2"), (AVX2, "avx2")]
 )
-def test_the_fastest_available_instruction_set_is_used(monkeypatch: pytest.MonkeyPatch, has, best: str) -> None:
+def test_the_fastest_available_instruction_set_is_used(
+    monkeypatch: pytest.MonkeyPatch, has: dict[str, bool], best: str
+) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
     assert build.best_instructions() == best
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from array import array
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
 from tests.fakes.host_uniform import uniform
 
-KINDS: list[dict[str, object]] = [
+KINDS: list[dict[str, Any]] = [
     {"temperature": 0.0},
     {"temperature": 1e-6},
     {"temperature": 0.8},
@@ -26,14 +27,14 @@ KINDS: list[dict[str, object]] = [
 ]
 
 
-def sequence(number: int, **sampling: object) -> Sequence:
+def sequence(number: int, **sampling: Any) -> Sequence:
     known = 3 + number
     wanted = SamplingParams(**{"seed": number * 977, **sampling})
     return Sequence("r", number % 3, array("q", [5] * known), 2, wanted, 40, computed=known - 1)
 
 
 @pytest.mark.parametrize("kinds", [KINDS[:2], KINDS[:3], KINDS], ids=["greedy", "drawn", "truncated"])
-def test_equals_the_sampler(kinds: list[dict[str, object]]) -> None:
+def test_equals_the_sampler(kinds: list[dict[str, Any]]) -> None:
     sequences = [sequence(i, **kinds[i % len(kinds)]) for i in range(28)]
     logits = torch.randn(28, 300, generator=torch.Generator().manual_seed(4)) * 3
     expected, _ = Sampler().sample(logits.clone(), sequences)
@@ -59,7 +60,7 @@ def test_equals_the_sampler(kinds: list[dict[str, object]]) -> None:
     ],
     ids=str,
 )
-def test_features_that_need_the_host_have_no_stage(sampling: dict[str, object]) -> None:
+def test_features_that_need_the_host_have_no_stage(sampling: dict[str, Any]) -> None:
     assert stage_of([sequence(1), sequence(2, **sampling)]) is None
 
 

@@ -104,7 +104,7 @@ def run(
     return outcome, scheduler
 
 
-sampling = st.fixed_dictionaries(
+sampling: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 2**64 - 1),
         "temperature": st.sampled_from([0.0, 0.2, 1.0]),

@@ -10,8 +10,9 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GgufConfig
+from transformers import AutoModelForCausalLM, GgufConfig, PreTrainedModel
 
+from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.weights import gguf_file
 from inference_worker.engine.weights.gguf_file import GGUFFile
@@ -47,7 +48,9 @@ def interleave(weights: np.ndarray, heads: int) -> np.ndarray:
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
 
-def write_gguf(path: Path, model, *, factors: np.ndarray | None = None, kind=gguf.GGMLQuantizationType.F32) -> None:
+def write_gguf(
+    path: Path, model: PreTrainedModel, *, factors: np.ndarray | None = None, kind: Any = gguf.GGMLQuantizationType.F32
+) -> None:
     """Write a `transformers` model as llama.cpp's converter does."""
     config = model.config
     writer = gguf.GGUFWriter(path, config.model_type)
@@ -82,7 +85,7 @@ def write_gguf(path: Path, model, *, factors: np.ndarray | None = None, kind=ggu
     writer.close()
 
 
-def load(path: Path):
+def load(path: Path) -> CausalLM:
     return load_model(resolve(str(path)), torch.float32, CPU)
 
 

@@ -75,7 +75,12 @@ def run(
 def joined(releases: list[Release]) -> tuple[str, list[int], str | None, str | int | None]:
     end = releases[-1] if releases else None
     ids = [id_ for release in releases for id_ in release.ids]
-    return "".join(release.text for release in releases), ids, end and end.finish, end and end.stopped_by
+    return (
+        "".join(release.text for release in releases),
+        ids,
+        None if end is None else end.finish,
+        None if end is None else end.stopped_by,
+    )
 
 
 def whole_text(ids: list[int]) -> str:

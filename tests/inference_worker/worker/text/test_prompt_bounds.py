@@ -77,7 +77,8 @@ def conversations() -> list[ChatPrompt]:
 
 async def check(text: TextProcessor) -> None:
     assert text.bounds.per_byte == 1
-    for prompt in (*map(TextPrompt, texts()), *conversations()):
+    prompts: list[Prompt] = [*map(TextPrompt, texts()), *conversations()]
+    for prompt in prompts:
         request = await text.prepare(job(prompt), "r", LIMITS)
         assert len(request.prompt_ids) <= max_usage(job(prompt), LIMITS.max_model_len, text.bounds).prompt_tokens
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -106,7 +108,7 @@ def test_log_probabilities_of_long_prompts_are_split_over_several_replies(monkey
 async def test_the_operator_s_default_max_tokens_applies_if_the_client_sets_none() -> None:
     tokens = TokenPrompt([1] * 15)
 
-    async def limit(**sampling: int) -> int | None:
+    async def limit(**sampling: Any) -> int | None:
         request = job(tokens, SamplingParams(seed=1, **sampling))
         return (await counting_text().prepare(request, "r", LIMITS)).sampling.max_tokens
 

@@ -89,8 +89,8 @@ def joined(releases: list[Release]) -> Answer:
         "".join(release.text for release in releases),
         [(call.index, call.id, call.name, call.arguments) for call in calls],
         [id_ for release in releases for id_ in release.ids],
-        end and end.finish,
-        end and end.stopped_by,
+        None if end is None else end.finish,
+        None if end is None else end.stopped_by,
     )
 
 
