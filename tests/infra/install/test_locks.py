@@ -214,13 +214,13 @@ def third_party_imports(roots: tuple[str, ...]) -> dict[str, str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_imports_its_own_requirements_only(service: str) -> None:
-    allowed = {canonicalize_name(requirement.name) for requirement in declared(service)}
+    allowed: set[str] = {canonicalize_name(requirement.name) for requirement in declared(service)}
     if service == "worker":
         allowed |= set(read_lock("torch-cuda"))
     installed = packages_distributions()
     for package, importer in third_party_imports((*ROOTS[service], *COMMAND_LINE)).items():
-        names = {canonicalize_name(name) for name in installed.get(package, [package])}
-        names = {ONE_PROJECT.get(name, name) for name in names}
+        distributions = [canonicalize_name(name) for name in installed.get(package, [package])]
+        names = {ONE_PROJECT.get(name, name) for name in distributions}
         assert names & allowed, f"{importer} imports {package}, which {service} does not require in pyproject.toml"
 
 
