@@ -187,10 +187,14 @@ async def _report_load(gateway: Gateway) -> None:
 
 
 async def _supervise(gateway: Gateway, task: Coroutine[Any, Any, None]) -> None:
-    """Run a background task; if it dies, log why and fail all running requests, which may depend on it."""
+    """Run a background task; if it dies, log why, fail all running requests, and have the server stop.
+
+    Without it no request can be answered: they would hold credit and wait for their deadlines.
+    """
     try:
         await task
     except Exception:
         _log.critical("a background task died", exc_info=True)
         gateway.inbox.fail_all(UpstreamUnreachable())
+        gateway.failed.set()
         raise

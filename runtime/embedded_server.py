@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Generator
+from typing import Any
 
 import uvicorn
 
@@ -29,8 +30,8 @@ class EmbeddedServer(uvicorn.Server):
             self.listening.set()
 
 
-async def wait_for(event: asyncio.Event, serving: asyncio.Task[None]) -> None:
-    """Wait until an event is set or the server's task has ended."""
+async def wait_for(event: asyncio.Event, *tasks: asyncio.Task[Any]) -> None:
+    """Wait until an event is set or one of `tasks`, such as the server's, has ended."""
     waiting = asyncio.create_task(event.wait())
-    await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

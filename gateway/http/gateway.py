@@ -49,6 +49,8 @@ class Gateway:
     unauthenticated: UnauthenticatedConnections
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server has stopped accepting connections and waits for running requests."""
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a background task died: the server stops, and its process has to be started again."""
 
 
 def gateway_of(request: Request) -> Gateway:

@@ -35,6 +35,10 @@ KEEP_ALIVE_SECONDS = 75
 _log = structlog.get_logger(__name__)
 
 
+class BackgroundTaskDied(Exception):
+    """A background task of the gateway died; the log says which, and why."""
+
+
 class _Server(EmbeddedServer):
     """The gateway's server, which also serves the connections in the backlog when it shuts down."""
 
@@ -57,11 +61,13 @@ async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event
 
     Raises:
         StartupError: A port is in use, an address is not local, or the application does not start.
+        BackgroundTaskDied: The gateway can't answer requests any more.
     """
     gateway: Gateway = app.state.gateway
     listener = bind(settings.host, settings.port)
     server = _Server(_config(app, settings))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    failing = asyncio.create_task(gateway.failed.wait())
     ops = OpsServer(gateway.metrics.registry, settings.ops_host, settings.ops_port, lambda: gateway_status(gateway))
     try:
         await wait_for(server.listening, serving)
@@ -71,8 +77,11 @@ async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event
         await ops.start()
         host, port = listener_address(server)
         _log.info("gateway listening", host=host, port=port, ops_port=ops.port)
-        await wait_for(stop, serving)
+        await wait_for(stop, serving, failing)
+        if gateway.failed.is_set():
+            raise BackgroundTaskDied
     finally:
+        failing.cancel()
         await _shut_down(server, serving, gateway, settings.shutdown_grace)
         await ops.stop()
 

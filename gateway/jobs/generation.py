@@ -165,9 +165,14 @@ class Generation:
             await self._publish([number])
 
         try:
-            await asyncio.gather(*map(publish, numbers))
-        except PublishError as error:
-            _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(error))
+            async with asyncio.TaskGroup() as publishing:  # one that fails cancels the others: the request has failed
+                for number in numbers:
+                    publishing.create_task(publish(number))
+        except* PublishError as errors:
+            _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(errors.exceptions[0]))
+            self._unread.fail(NotQueued())
+        except* Exception:  # noqa: BLE001 - else the request would wait for its deadline
+            _log.exception("waiting job not published", job=self.jobs[0].id)
             self._unread.fail(NotQueued())
 
     async def wait_for_first_reply(self, seconds: float) -> None:

@@ -182,7 +182,7 @@ class JobRecovery:
         return [*self._ping(mandatory=True), *self._wake()]
 
     def _attempt_reported(self, report: messages.AttemptReport, now: float) -> list[Command]:
-        if self._closed or self.attempt_id not in (None, report.attempt_id):
+        if self._closed or self.ended or self.attempt_id not in (None, report.attempt_id):
             return []
         candidate = self._candidate
         if report.state is AttemptState.ALIVE:

@@ -6,6 +6,7 @@ All I/O of recovery is here: control messages, republished copies, timers, the p
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 import structlog
 
+from gateway.errors import RepliesLost
 from gateway.jobs.recovery import JobRecovery
 from gateway.jobs.recovery_events import (
     AttemptResumed,
@@ -86,9 +88,13 @@ class RecoveryDriver:
         if job.timer is not None:
             job.timer.cancel()
 
-    def handle(self, job: OpenJob, event: Event) -> None:
-        """Pass an event to the job's recovery, and perform the commands."""
-        self.perform(job, job.recovery.receive(event, self.refresh()))
+    def handle(self, job: OpenJob, event: Event, *, not_before: float = -math.inf) -> None:
+        """Pass an event to the job's recovery, and perform the commands; an unexpected error fails its request only."""
+        try:
+            self.perform(job, job.recovery.receive(event, max(not_before, self.refresh())))
+        except Exception:  # noqa: BLE001 - the replies to all other requests come the same way
+            _log.exception("recovery failed", job=job.recovery.job.id, event_type=type(event).__name__)
+            job.unread.fail(RepliesLost())
 
     def refresh(self) -> float:
         """Bring up to date what recovery sees of the broker; return the monotonic time."""
@@ -137,8 +143,11 @@ class RecoveryDriver:
                 tasks.create_task(self._republish(*await self._copies.get()))
 
     def unreachable(self, target: str, jobs: Mapping[str, OpenJob]) -> None:
-        """Notify the open `jobs` that the broker returned a control message to `target`."""
-        for job in list(jobs.values()):
+        """Notify those of the open `jobs` that run at `target` that the broker returned a control message to it.
+
+        A dead worker's jobs are all pinged at once, and one message comes back for each: the others are not visited.
+        """
+        for job in [each for each in jobs.values() if _target(each) == target]:
             self.handle(job, WorkerUnreachable(target))
 
     async def _watch(self, jobs: Mapping[str, OpenJob]) -> None:
@@ -171,7 +180,7 @@ class RecoveryDriver:
 
     def _fire(self, job: OpenJob, at: float) -> None:
         job.timer = None
-        self.perform(job, job.recovery.receive(TimerFired(), max(at, self.refresh())))
+        self.handle(job, TimerFired(), not_before=at)
 
     async def _republish(self, job: OpenJob, copy_number: int) -> None:
         published, confirmed = job.recovery.job, False
@@ -185,3 +194,9 @@ class RecoveryDriver:
             _log.exception("job not republished", job=published.id)
         finally:
             self.handle(job, JobRepublished(copy_number, confirmed))
+
+
+def _target(job: OpenJob) -> str | None:
+    """Return the control target of the worker that runs a job."""
+    worker_id = job.recovery.worker_id
+    return None if worker_id is None else control_targets.worker(worker_id)

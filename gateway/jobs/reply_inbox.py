@@ -80,10 +80,11 @@ class ReplyInbox:
             job.unread.fail(error)
 
     def _dispatch(self, worker_id: str, reply: Reply) -> None:
-        job, now = self._jobs.get(reply.job_id), self._recovery.refresh()
-        received = ReplyReceived(worker_id, reply)
-        commands = dismiss(worker_id, reply) if job is None else job.recovery.receive(received, now)
-        self._recovery.perform(job, commands)
+        job = self._jobs.get(reply.job_id)
+        if job is None:
+            self._recovery.perform(None, dismiss(worker_id, reply))
+        else:
+            self._recovery.handle(job, ReplyReceived(worker_id, reply))
 
     def _failed(self, jobs: Sequence[OpenJob]) -> None:
         """Accept no more replies for a request that has failed; its task closes it."""

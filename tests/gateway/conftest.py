@@ -245,7 +245,7 @@ async def served(script: Script, **settings: Any) -> AsyncIterator[Served]:
         await eventually(lambda: serving.done() or answers(port))
         yield result
         stop.set()
-        await serving
+        await result.serving
 
 
 @asynccontextmanager

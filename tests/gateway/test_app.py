@@ -49,4 +49,5 @@ async def test_a_background_task_that_dies_fails_running_requests(
     with pytest.raises(RuntimeError):
         await gateway_app._supervise(stage.gateway, broken())
     assert len(failed) == 1
+    assert stage.gateway.failed.is_set()
     assert (await stage.client.get(f"/v1/models/{MODEL}")).status_code == 200

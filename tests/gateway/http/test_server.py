@@ -10,7 +10,7 @@ from collections.abc import Callable
 import openai
 import pytest
 
-from gateway.http.server import _accept_backlog, bind, serve_app
+from gateway.http.server import BackgroundTaskDied, _accept_backlog, bind, serve_app
 from gateway.settings import GatewaySettings
 from router.messages import Delta, FailureCode, Finished, Job, Resume, ResumeDecision, ResumeRequest, Started
 from runtime.lifecycle import StartupError
@@ -372,3 +372,12 @@ async def test_openai_client_reports_a_failed_job(serve: Serve) -> None:
     server = await serve(fail(FailureCode.ENGINE_ERROR, "The engine failed."))
     with pytest.raises(openai.InternalServerError, match="The engine failed"):
         await server.client.chat.completions.create(model=MODEL, messages=HI, stream=True)
+
+
+async def test_the_server_stops_when_a_background_task_has_died(serve: Serve) -> None:
+    server = await serve()
+    server.stage.gateway.failed.set()
+    with pytest.raises(BackgroundTaskDied):
+        await asyncio.wait_for(asyncio.shield(server.serving), 10)
+    assert not answers(server.port)
+    server.serving = asyncio.create_task(asyncio.sleep(0))

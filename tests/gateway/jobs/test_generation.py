@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+
 import pytest
 
-from gateway.errors import DeadlinePassed, JobFailed
+from gateway.admission.publish_queue import PublishQueue, _Capacity
+from gateway.errors import DeadlinePassed, JobFailed, NotQueued
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_completion_jobs
 from gateway.openai.completions import CompletionRequest
-from router.messages import FailureCode
+from router.errors import QueueFull
+from router.messages import FailureCode, Job
 from tests.fakes.scripted_worker import fail, never
 from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
 
@@ -70,3 +75,26 @@ async def test_the_deadline_ends_a_silent_generation(set_stage: SetStage) -> Non
     with pytest.raises(DeadlinePassed):
         async for _ in generation.batches():
             pass
+
+
+@pytest.mark.parametrize("error", [QueueFull("full"), ValueError("a bug")])
+async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs_behind_it(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2))
+    stage = await set_stage(never)
+    generation = await open_generation(stage, prompts=6)
+    await generation.publish({})
+    published: list[str] = []
+
+    async def refuse_third(job: Job, _headers: Mapping[str, str]) -> None:
+        published.append(job.id)
+        if job is generation.jobs[2]:
+            raise error
+
+    monkeypatch.setattr(stage.gateway.bus, "publish_job", refuse_third)
+    generation._queue_entries[0].leave()
+    with pytest.raises(NotQueued):
+        await asyncio.wait_for(anext(generation.batches()), 5)
+    await asyncio.sleep(0.01)  # closing released the slots of the first jobs
+    assert published == [generation.jobs[2].id]

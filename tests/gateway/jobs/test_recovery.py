@@ -494,3 +494,10 @@ def test_another_attempt_may_cut_the_prompt_differently() -> None:
     assert (prompt.logprobs, prompt.ranks) == (scores, [1, 2, 3, 4, 5])
     assert job.accepts(delta(0, attempt="b"), "w-2")
     assert math.isinf(BrokerHealth().disturbed_at)
+
+
+def test_a_job_that_has_ended_is_not_published_again_when_its_worker_has_forgotten_it() -> None:
+    recovery = Recovery()
+    recovery.get(Started(job_id="j", attempt_id="a", worker_id="w-1", prompt_tokens=1))
+    assert recovery.accepts(Failed(job_id="j", attempt_id="a", code=FailureCode.ENGINE_ERROR, message="m", usage=USAGE))
+    assert recovery.report(AttemptState.LOST) == []

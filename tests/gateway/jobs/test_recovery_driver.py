@@ -14,15 +14,26 @@ from prometheus_client import CollectorRegistry
 
 from gateway.errors import RepliesLost
 from gateway.jobs.recovery_driver import OpenJob, RecoveryDriver
-from gateway.jobs.recovery_events import Deliver, Drop, FailRequest, Republish, SendControl, StopAttempt, WakeAt
+from gateway.jobs.recovery_events import (
+    Deliver,
+    Drop,
+    FailRequest,
+    ReplyReceived,
+    Republish,
+    RequestClosed,
+    SendControl,
+    StopAttempt,
+    WakeAt,
+    WorkerUnreachable,
+)
 from gateway.jobs.unread_replies import UnreadReplies
 from gateway.metrics import GatewayMetrics
 from router import control_targets
 from router.errors import BrokerUnavailable
-from router.messages import Cancel, Delta
+from router.messages import Cancel, Delta, Started
 from router.timings import Timings
 from router.transport.base import ConnectionState
-from tests.contract.examples import JOB
+from tests.contract.examples import JOB, msgspec_replace
 from tests.gateway.conftest import eventually
 
 TIMINGS = replace(Timings(), stop_interval=60.0, watch_interval=60.0)
@@ -136,3 +147,35 @@ async def test_a_copy_that_fails_unexpectedly_does_not_end_the_recovery_of_other
             driver.perform(job, [Republish(number)])
             await asyncio.sleep(0)
         await eventually(lambda: [number for number, _ in bus.published] == [2])
+
+
+def started(job: OpenJob, worker: str) -> ReplyReceived:
+    attempt = f"attempt-of-{job.recovery.job.id}"
+    reply = Started(job_id=job.recovery.job.id, attempt_id=attempt, worker_id=worker, prompt_tokens=1)
+    return ReplyReceived(worker, reply)
+
+
+async def test_a_returned_message_concerns_the_jobs_of_its_worker_only(
+    driver: RecoveryDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [driver.open(0, msgspec_replace(JOB, id=f"job-{number}"), UnreadReplies(10_000)) for number in range(3)]
+    for job, worker in zip(jobs[:2], ("dead", "alive"), strict=True):
+        driver.handle(job, started(job, worker))
+    handled: list[tuple[OpenJob, object]] = []
+    monkeypatch.setattr(driver, "handle", lambda job, event: handled.append((job, event)))
+    target = control_targets.worker("dead")
+    driver.unreachable(target, {job.recovery.job.id: job for job in jobs})
+    assert handled == [(jobs[0], WorkerUnreachable(target))]
+
+
+async def test_an_unexpected_error_fails_the_request_and_no_other(
+    driver: RecoveryDriver, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: object, **_options: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(bus, "send_control", broken)
+    unread = UnreadReplies(10_000)
+    driver.handle(driver.open(0, JOB, unread), RequestClosed(cancel=True))
+    with pytest.raises(RepliesLost):
+        unread.peek()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.errors import ServerShutdown, SlowClient
+from gateway.errors import RepliesLost, ServerShutdown, SlowClient
 from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.metrics import GatewayMetrics
 from router.messages import Cancel, Delta, Reply, Resume, ResumeDecision, ResumeRequest, Started, Window
@@ -117,3 +117,13 @@ async def test_a_failed_request_accepts_no_more_replies(inbox: ReplyInbox) -> No
     with pytest.raises(SlowClient):
         opened[0].unread.peek()
     assert not opened[1].recovery.attempt_id
+
+
+async def test_a_reply_that_cannot_be_taken_fails_its_request_and_no_other(inbox: ReplyInbox) -> None:
+    first, second = inbox.open(JOBS[:1]), inbox.open(JOBS[1:])
+    no_token = Delta(job_id="job-0", attempt_id="attempt-of-job-0", start=0, token_ids=[2**40])
+    await receive(inbox, started("job-0"), started("job-1"), no_token, delta("job-1"))
+    first[0].unread.take_all()
+    with pytest.raises(RepliesLost):
+        first[0].unread.peek()
+    assert len(second[0].unread.take_all()) == 2
