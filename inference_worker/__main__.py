@@ -24,12 +24,11 @@ from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.worker import Worker
 from router.bus import Bus
-from router.control_signing import control_signer
 from router.errors import BrokerUnavailable
 from router.messages import Task
+from router.rabbitmq_bus import rabbitmq_bus
 from router.topology import check_model_name
 from router.transport.base import Transport
-from router.transport.rabbitmq import RabbitMQTransport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
 from runtime.ops_server import OpsServer
@@ -52,7 +51,7 @@ async def serve(
     """
     source, text = await asyncio.to_thread(_read_model, settings)
     model = settings.served_model_name or _default_name(source)
-    bus = Bus(transport) if transport is not None else _bus(settings)
+    bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
     registry = CollectorRegistry()
     engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
@@ -103,12 +102,6 @@ def _default_name(source: ModelSource) -> str:
         return check_model_name(source.served_name)
     except ValueError as error:
         raise StartupError(f"{error}; set HEADRACE_SERVED_MODEL_NAME") from error
-
-
-def _bus(settings: WorkerSettings) -> Bus:
-    if not settings.amqp_url:
-        raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
-    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.id), control_signer(settings.control_secret))
 
 
 async def run(settings: WorkerSettings) -> None:

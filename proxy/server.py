@@ -16,10 +16,9 @@ from proxy.settings import ProxySettings
 from proxy.upstream import Upstream
 from proxy.worker import ProxyWorker
 from router.bus import Bus
-from router.control_signing import control_signer
 from router.errors import BrokerUnavailable
+from router.rabbitmq_bus import rabbitmq_bus
 from router.transport.base import Transport
-from router.transport.rabbitmq import RabbitMQTransport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
 from runtime.ops_server import OpsServer
@@ -43,7 +42,7 @@ async def serve(
     keys = catalogue.api_keys(models, os.environ)
     registry = CollectorRegistry()
     collectors = ProxyCollectors(registry)
-    bus = Bus(transport) if transport is not None else _bus(settings)
+    bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.proxy_id, settings.control_secret)
     bus.on_control_rejected(collectors.control_refused)
     async with AsyncExitStack() as opened:
         upstreams = {name: Upstream(name, spec, keys.get(name)) for name, spec in models.upstreams.items()}
@@ -98,12 +97,6 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
         **{name: sum(model[name] for model in each) for name in ("running", "waiting", "tokens_per_second")},
         "models": models,
     }
-
-
-def _bus(settings: ProxySettings) -> Bus:
-    if not settings.amqp_url:
-        raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
-    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.proxy_id), control_signer(settings.control_secret))
 
 
 async def run(settings: ProxySettings) -> None:

@@ -5,14 +5,13 @@ Each command imports its implementation (`dead_letter_commands.py`) only when it
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
 
+from infra.cli.store_command import MongoUrl, console, run_command
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -23,17 +22,12 @@ PANEL = "A running platform"
 ResultT = TypeVar("ResultT")
 
 dead = typer.Typer(help="Dead letters: jobs that failed for good, and unsettled usage.", no_args_is_help=True)
-console = Console(highlight=False)
 
 AmqpUrl = Annotated[
     str | None,
     typer.Option(
         "--amqp-url", help="RabbitMQ, as its administrator; by default that of the launcher.", show_default=False
     ),
-]
-MongoUrl = Annotated[
-    str | None,
-    typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Id = Annotated[str, typer.Argument(help="As `headrace dead list` shows it.")]
@@ -144,9 +138,4 @@ def _ask(
     logging.configure("dead", style="console", level="error")
     settings = environment.load(BillingSettings, amqp_url=amqp_url, mongodb_url=mongodb_url)
     home = environment.load(LauncherSettings).folder
-
-    async def run() -> ResultT:
-        async with open_dead_letters(home, settings.amqp_url, settings.mongodb_url) as commands:
-            return await work(commands)
-
-    return asyncio.run(run())
+    return run_command(open_dead_letters(home, settings.amqp_url, settings.mongodb_url), work)

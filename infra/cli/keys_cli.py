@@ -5,18 +5,16 @@ Each command imports its implementation (`key_commands.py`) only when it is run,
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from auth_billing.access.scopes import Scope
-from auth_billing.errors import AccountError
+from infra.cli.store_command import MongoUrl, console, run_command
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -28,12 +26,7 @@ PANEL = "People and keys"
 ResultT = TypeVar("ResultT")
 
 keys = typer.Typer(help="API keys: create, list, rotate, revoke (docs/keys.md).", no_args_is_help=True)
-console = Console(highlight=False)
 
-MongoUrl = Annotated[
-    str | None,
-    typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
-]
 Organisation = Annotated[str, typer.Option(help="Its id.")]
 KeyId = Annotated[str, typer.Argument(help="As `headrace keys list` shows it: key_...")]
 
@@ -148,13 +141,5 @@ def _ask(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[Result
 
     settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
     home = environment.load(LauncherSettings).folder
-
-    async def run() -> ResultT:
-        async with account_services.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
-            return await work(KeyCommands(access))
-
-    try:
-        return asyncio.run(run())
-    except AccountError as error:
-        typer.echo(f"headrace: {error}", err=True)
-        raise typer.Exit(1) from error
+    opened = account_services.opened(home, settings.mongodb_url, settings.api_key_pepper)
+    return run_command(opened, lambda access: work(KeyCommands(access)))

@@ -6,15 +6,13 @@ that others start fast.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
 
-from auth_billing.errors import AccountError
+from infra.cli.store_command import MongoUrl, console, run_command
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -27,12 +25,7 @@ MOST_SHOWN = 200
 ResultT = TypeVar("ResultT")
 
 credit = typer.Typer(help="Credit of an organisation: top-ups, grants, refunds and balance.", no_args_is_help=True)
-console = Console(highlight=False)
 
-MongoUrl = Annotated[
-    str | None,
-    typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
-]
 Organisation = Annotated[str, typer.Argument(help="Its id, as org-..., or `development`.")]
 Usd = Annotated[str, typer.Argument(metavar="USD", help="As 12.50, exact to nine digits after the point.")]
 Reference = Annotated[
@@ -177,13 +170,4 @@ def _ask(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[Resu
 
     url = environment.load(BillingSettings, mongodb_url=mongodb_url).mongodb_url
     home = environment.load(LauncherSettings).folder
-
-    async def run() -> ResultT:
-        async with open_money(home, url) as money:
-            return await work(money)
-
-    try:
-        return asyncio.run(run())
-    except AccountError as error:
-        typer.echo(f"headrace: {error}", err=True)
-        raise typer.Exit(1) from error
+    return run_command(open_money(home, url), work)

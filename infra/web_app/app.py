@@ -31,9 +31,8 @@ from infra.home.settings import LauncherSettings
 from infra.install.node_packages import WEB
 from infra.web_app import chat_services
 from router.bus import Bus
-from router.control_signing import control_signer
 from router.errors import BrokerUnavailable
-from router.transport.rabbitmq import RabbitMQTransport
+from router.rabbitmq_bus import check_amqp_url, rabbitmq_bus
 from runtime.lifecycle import StartupError
 
 API = "/v1"
@@ -95,12 +94,11 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
     Raises:
         StartupError: no broker, no store, or the port is in use.
     """
-    if not settings.amqp_url:
-        raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
+    check_amqp_url(settings.amqp_url)
     home = environment.load(LauncherSettings).folder
     async with account_services.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
-        signer = control_signer(settings.control_secret or control_secret(access.pepper))
-        bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id), signer)
+        secret = settings.control_secret or control_secret(access.pepper)
+        bus = rabbitmq_bus(settings.amqp_url, settings.gateway_id, secret)
         try:
             await bus.start()
             await serve_app(create_web_app(access, bus, settings), settings, stop)

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -22,6 +22,7 @@ from router.consumer.attempts import Attempt, AttemptTable, RecentJobIds
 from router.consumer.gateway_clocks import GatewayClocks
 from router.consumer.gateway_liveness import GatewayLiveness
 from router.consumer.group_commit import GroupCommit
+from router.consumer.job_handler import JobHandler
 from router.consumer.reply_outbox import ReplyOutbox
 from router.consumer.resume_requests import ResumeRequests
 from router.diagnosis import Diagnosis
@@ -48,7 +49,6 @@ from router.messages import (
     WorkerStatus,
 )
 from router.timings import DEFAULT_TIMINGS, Timings
-from router.transport.base import Delivery
 from runtime.retry import Backoff, exponential_backoff
 
 T = TypeVar("T", bound=Attempt)
@@ -66,28 +66,6 @@ _OUTCOMES: dict[type[Terminal], Outcome] = {
 }
 
 _log = structlog.get_logger(__name__)
-
-
-class JobHandler(Protocol[T]):
-    """Computes the answers to jobs. Called on the event loop; replies through the consumer's outbox."""
-
-    def open(self, job: Job, delivery: Delivery) -> T:
-        """Create a new attempt at a job."""
-
-    async def begin(self, attempt: T) -> None:
-        """Queue an attempt for a slot; a job that can't be answered fails here."""
-
-    def fail(self, attempt: T, code: FailureCode, message: str) -> None:
-        """Stop and end an attempt as failed; `message` is for the client. No effect if it has ended."""
-
-    def cancel(self, attempt: T) -> None:
-        """Stop and end an attempt as cancelled: on request, or because its gateway died. No effect if it has ended."""
-
-    def abandon(self, attempt: T) -> None:
-        """Stop an attempt without a terminal reply: another worker will answer the job."""
-
-    def admit(self) -> None:
-        """Start waiting jobs in the free slots."""
 
 
 class JobConsumer(Generic[T]):

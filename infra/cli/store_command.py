@@ -1,0 +1,39 @@
+"""What the commands that need the store share: the option of its URL, the console, and errors in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+
+from auth_billing.errors import AccountError
+
+CommandsT = TypeVar("CommandsT")
+ResultT = TypeVar("ResultT")
+
+console = Console(highlight=False)
+
+MongoUrl = Annotated[
+    str | None,
+    typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
+]
+
+
+def run_command(
+    opened: AbstractAsyncContextManager[CommandsT], work: Callable[[CommandsT], Awaitable[ResultT]]
+) -> ResultT:
+    """Run `work` with the connection `opened`; print an `AccountError` in one line and exit with status 1."""
+
+    async def run() -> ResultT:
+        async with opened as commands:
+            return await work(commands)
+
+    try:
+        return asyncio.run(run())
+    except AccountError as error:
+        typer.echo(f"headrace: {error}", err=True)
+        raise typer.Exit(1) from error
