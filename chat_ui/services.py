@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from starlette.requests import Request
 
 from auth_billing.access.principal import Principal
-from auth_billing.audit_log import AuditActor, AuditLog
+from auth_billing.audit_log import AuditActor, AuditLog, Detail, Event
 from auth_billing.people.browser_access import BrowserAccess
-from auth_billing.people.people_records import User
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
@@ -54,6 +53,17 @@ def client_address(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
 
-def audit_actor(request: Request, user: User) -> AuditActor:
-    """Return the audit log's actor for a request of `user`."""
-    return AuditActor(user=user.id, email=user.email, address=client_address(request))
+async def record_event(
+    request: Request,
+    session: BrowserSession,
+    event: Event,
+    target: str,
+    *,
+    project: str = "",
+    details: Mapping[str, Detail] | None = None,
+) -> None:
+    """Write an action of the session's user into the audit log."""
+    user = session.user
+    actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
+    audit = services_of(request).audit
+    await audit.record(session.organisation, event, target, actor, project=project, details=details)

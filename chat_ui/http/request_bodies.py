@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Request
+from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from auth_billing.access.roles import Role
@@ -91,6 +91,10 @@ def body_of(model: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
 
     setattr(read, BODY_MODEL, model)
     return read
+
+
+NoBody = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+"""Dependency of a route without a body: an empty body or `{}` is read, any other refused."""
 
 
 async def raw_body(request: Request) -> bytes:

@@ -18,7 +18,7 @@ from chat_ui.history.limits import MAX_PAGE_SIZE
 from chat_ui.history.records import Attachment
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body, public
-from chat_ui.http.request_bodies import EmptyBody, body_of
+from chat_ui.http.request_bodies import NoBody, body_of
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.conversations import (
     AnswerBegun,
@@ -109,9 +109,7 @@ async def change_conversation(
 
 
 @router.delete(ONE, status_code=204)
-async def delete_conversation(
-    request: Request, conversation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def delete_conversation(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
     """Delete a conversation and its share link permanently."""
     await services_of(request).conversations.remove(owner_of(caller), conversation_id)
     return no_content()
@@ -162,7 +160,7 @@ async def stop(
     conversation_id: str,
     message_id: str,
     caller: Caller,
-    _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))],
+    _empty: NoBody,
 ) -> Response:
     """Stop an answer and cancel its generation; the text so far is kept."""
     answer = await services_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
@@ -170,18 +168,14 @@ async def stop(
 
 
 @router.post(ONE + "/share", response_model=ShareLink, status_code=201)
-async def share(
-    request: Request, conversation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def share(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
     """Create a public link to the selected branch; an earlier link becomes invalid."""
     token = await services_of(request).conversations.share(owner_of(caller), conversation_id)
     return schema_response(ShareLink(token=token), 201)
 
 
 @router.delete(ONE + "/share", status_code=204)
-async def unshare(
-    request: Request, conversation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def unshare(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
     """Invalidate the share link."""
     await services_of(request).conversations.unshare(owner_of(caller), conversation_id)
     return no_content()

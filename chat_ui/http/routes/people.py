@@ -11,12 +11,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.access.roles import Role
-from auth_billing.audit_log import Event
+from auth_billing.audit_log import Detail, Event
+from auth_billing.people.members import Member
 from chat_ui.http.access_control import Caller
-from chat_ui.http.request_bodies import EmptyBody, InvitationBody, RoleBody, body_of
+from chat_ui.http.request_bodies import InvitationBody, NoBody, RoleBody, body_of
 from chat_ui.http.responses import invitation_fields, json_response, member_fields, no_content
 from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
-from chat_ui.services import audit_actor, services_of
+from chat_ui.services import record_event, services_of
 
 router = APIRouter()
 
@@ -35,35 +36,20 @@ async def change_role(
 ) -> Response:
     """Change a member's role."""
     caller.actor.require(Role.ADMIN)
-    services = services_of(request)
-    member = await services.access.members.change_role(caller.actor, user, body.role)
-    await services.audit.record(
-        caller.organisation,
-        Event.USER_UPDATED,
-        user,
-        audit_actor(request, caller.user),
-        details={"role": member.role.value, "email": member.user.email},
-    )
+    member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
+    await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
     return json_response(member_fields(member))
 
 
 @router.delete("/people/{user}", status_code=204)
-async def remove_person(
-    request: Request, user: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def remove_person(request: Request, user: str, caller: Caller, _empty: NoBody) -> Response:
     """Remove a member; the person's sessions in the organisation end within seconds."""
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
-    services = services_of(request)
-    member = await services.access.members.find(caller.organisation, user)
-    await services.access.members.remove(caller.actor, user)
-    await services.audit.record(
-        caller.organisation,
-        Event.USER_DELETED,
-        user,
-        audit_actor(request, caller.user),
-        details={"role": member.role.value, "email": member.user.email},
-    )
+    members = services_of(request).access.members
+    member = await members.find(caller.organisation, user)
+    await members.remove(caller.actor, user)
+    await record_event(request, caller, Event.USER_DELETED, user, details=_details(member))
     return no_content()
 
 
@@ -80,26 +66,19 @@ async def invite(
     request: Request, caller: Caller, body: Annotated[InvitationBody, Depends(body_of(InvitationBody))]
 ) -> Response:
     """Create an invitation. Only this response has its token, which the administrator sends as a link."""
-    services = services_of(request)
-    invitation, token = await services.access.invitations.invite(caller.actor, body.role, body.email)
-    await services.audit.record(
-        caller.organisation,
-        Event.INVITE_SENT,
-        invitation.id,
-        audit_actor(request, caller.user),
-        details={"role": invitation.role.value, "email": invitation.email},
-    )
+    invitation, token = await services_of(request).access.invitations.invite(caller.actor, body.role, body.email)
+    details = {"role": invitation.role.value, "email": invitation.email}
+    await record_event(request, caller, Event.INVITE_SENT, invitation.id, details=details)
     return json_response({**invitation_fields(invitation, invitation.created), "token": token}, 201)
 
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
-async def revoke_invitation(
-    request: Request, invitation_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def revoke_invitation(request: Request, invitation_id: str, caller: Caller, _empty: NoBody) -> Response:
     """Revoke an invitation."""
-    services = services_of(request)
-    invitation = await services.access.invitations.revoke(caller.actor, invitation_id)
-    await services.audit.record(
-        caller.organisation, Event.INVITE_DELETED, invitation.id, audit_actor(request, caller.user)
-    )
+    invitation = await services_of(request).access.invitations.revoke(caller.actor, invitation_id)
+    await record_event(request, caller, Event.INVITE_DELETED, invitation.id)
     return json_response(invitation_fields(invitation, time.time()))
+
+
+def _details(member: Member) -> dict[str, Detail]:
+    return {"role": member.role.value, "email": member.user.email}

@@ -13,7 +13,7 @@ from chat_ui.history import records
 from chat_ui.history.limits import MAX_PRESETS
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body
-from chat_ui.http.request_bodies import EmptyBody, body_of
+from chat_ui.http.request_bodies import NoBody, body_of
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.presets import (
     ChatModel,
@@ -82,9 +82,7 @@ async def change_preset(
 
 
 @router.delete("/presets/{preset_id}", status_code=204)
-async def delete_preset(
-    request: Request, preset_id: str, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty: NoBody) -> Response:
     """Delete a preset."""
     if not await services_of(request).presets.remove(owner_of(caller), preset_id):
         raise NoSuchConversation(preset_id)

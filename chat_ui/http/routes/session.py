@@ -13,10 +13,10 @@ from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
 from chat_ui.http import cookies
 from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
-from chat_ui.http.request_bodies import EmptyBody, PasswordBody, SignInBody, body_of
+from chat_ui.http.request_bodies import NoBody, PasswordBody, SignInBody, body_of
 from chat_ui.http.responses import error_response, json_response, no_content, session_fields
 from chat_ui.http.schemas.people import Me
-from chat_ui.services import ChatServices, audit_actor, client_address, services_of
+from chat_ui.services import ChatServices, client_address, record_event, services_of
 
 router = APIRouter()
 _log = structlog.get_logger(__name__)
@@ -38,30 +38,22 @@ async def sign_in(
 
 
 @router.delete("/session", status_code=204)
-async def sign_out(
-    request: Request, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def sign_out(request: Request, caller: Caller, _empty: NoBody) -> Response:
     """Sign out of this browser."""
-    services = services_of(request)
-    await services.access.sessions.end(caller)
-    return await _signed_out_response(request, services, caller, everywhere=False)
+    await services_of(request).access.sessions.end(caller)
+    return await _signed_out_response(request, caller, everywhere=False)
 
 
 @router.delete("/sessions", status_code=204)
-async def sign_out_everywhere(
-    request: Request, caller: Caller, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def sign_out_everywhere(request: Request, caller: Caller, _empty: NoBody) -> Response:
     """Sign out of every browser."""
-    services = services_of(request)
-    await services.access.sessions.end_all(caller)
-    return await _signed_out_response(request, services, caller, everywhere=True)
+    await services_of(request).access.sessions.end_all(caller)
+    return await _signed_out_response(request, caller, everywhere=True)
 
 
 @router.post("/session/refresh", status_code=204)
 @public
-async def refresh(
-    request: Request, _same_origin: SameOrigin, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def refresh(request: Request, _same_origin: SameOrigin, _empty: NoBody) -> Response:
     """Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted."""
     access = services_of(request).access
     try:
@@ -92,7 +84,7 @@ async def change_password(
 async def session_response(request: Request, services: ChatServices, signed_in: SignedIn, event: Event) -> Response:
     """Record a new session in the audit log, and return the response that sets its cookies."""
     session = signed_in.session
-    await services.audit.record(session.organisation, event, session.user.id, audit_actor(request, session.user))
+    await record_event(request, session, event, session.user.id)
     response = json_response(await session_fields(services, session))
     _set_cookies(request, response, signed_in)
     return response
@@ -103,16 +95,8 @@ def _set_cookies(request: Request, response: Response, signed_in: SignedIn) -> N
     cookies.set_session(request, response, signed_in.access, signed_in.refresh, csrf)
 
 
-async def _signed_out_response(
-    request: Request, services: ChatServices, session: BrowserSession, *, everywhere: bool
-) -> Response:
-    await services.audit.record(
-        session.organisation,
-        Event.LOGOUT_SUCCEEDED,
-        session.user.id,
-        audit_actor(request, session.user),
-        details={"everywhere": everywhere},
-    )
+async def _signed_out_response(request: Request, session: BrowserSession, *, everywhere: bool) -> Response:
+    await record_event(request, session, Event.LOGOUT_SUCCEEDED, session.user.id, details={"everywhere": everywhere})
     response = no_content()
     cookies.clear_session(request, response)
     return response

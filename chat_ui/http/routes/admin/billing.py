@@ -25,7 +25,7 @@ from chat_ui.http.schemas.administration import (
     PriceRow,
 )
 from chat_ui.http.schemas.presets import TokenPrice
-from chat_ui.services import audit_actor, services_of
+from chat_ui.services import record_event, services_of
 
 router = APIRouter()
 
@@ -41,15 +41,12 @@ async def set_budget(
     request: Request, caller: Admin, body: Annotated[BudgetBody, Depends(body_of(BudgetBody))]
 ) -> Response:
     """Set or remove a budget; it applies from the next request on."""
-    services = services_of(request)
     if body.name not in await _labels(request, caller):
         raise NoSuchRecord(f"no budget {body.name}")
-    await services.admin.administration.budgets.set(caller.organisation, body.name, body.limit_nano)
+    await services_of(request).admin.administration.budgets.set(caller.organisation, body.name, body.limit_nano)
     event = Event.BUDGET_DELETED if body.limit_nano is None else Event.BUDGET_UPDATED
     details = {"limit_nano": body.limit_nano}
-    await services.audit.record(
-        caller.organisation, event, body.name, audit_actor(request, caller.user), details=details
-    )
+    await record_event(request, caller, event, body.name, details=details)
     return schema_response(await _budgets(request, caller))
 
 

@@ -14,10 +14,10 @@ from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.holds import key_budget
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Admin
-from chat_ui.http.request_bodies import EmptyBody, body_of
+from chat_ui.http.request_bodies import NoBody, body_of
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.administration import Key, KeyList, NewKey, NewKeyBody, RotateBody
-from chat_ui.services import audit_actor, services_of
+from chat_ui.services import record_event, services_of
 
 router = APIRouter(prefix="/keys")
 
@@ -69,9 +69,7 @@ async def rotate_key(
 
 
 @router.delete("/{key_id}", status_code=204)
-async def revoke_key(
-    request: Request, key_id: str, caller: Admin, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: NoBody) -> Response:
     """Revoke a key permanently."""
     old = await _found(request, caller, key_id)
     await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)
@@ -101,10 +99,7 @@ async def _emails(request: Request, caller: BrowserSession) -> dict[str, str]:
 async def _record(
     request: Request, caller: BrowserSession, event: Event, key: ApiKeyRecord, details: dict[str, Detail]
 ) -> None:
-    actor = audit_actor(request, caller.user)
-    await services_of(request).audit.record(
-        caller.organisation, event, key.key_id, actor, project=key.project, details=details
-    )
+    await record_event(request, caller, event, key.key_id, project=key.project, details=details)
 
 
 def _key(record: ApiKeyRecord, emails: dict[str, str]) -> Key:

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from auth_billing.audit_log import Event
 from auth_billing.people.organisation_records import Project as ProjectRecord
 from chat_ui.http.access_control import Admin
-from chat_ui.http.request_bodies import EmptyBody, body_of
+from chat_ui.http.request_bodies import NoBody, body_of
 from chat_ui.http.responses import schema_response
 from chat_ui.http.schemas.administration import Project, ProjectBody, ProjectList
-from chat_ui.services import audit_actor, services_of
+from chat_ui.services import record_event, services_of
 from router.messages import KeySet
 
 router = APIRouter(prefix="/projects")
@@ -45,9 +45,7 @@ async def rename_project(request: Request, project_id: str, caller: Admin, body:
 
 
 @router.post("/{project_id}/archive", response_model=Project)
-async def archive_project(
-    request: Request, project_id: str, caller: Admin, _empty: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
-) -> Response:
+async def archive_project(request: Request, project_id: str, caller: Admin, _empty: NoBody) -> Response:
     """Archive a project permanently and revoke its keys."""
     administration = services_of(request).admin.administration
     project = await administration.projects.archive(caller.actor, project_id)
@@ -57,10 +55,7 @@ async def archive_project(
 
 
 async def _record(request: Request, caller: Admin, event: Event, project: ProjectRecord) -> None:
-    actor, details = audit_actor(request, caller.user), {"name": project.name}
-    await services_of(request).audit.record(
-        caller.organisation, event, project.id, actor, project=project.id, details=details
-    )
+    await record_event(request, caller, event, project.id, project=project.id, details={"name": project.name})
 
 
 def _project(record: ProjectRecord) -> Project:
