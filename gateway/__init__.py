@@ -1,1 +1,1 @@
-"""HTTP in, SSE out: the OpenAI API over the queue."""
+"""Gateway: serves the OpenAI API over HTTP by publishing jobs to the broker's queues and relaying the replies."""

@@ -82,8 +82,8 @@ class DeadLetter:
         return str(self.delivery.headers.get(CODE_HEADER, ""))
 
     @property
-    def by(self) -> str:
-        """Worker id, or the reaper, that closed the job; empty if it is not closed."""
+    def closed_by(self) -> str:
+        """Id of the worker that closed the job, or `reaper`; empty if it is not closed."""
         return str(self.delivery.headers.get(BY_HEADER, ""))
 
     @property

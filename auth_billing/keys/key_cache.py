@@ -22,9 +22,12 @@ VALID_SECONDS = 30.0
 RETRY_SECONDS = 2.0
 """Seconds until a failed confirmation of a key is retried."""
 INVALID_SECONDS = 5.0
+"""Seconds that an invalid key stays cached."""
 CAPACITY = 10_000
+"""Largest number of valid keys in the cache, and of invalid ones."""
 
 Identity = tuple[str, bytes]
+"""Key id and digest of the key's secret."""
 
 
 @dataclass(frozen=True)

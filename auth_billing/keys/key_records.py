@@ -83,8 +83,8 @@ class ApiKeyStore(Protocol):
         """Set the key's expiry to `at`, unless it is earlier already."""
         ...
 
-    async def used(self, uses: Mapping[str, float]) -> None:
-        """Store times of last use by key id, in one write, which may be lost."""
+    async def set_last_used(self, uses: Mapping[str, float]) -> None:
+        """Store when keys were last used (Unix seconds by key id), in one write, which may be lost."""
         ...
 
     async def revoke(self, keys: KeySet, now: float) -> int:

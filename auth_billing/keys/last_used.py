@@ -42,7 +42,7 @@ class LastUsedTimes:
         uses, self._uses = self._uses, {}
         try:
             if uses:
-                await self._keys.used(uses)
+                await self._keys.set_last_used(uses)
         except AccountError as error:
             self._uses = uses | self._uses
             _log.warning("times of last use not written yet", keys=len(uses), reason=str(error))

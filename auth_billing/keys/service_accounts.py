@@ -1,4 +1,4 @@
-"""Service accounts: owners of API keys that are not people. A key refers to its service account like to a user, by id.
+"""Service accounts: owners of API keys that are not people. A key's `user` is the id of its user or account.
 
 Deleting one does not revoke its keys: the caller does, with `KeySet(user=...)`.
 """
@@ -31,11 +31,11 @@ class ServiceAccountStore(Protocol):
     """Store of service accounts. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def add(self, account: ServiceAccount) -> None:
-        """Store a new one durably."""
+        """Store a new service account durably."""
         ...
 
     async def of_project(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """Return those of a project, oldest first."""
+        """Return the service accounts of a project, oldest first."""
         ...
 
     async def rename(self, account: ServiceAccount) -> None:
@@ -66,7 +66,7 @@ class ServiceAccounts:
         return account
 
     async def all(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """Return those of a project, oldest first."""
+        """Return the service accounts of a project, oldest first."""
         return await self._store.of_project(organisation, project)
 
     async def find(self, organisation: str, project: str, account_id: str) -> ServiceAccount:

@@ -55,7 +55,7 @@ class FinalUsage(UsageStatement):
     at: float
 
     def agrees(self, other: UsageStatement) -> bool:
-        """Return whether both state the same usage and outcome, whatever their sources."""
+        """Return whether both state the same usage and outcome; their sources may differ."""
         return (self.usage, self.outcome) == (other.usage, other.outcome)
 
 

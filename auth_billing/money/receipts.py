@@ -1,4 +1,4 @@
-"""Settlement of receipts: a job costs what its gateway delivered to the client, once, whatever is redelivered.
+"""Settlement of receipts: a job costs what its gateway delivered to the client, once, despite redelivery.
 
 While the store is unavailable receipts stay unacknowledged and are retried. The first statement on a job is final; a
 different receipt that comes later is ignored and counted. A receipt for an unknown job, or one that cannot be true, is

@@ -1,4 +1,4 @@
-"""Storage of usage records: each is stored exactly once, then acknowledged, whatever is redelivered or reordered.
+"""Storage of usage records: each is stored exactly once, then acknowledged, despite redelivery and reordering.
 
 A batch is one write; records that it does not store are stored one by one. While the store is unavailable a record
 stays unacknowledged and is retried, and the prefetch bounds memory. A record that cannot be true is parked for an

@@ -1,4 +1,4 @@
-"""Usage reports: requests, tokens and costs of settled jobs, in buckets of time and groups.
+"""Usage reports: records and query port for requests, tokens and costs of settled jobs, by time bucket and group.
 
 A job counts at the time of its settlement (`final.at`), once; a job that was never queued does not count. The ledger's
 entries are made of the same jobs.

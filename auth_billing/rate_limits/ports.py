@@ -40,7 +40,7 @@ class UnitUpdate:
 class SlotUpdate:
     """Change of a subject's slots, of which there are `limit` in all.
 
-    The holder uses `running` of them, even beyond a lowered limit; it needs at least `minimum` in all and asks for
+    The holder uses `running` of them, even beyond a lowered limit; it needs at least `minimum` in all and requests
     `wanted`. They expire after `ttl` seconds, so that a crashed holder gives them back.
     """
 

@@ -1,4 +1,4 @@
-"""MongoDB store of alerts.
+"""MongoDB store of budget and credit alerts.
 
     alerts {_id, organisation, month, budget, threshold, limit, amount, at, sent, lease, rounds, expires}
 

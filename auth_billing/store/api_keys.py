@@ -45,7 +45,7 @@ class MongoApiKeyStore:
         lives_longer = {"_id": key_id, "$or": [{"expires": None}, {"expires": {"$gt": at}}]}
         await self._keys.update_one(lives_longer, {"$set": {"expires": at}})
 
-    async def used(self, uses: Mapping[str, float]) -> None:
+    async def set_last_used(self, uses: Mapping[str, float]) -> None:
         """Store the last use of keys (Unix seconds by key id) in one write; a stored later time is kept."""
         writes = [UpdateOne({"_id": key_id}, {"$max": {"last_used": at}}) for key_id, at in uses.items()]
         await self._keys.bulk_write(writes, ordered=False)

@@ -1,4 +1,4 @@
-"""MongoDB reads for the audit: accounts, jobs and the ledger in pages, without trust in the documents.
+"""MongoDB reads for the audit: pages of accounts, jobs and ledger entries, each document validated.
 
 Other stores expect the documents that they wrote; here a document may be malformed, which is reported, not raised.
 """

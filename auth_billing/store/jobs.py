@@ -1,4 +1,4 @@
-"""MongoDB store of jobs: whose they are, what they hold, use and cost. Usage reports read them.
+"""MongoDB store of jobs: owner, hold, settlement state, usage and cost of each. Usage reports read them.
 
     jobs {
         _id: job,

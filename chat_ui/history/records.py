@@ -187,7 +187,7 @@ class ConversationStore(Protocol):
         """Insert a conversation, durably."""
         ...
 
-    async def add_missing(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+    async def add_missing(self, owner: Owner, search_terms: Mapping[Conversation, Collection[str]]) -> None:
         """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
         ...
 

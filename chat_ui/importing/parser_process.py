@@ -1,4 +1,4 @@
-"""Parses a file in a subprocess, because parsing 32 MiB would block the event loop for seconds.
+"""Parses an imported file in a subprocess, because parsing 32 MiB would block the event loop for seconds.
 
 The subprocess writes length-prefixed MessagePack frames to its stdout; a full pipe blocks it (backpressure).
 """
@@ -20,7 +20,11 @@ _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 async def parse_in_subprocess(raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
-    """Implements `frames.ParseFile`."""
+    """Parse a file in a subprocess and yield its frames (a `frames.ParseFile`).
+
+    Raises:
+        ParserDied: the subprocess failed.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "chat_ui.importing", stdin=PIPE, stdout=PIPE, limit=_PIECE
     )

@@ -1,4 +1,4 @@
-"""Conversations in MongoDB: `conversations {_id, organisation, user, ..., order, terms}`.
+"""MongoDB store of conversations: `conversations {_id, organisation, user, ..., order, terms}`.
 
 `terms` holds the search terms as strings without an index: `[" one two three ", " four "]`. The embedded store has no
 text index, and a multikey index costs it 30 microseconds per written word, more than the rest of a conversation
@@ -38,7 +38,7 @@ _SPAN_FACTOR = 2
 
 
 class MongoConversationStore:
-    """Implements `records.ConversationStore`."""
+    """MongoDB implementation of `history.records.ConversationStore`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._conversations = connection.durable(COLLECTION)
@@ -50,9 +50,11 @@ class MongoConversationStore:
         """Insert a conversation, durably."""
         await self._conversations.insert_one(_document(owner, conversation, ()))
 
-    async def add_missing(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+    async def add_missing(self, owner: Owner, search_terms: Mapping[Conversation, Collection[str]]) -> None:
         """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
-        await insert_missing(self._conversations, (_document(owner, each, terms) for each, terms in filed.items()))
+        await insert_missing(
+            self._conversations, (_document(owner, each, terms) for each, terms in search_terms.items())
+        )
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         """Return the owner's conversation with this id."""

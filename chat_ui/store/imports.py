@@ -1,4 +1,7 @@
-"""Imports in MongoDB: `imports {_id: ORGANISATION/USER, organisation, user, import, ..., until}`."""
+"""MongoDB store of conversation imports: each user's latest one, with its progress and lease.
+
+imports {_id: ORGANISATION/USER, organisation, user, import, ..., until}
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ COLLECTION = "imports"
 
 
 class MongoImportStore:
-    """Implements `importing.records.ImportStore`."""
+    """MongoDB implementation of `importing.records.ImportStore`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._imports = connection.unjournaled(COLLECTION)
 
     async def find(self, owner: Owner) -> Import | None:
-        """Return the owner's last import."""
+        """Return the owner's latest import."""
         document = await self._imports.find_one(_import_key(owner))
         return None if document is None else _import(document)
 

@@ -1,4 +1,4 @@
-"""Messages in MongoDB: `messages {_id, organisation, user, conversation, parent, role, text, ...}`.
+"""MongoDB store of messages: `messages {_id, organisation, user, conversation, parent, role, text, ...}`.
 
 An answer in progress also has `open` (its conversation's id), `lease` (end of its writer's lease, 0: no writer) and
 `writer`; the two sparse indexes over them stay small. Progress may be lost in a crash of the store, the final state may
@@ -26,7 +26,7 @@ _NOT_OPEN = dict.fromkeys(("open", "lease", "writer", "stop", "waiting"), "")
 
 
 class MongoMessageStore:
-    """Implements `records.MessageStore`."""
+    """MongoDB implementation of `history.records.MessageStore`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._messages = connection.durable(COLLECTION)
@@ -93,7 +93,7 @@ class MongoMessageStore:
 
 
 class MongoAnswerStore:
-    """Implements `records.AnswerStore`."""
+    """MongoDB implementation of `history.records.AnswerStore`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._durable = connection.durable(COLLECTION)

@@ -1,4 +1,4 @@
-"""Presets in MongoDB: `chat_presets {_id, organisation, user, name, settings}`."""
+"""MongoDB store of presets: `chat_presets {_id, organisation, user, name, settings}`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLLECTION = "chat_presets"
 
 
 class MongoPresetStore:
-    """Implements `records.PresetStore`."""
+    """MongoDB implementation of `history.records.PresetStore`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._presets = connection.durable(COLLECTION)

@@ -1,4 +1,4 @@
-"""Share links in MongoDB: `shares {_id: conversation, organisation, user, conversation, digest}`."""
+"""MongoDB store of share links: `shares {_id: conversation, organisation, user, conversation, digest}`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COLLECTION = "shares"
 
 
 class MongoShareStore:
-    """Implements `records.ShareStore`."""
+    """MongoDB implementation of `history.records.ShareStore`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._shares = connection.durable(COLLECTION)
@@ -21,7 +21,7 @@ class MongoShareStore:
         await self._shares.replace_one(key, {**key, "conversation": conversation_id, "digest": digest}, upsert=True)
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation's link."""
+        """Delete a conversation's share link."""
         await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str] | None:

@@ -73,7 +73,7 @@ class QueuedJob:
                 self._queue.charge(self.job, PROMPT_WEIGHT * reply.tokens)
 
     def leave(self) -> None:
-        """Remove a job that has ended or is no longer wanted, and release jobs into its slots. Idempotent."""
+        """Remove an ended or cancelled job, and release waiting jobs for publishing into its slots. Idempotent."""
         if not self.left:
             self.left = True
             self._queue.leave(self)

@@ -95,7 +95,7 @@ class _Queue(_WaitingJobs):
         if not jobs.numbers:
             del self.tenants[entry.job.tenant]
 
-    def before(self, tenant: str, number: int | None, tokens: float) -> _Work:
+    def work_ahead(self, tenant: str, number: int | None, tokens: float) -> _Work:
         """Return the work ahead of a tenant's job `number` (`None`: a new job), which has about `tokens` tokens."""
         own, ahead = self.tenants.get(tenant, _WaitingJobs()), _Work()
         share = 1.0 if number is None else own.share_before(number, 0.0)
@@ -265,8 +265,8 @@ class QueueEstimator:
             ahead.add(waiting.sequences, waiting.tokens)
         key = (model, service_class)
         own, others = self._own.get(key, _Queue()), self._waiting_at_others(key)
-        before = own.before(tenant, number, tokens)
-        ahead.add(before.sequences, before.tokens)
+        own_work = own.work_ahead(tenant, number, tokens)
+        ahead.add(own_work.sequences, own_work.tokens)
         ahead.add(others.sequences, others.tokens, 1.0 if number is None else own.share_before(number, 0.5))
         return ahead
 

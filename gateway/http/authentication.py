@@ -40,7 +40,7 @@ class ApiKeySecurity(SecurityBase):
         self.scheme_name = "ApiKey"
 
     async def __call__(self, request: Request) -> Principal:
-        """Return the caller; raises as `caller` does."""
+        """Return the authenticated principal; raises as `caller` does."""
         return await self.caller(request)
 
     async def caller(self, request: Request) -> Principal:

@@ -1,4 +1,4 @@
-"""Detection of client disconnects, which cancels the client's generation or its wait for a shared response."""
+"""Detection of client disconnects, which cancel generations and waits for another request's response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rate limits of one request: enter with its key, charge tokens with its model, report in headers, leave at its end.
+"""Rate limits of an HTTP request: counted against its key's limits, reported in headers, released at its end.
 
 The allowance is kept in the ASGI scope, so that every response, an error or a stream, carries the headers, and the
 middleware can close it at the very end.
@@ -38,7 +38,7 @@ async def enter(request: Request, principal: Principal) -> Allowance:
 
 
 def allowance_of(request: Request) -> Allowance:
-    """Return the rate limits that the request has entered."""
+    """Return the allowance of a request that `enter` has counted."""
     allowance: Allowance = request.scope[_KEY]
     return allowance
 

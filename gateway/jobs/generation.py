@@ -127,7 +127,7 @@ class Generation:
         return used.prompt_tokens + used.completion_tokens
 
     async def publish(self, headers: Mapping[str, str]) -> None:
-        """Hold credit for the jobs, then publish them with confirm. Close the generation whatever is raised.
+        """Hold credit for the jobs, then publish them with confirm. Close the generation also if this raises.
 
         A job that the publish queue releases later is published then; an error then ends the generation.
 

@@ -270,7 +270,7 @@ class JobRecovery:
         return now - self._broker.lost_at < self._timings.reconnect_window
 
     def _ping(self, *, mandatory: bool = False) -> list[Command]:
-        """Ask the authoritative attempt's worker whether it is alive, and to send again what is missing."""
+        """Ping the authoritative attempt's worker: if it is alive, it sends the missing replies again."""
         job, worker_id, attempt_id = self.job, self.worker_id, self.attempt_id
         if worker_id is None or attempt_id is None:
             return []

@@ -1,4 +1,4 @@
-"""Drives the recovery of all open jobs: tells each state machine what happens, and performs its commands.
+"""Drives the recovery of all open jobs: reports events to each state machine, and performs its commands.
 
 All I/O of recovery is here: control messages, republished copies, timers, the periodic watch, metrics and log lines.
 """
@@ -50,11 +50,11 @@ _log = structlog.get_logger(__name__)
 
 
 class OpenJob:
-    """A job whose request is open: its recovery, and where accepted replies go."""
+    """A job whose request is open: its recovery, and the unread replies that accepted ones are added to."""
 
     def __init__(self, number: int, recovery: JobRecovery, unread: UnreadReplies) -> None:
         self.number = number
-        """Which of the request's jobs it is."""
+        """The job's number within its request."""
         self.recovery = recovery
         self.unread = unread
         self.headers: Mapping[str, str] = {}
@@ -63,7 +63,7 @@ class OpenJob:
 
 
 class RecoveryDriver:
-    """One gateway's driver. Use it on the event loop only."""
+    """Drives the recovery of one gateway's open jobs. Use it on the event loop only."""
 
     def __init__(
         self, bus: Bus, metrics: GatewayMetrics, timings: Timings, has_capacity: Callable[[str], bool]
@@ -97,7 +97,7 @@ class RecoveryDriver:
             job.unread.fail(RepliesLost())
 
     def refresh(self) -> float:
-        """Bring up to date what recovery sees of the broker; return the monotonic time."""
+        """Update the broker's health from the bus's state; return the monotonic time."""
         self._broker.up = self._bus.state is ConnectionState.UP
         self._broker.lost_at = self._bus.lost_at
         return time.monotonic()
@@ -136,7 +136,7 @@ class RecoveryDriver:
                 job.unread.fail(error)
 
     async def run(self, jobs: Mapping[str, OpenJob]) -> None:
-        """Check the open `jobs` for silence and publish copies, until cancelled."""
+        """Check the open `jobs` for missing replies periodically, and publish copies, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch(jobs))
             while True:

@@ -57,7 +57,7 @@ class UnreadReplies:
 
     @property
     def failed(self) -> bool:
-        """Whether no more replies are accepted."""
+        """Whether the request failed, so that no more replies are accepted."""
         return self._error is not None
 
     def peek(self) -> Sequence[Arrival]:

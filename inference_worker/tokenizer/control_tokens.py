@@ -97,7 +97,7 @@ class ControlTokens:
 
 
 def unused_marker(texts: Iterable[str]) -> str:
-    """Return a marker that occurs in none of `texts`, or "" if all occur, as only hostile texts achieve."""
+    """Return a marker that occurs in none of `texts`, or "" if every one occurs, as only in hostile texts."""
     joined = set().union(*map(set, texts))
     return next((marker for marker in MARKERS if marker not in joined), "")
 

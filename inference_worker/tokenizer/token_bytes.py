@@ -12,7 +12,7 @@ from typing import Any
 from inference_worker.errors import UnsupportedModel
 
 MAX_IDS = 2**22
-"""Largest vocabulary accepted, so that a hostile file can't ask for a huge table; real ones have under a million."""
+"""Largest vocabulary accepted, so that a hostile file can't claim a huge table; real ones have under a million."""
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 

@@ -45,7 +45,7 @@ def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
     """List the dead letters, with the reason of each."""
     from infra.cli.dead_letter_tables import metadata, table  # noqa: PLC0415
 
-    letters = _ask(amqp_url, None, lambda commands: commands.all())
+    letters = _run(amqp_url, None, lambda commands: commands.all())
     if as_json:
         typer.echo(json.dumps([metadata(each) for each in letters], indent=2))
     elif letters:
@@ -65,7 +65,7 @@ def show(
     """Show headers and body of a dead letter, without prompts and answers."""
     from infra.cli.dead_letter_tables import full_view  # noqa: PLC0415
 
-    letters = _ask(amqp_url, None, lambda commands: commands.all())
+    letters = _run(amqp_url, None, lambda commands: commands.all())
     found = [full_view(each, prompt=prompt) for each in letters if each.id == id]
     if not found:
         _fail(f"no dead letter {id}")
@@ -83,7 +83,7 @@ def show(
 def replay(ids: Ids = None, *, every: All = False, amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None) -> None:
     """Publish dead letters again: jobs that are not closed, and usage that could not be settled."""
     wanted = _wanted(ids, every=every)
-    _report("queued again", wanted, _ask(amqp_url, mongodb_url, lambda commands: commands.replay(wanted)))
+    _report("queued again", wanted, _run(amqp_url, mongodb_url, lambda commands: commands.replay(wanted)))
 
 
 @dead.command()
@@ -98,7 +98,7 @@ def drop(
     wanted = _wanted(ids, every=every)
     if not yes:
         typer.confirm(f"Delete {'all dead letters' if wanted is None else ', '.join(wanted)} for good?", abort=True)
-    _report("dropped", wanted, _ask(amqp_url, None, lambda commands: commands.drop(wanted)))
+    _report("dropped", wanted, _run(amqp_url, None, lambda commands: commands.drop(wanted)))
 
 
 def _wanted(ids: list[str] | None, *, every: bool) -> Sequence[str] | None:
@@ -127,7 +127,7 @@ def _fail(line: str) -> None:
     raise typer.Exit(1)
 
 
-def _ask(
+def _run(
     amqp_url: str | None, mongodb_url: str | None, work: Callable[[DeadLetterCommands], Awaitable[ResultT]]
 ) -> ResultT:
     """Run `work` with a connection to the broker."""

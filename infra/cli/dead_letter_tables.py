@@ -42,7 +42,7 @@ def metadata(letter: DeadLetter) -> dict[str, Any]:
         "model": letter.model,
         "reason": letter.reason,
         "code": letter.code,
-        "by": letter.by,
+        "by": letter.closed_by,
         "deaths": letter.deaths,
         "at": letter.at,
         "age_seconds": None if letter.at is None else max(0, round(time.time() - letter.at)),

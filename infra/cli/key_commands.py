@@ -1,4 +1,4 @@
-"""API key commands of the operator, who has all permissions, on a store.
+"""The operator's API key commands: create, list, revoke and rotate keys in the store, with all permissions.
 
 No broker is used: gateways notice a revoked key within seconds (`auth_billing/keys/key_cache.py`).
 """
@@ -24,7 +24,7 @@ SHOWN_PREFIX = "key_"
 
 @dataclass(frozen=True)
 class KeyCommands:
-    """The commands. Every method raises `StoreUnavailable` if the store fails."""
+    """Commands on the API keys of all organisations. Every method raises `StoreUnavailable` if the store fails."""
 
     access: AccountServices
 

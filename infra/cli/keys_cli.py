@@ -64,13 +64,13 @@ def create(
         expires=None if expires_in is None else time.time() + seconds(expires_in),
     )
     of = ADMIN_KEYS if admin else project
-    typer.echo(_ask(mongodb_url, lambda commands: commands.create(organisation, of, spec)).key.text)
+    typer.echo(_run(mongodb_url, lambda commands: commands.create(organisation, of, spec)).key.text)
 
 
 @keys.command("list")
 def list_keys(*, organisation: Organisation = "development", mongodb_url: MongoUrl = None) -> None:
     """List an organisation's keys, without their secret text, which is not stored."""
-    console.print(_table(_ask(mongodb_url, lambda commands: commands.all(organisation))))
+    console.print(_table(_run(mongodb_url, lambda commands: commands.all(organisation))))
 
 
 @keys.command()
@@ -82,13 +82,13 @@ def rotate(
 ) -> None:
     """Replace a key by a new one and print that; the old one stays valid for a while."""
     lasts = seconds(overlap)
-    typer.echo(_ask(mongodb_url, lambda commands: commands.rotate(key, lasts)).key.text)
+    typer.echo(_run(mongodb_url, lambda commands: commands.rotate(key, lasts)).key.text)
 
 
 @keys.command()
 def revoke(key: KeyId, *, mongodb_url: MongoUrl = None) -> None:
     """Revoke a key: every gateway refuses it within 5 seconds."""
-    ended = _ask(mongodb_url, lambda commands: commands.revoke(key))
+    ended = _run(mongodb_url, lambda commands: commands.revoke(key))
     typer.echo(f"revoked key_{ended.key_id} ({ended.name})")
 
 
@@ -133,7 +133,7 @@ def _date(at: float | None) -> str:
     return "-" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
-def _ask(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[ResultT]]) -> ResultT:
+def _run(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[ResultT]]) -> ResultT:
     """Run `work` with a connection to the store; print errors in one line."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from infra.accounts import account_services  # noqa: PLC0415

@@ -56,7 +56,7 @@ def prices(
     from infra.cli.money_commands import prices_of  # noqa: PLC0415
     from infra.cli.money_tables import price_table  # noqa: PLC0415
 
-    shown = _ask(mongodb_url, lambda money: money.prices()) if check is None else prices_of(check, proxy_config)
+    shown = _run(mongodb_url, lambda money: money.prices()) if check is None else prices_of(check, proxy_config)
     console.print(price_table(shown))
 
 
@@ -80,8 +80,8 @@ def budget(
     if remove and usd is not None:
         raise typer.BadParameter("an amount, or --remove")
     if remove or usd is not None:
-        _ask(mongodb_url, lambda money: money.set_budget(organisation, usd, project=project, key=key))
-    shown = _ask(mongodb_url, lambda money: money.statement(organisation))
+        _run(mongodb_url, lambda money: money.set_budget(organisation, usd, project=project, key=key))
+    shown = _run(mongodb_url, lambda money: money.statement(organisation))
     console.print(budget_table(list(shown.budgets)))
 
 
@@ -89,7 +89,7 @@ def audit(mongodb_url: MongoUrl = None) -> None:
     """Check that balances, ledger and jobs agree, also while the platform runs; exit with 1 if not."""
     from infra.cli.money_tables import check_table, difference_table  # noqa: PLC0415
 
-    report = _ask(mongodb_url, lambda money: money.audit())
+    report = _run(mongodb_url, lambda money: money.audit())
     console.print(check_table(report))
     if report.differences:
         console.print(difference_table(report.differences[:MOST_SHOWN]))
@@ -103,7 +103,7 @@ def show_credit(organisation: Organisation, mongodb_url: MongoUrl = None) -> Non
     """Show an organisation's balance and its latest credit entries."""
     from infra.cli.money_tables import balance_table, credit_table  # noqa: PLC0415
 
-    shown = _ask(mongodb_url, lambda money: money.statement(organisation))
+    shown = _run(mongodb_url, lambda money: money.statement(organisation))
     console.print(balance_table(shown.balance))
     console.print(credit_table(list(shown.entries)))
 
@@ -136,34 +136,34 @@ def refund(
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Refund the cost of a job to an organisation's credit."""
-    _say(_ask(mongodb_url, lambda money: money.refund(organisation, job, usd, reference)))
+    _print_entry(_run(mongodb_url, lambda money: money.refund(organisation, job, usd, reference)))
 
 
 @credit.command()
 def close(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
     """Close an account: new requests are refused, running ones are finished and settled."""
-    _ask(mongodb_url, lambda money: money.set_open(organisation, to=False))
+    _run(mongodb_url, lambda money: money.set_open(organisation, to=False))
     console.print(f"{organisation} is closed")
 
 
 @credit.command()
 def reopen(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
     """Reopen a closed account."""
-    _ask(mongodb_url, lambda money: money.set_open(organisation, to=True))
+    _run(mongodb_url, lambda money: money.set_open(organisation, to=True))
     console.print(f"{organisation} is open")
 
 
 def _add(kind: CreditKind, organisation: str, usd: str, reference: str | None, mongodb_url: str | None) -> None:
-    _say(_ask(mongodb_url, lambda money: money.add_credit(kind, organisation, usd, reference)))
+    _print_entry(_run(mongodb_url, lambda money: money.add_credit(kind, organisation, usd, reference)))
 
 
-def _say(entry: CreditEntry) -> None:
+def _print_entry(entry: CreditEntry) -> None:
     from auth_billing.money.amounts import format_usd  # noqa: PLC0415
 
     console.print(f"{entry.kind}: {format_usd(entry.amount)} USD to {entry.organisation} (reference {entry.reference})")
 
 
-def _ask(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
+def _run(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
     """Run `work` with a connection to the store; print errors in one line."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from infra.cli.money_commands import open_money  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Writes the locks of Python packages in `locks/`; run by `make lock`. Must use the standard library only.
+"""Writes the lock files of Python packages in `locks/`; run by `make lock`. Must use the standard library only.
 
 One resolution of all extras and groups decides the versions, so that every lock has the same ones. A version that is
 locked already is kept while pyproject.toml allows it; `python3 -m infra.install.lock --upgrade` takes the newest.
@@ -91,7 +91,7 @@ def _requirements(lock: str) -> list[str]:
 
 
 def write_locks(*, upgrade: bool) -> None:
-    """Write all locks."""
+    """Write all lock files in `locks/`; `upgrade` takes the newest versions instead of those locked already."""
     build = tomllib.loads(Path(PROJECT).read_text())["build-system"]["requires"]
     LOCKS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""Resume requests: a worker asks a redelivered job's gateway how to continue it, and repeats until it is answered.
+"""Resume requests: a worker queries a redelivered job's gateway how to continue it, until it is answered.
 
 The job must not start before (docs/design/queue-topology.md#resume): another worker may be running it, or its client
 may have a part of the answer.

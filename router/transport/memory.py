@@ -114,7 +114,7 @@ class MemoryTransport(Transport):
         self._subscriptions: list[_MemorySubscription] = []
 
     async def start(self) -> None:
-        """Connect."""
+        """Connect to the in-memory broker: `state` becomes `UP`."""
         self._running = True
 
     async def close(self) -> None:

@@ -105,7 +105,7 @@ async def test_a_dead_lettered_job_ends_in_one_failure_and_a_zero_usage_record(
     assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (0, 0)
     async with DeadLetters(buses.billing) as letters:
         kept = [letter async for letter in letters]
-    assert [(letter.id, letter.code, letter.by) for letter in kept] == (
+    assert [(letter.id, letter.code, letter.closed_by) for letter in kept] == (
         [] if how == "expired" else [("chatcmpl-0", code, REAPER)]
     )
 

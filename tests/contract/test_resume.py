@@ -480,7 +480,7 @@ async def test_a_job_that_crashes_its_workers_fails(make_transport: MakeTranspor
         await until(lambda: not last.has(answer.job))
         async with DeadLetters(fleet.bus) as letters:
             (kept,) = [letter async for letter in letters]
-        assert (kept.id, kept.deaths, kept.by) == ("poison", 3, "worker-3")
+        assert (kept.id, kept.deaths, kept.closed_by) == ("poison", 3, "worker-3")
 
 
 async def test_crashes_that_a_worker_counted_stay_with_the_job(make_transport: MakeTransport) -> None:

@@ -73,7 +73,7 @@ class DictApiKeyStore:
     async def expire(self, key_id: str, at: float) -> None:
         self._change(key_id, expires=min(at, self.records[key_id].expires or at))
 
-    async def used(self, uses: Mapping[str, float]) -> None:
+    async def set_last_used(self, uses: Mapping[str, float]) -> None:
         for key_id, at in uses.items():
             if key_id in self.records:
                 self._change(key_id, last_used=max(at, self.records[key_id].last_used or 0.0))

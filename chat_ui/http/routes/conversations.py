@@ -61,7 +61,7 @@ class ListQuery(BaseModel):
 
 @router.get("/conversations", response_model=ConversationPage)
 async def list_conversations(request: Request, caller: Caller, query: Annotated[ListQuery, Query()]) -> Response:
-    """List the caller's conversations by page: pinned ones first, then the newest."""
+    """List or search the caller's conversations by page: pinned ones first, then the newest."""
     lists, owner, words = services_of(request).lists, owner_of(caller), query.q.strip()
     if words:
         page = await lists.search(owner, words, archived=query.archived, before=query.cursor, limit=query.limit)

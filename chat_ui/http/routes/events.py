@@ -1,4 +1,7 @@
-"""Route of an answer's server-sent events: `/api/conversations/{id}/messages/{answer}/events`, on any gateway."""
+"""Route of an answer's server-sent events: `/api/conversations/{id}/messages/{answer}/events`.
+
+Any process that serves the chat can stream it, also one that does not generate the answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the generating routes share: where jobs come from, how they are submitted, and JSON responses."""
+"""Helpers of the generating routes: the origin of jobs, their submission, and JSON responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from router.messages import Job
 
 
 def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> Origin:
-    """Return the origin (gateway, deadline, default limit) of a request's jobs."""
+    """Return the origin of a request's jobs: gateway id, deadline, and default limit of output tokens."""
     settings = gateway.settings
     until = deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
     return Origin(settings.gateway_id, until, settings.default_max_tokens)

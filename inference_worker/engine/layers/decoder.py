@@ -46,7 +46,7 @@ class DecoderLayer(nn.Module):
         self.mlp = GatedMLP(hidden, inner, act, bias=config.mlp_bias, dtype=dtype)
 
     def forward(self, x: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """[T, hidden] to [T, hidden]."""
+        """Apply attention and MLP, each with its residual: [T, hidden] to [T, hidden]."""
         x = x + self.self_attn(self.input_layernorm(x), rotation, attention)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
@@ -63,7 +63,7 @@ class DecoderStack(nn.Module):
         self.norm = RMSNorm(hidden, config.norm_eps, dtype=dtype)
 
     def forward(self, token_ids: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """[T] to [T, hidden]."""
+        """Return the final hidden states of token ids: [T] to [T, hidden]."""
         x = self.embed_tokens(token_ids)
         for layer in self.layers:
             x = layer(x, rotation, attention)

@@ -15,9 +15,9 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden, dtype=dtype), requires_grad=False)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """[T] to [T, hidden]."""
+        """Look token ids up: [T] to [T, hidden]."""
         return F.embedding(token_ids, self.weight)
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """[R, hidden] to [R, vocab] float32."""
+        """Return the logits of hidden states: [R, hidden] to [R, vocab] float32."""
         return F.linear(hidden, self.weight).float()

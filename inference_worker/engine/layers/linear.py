@@ -23,7 +23,7 @@ class Linear(nn.Module):
         self.bias = _parameter((outputs,), dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in] to [..., out]."""
+        """Project the last dimension: [..., in] to [..., out]."""
         return F.linear(x, self.weight, self.bias)
 
 

@@ -16,5 +16,5 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., size] to [..., size]."""
+        """Normalise the last dimension: [..., size] to [..., size]."""
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)

@@ -50,7 +50,7 @@ def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels
     if settings.device != "cpu":
         raise NativeUnavailable("the compiled kernels are the CPU's")
     if settings.attention not in {"auto", "native"}:
-        raise NativeUnavailable(f"attention {settings.attention!r} was asked for")
+        raise NativeUnavailable(f"the settings require attention {settings.attention!r}")
     if not isinstance(model, Decoder):
         raise NativeUnavailable(f"{model.shape.model_type!r} is no family of our own")
     check_supported(model.config)

@@ -166,16 +166,16 @@ class Kernels:
         )
         return out[:, : weight.outputs]
 
-    def gather(self, weight: PackedWeight, outputs: Tensor) -> Tensor:
-        """Gather rows of a weight, as in an embedding: [T] int64, each below `weight.outputs`, to [T, in] float32."""
-        out = torch.empty(len(outputs), weight.inputs)
+    def gather(self, weight: PackedWeight, rows: Tensor) -> Tensor:
+        """Gather rows of a weight, as an embedding does: ids [T] int64, below `weight.outputs`, to [T, in] float32."""
+        out = torch.empty(len(rows), weight.inputs)
         struct = LinearStruct.of(weight)
         _raise_on_error(
             self._library.headrace_gather(
                 self._handle,
                 ctypes.byref(struct),
-                _pointer(outputs.data_ptr()),
-                _int64(len(outputs)),
+                _pointer(rows.data_ptr()),
+                _int64(len(rows)),
                 _pointer(out.data_ptr()),
             )
         )

@@ -1,4 +1,4 @@
-"""Exceptions of text processing.
+"""Exceptions of preparing a job's prompt: its inputs, chat template, tokens and options.
 
 WorkerError
 └── PromptRejected    the model can't process a prompt or an option; the message is for the client

@@ -126,13 +126,13 @@ class UnconfirmedPublisher:
         channel.when_lost(self._lost)
 
     def send(self, message: Outgoing, mandatory: bool) -> None:
-        """Send `message` if there is a channel."""
+        """Send `message` without a confirm; drop it if there is no channel."""
         if self._channel is None:
             return
         try:
             self._channel.publish(message, mandatory=mandatory)
         except exceptions.AMQPError as error:
-            _log.warning("post not sent", exchange=message.exchange, reason=describe(error))
+            _log.warning("message not sent", exchange=message.exchange, reason=describe(error))
 
     def _lost(self, _reason: BaseException) -> None:
         self._channel = None

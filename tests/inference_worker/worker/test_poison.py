@@ -46,7 +46,7 @@ async def test_a_poison_message_fails_alone_among_thirty_two_jobs(monkeypatch: p
         await bench.until(lambda: bench.metrics.engine_restarts._value.get() == 3, 60)
         async with DeadLetters(bench.outside) as letters:
             (kept,) = [letter async for letter in letters]
-    assert (kept.id, kept.deaths, kept.by) == ("poison", 3, "worker-1")
+    assert (kept.id, kept.deaths, kept.closed_by) == ("poison", 3, "worker-1")
     assert "signal 6" in kept.reason
     assert len(bench.records) == SLOTS
 
@@ -80,5 +80,5 @@ async def test_without_an_answering_gateway_the_delivery_limit_and_the_reaper_en
     assert [(record.job, record.worker, record.outcome) for record in fleet.records] == [
         ("poison", REAPER, Outcome.FAILED)
     ]
-    assert (kept.id, kept.code, kept.deaths, kept.by) == ("poison", FailureCode.FAILED_REPEATEDLY, 9, REAPER)
+    assert (kept.id, kept.code, kept.deaths, kept.closed_by) == ("poison", FailureCode.FAILED_REPEATEDLY, 9, REAPER)
     assert answer.job.reply_to == GATEWAY

@@ -418,7 +418,7 @@ async def test_a_job_that_crashes_the_engine_repeatedly_is_given_up(monkeypatch:
             (kept,) = [letter async for letter in letters]
     assert isinstance(terminal, Failed)
     assert terminal.code is FailureCode.FAILED_REPEATEDLY
-    assert (kept.id, kept.code, kept.deaths, kept.by) == ("poison", terminal.code, 3, "worker-1")
+    assert (kept.id, kept.code, kept.deaths, kept.closed_by) == ("poison", terminal.code, 3, "worker-1")
     assert "isolated" in kept.reason
     assert "killed by the test" in kept.reason
 

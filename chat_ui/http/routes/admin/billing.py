@@ -1,4 +1,4 @@
-"""Routes of budgets, credit and prices (read-only): `/api/admin/budgets`, `/api/admin/credit`, `/api/admin/prices`."""
+"""Routes of `/api/admin/budgets`, and of `/api/admin/credit` and `/api/admin/prices`, which are read-only."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def _budgets(request: Request, caller: BrowserSession) -> BudgetList:
 
 
 async def _labels(request: Request, caller: BrowserSession) -> dict[str, str]:
-    """Return display names of everything that may have a budget, by budget name."""
+    """Return display names of the organisation, its projects and their keys, by budget name."""
     administration = services_of(request).admin.administration
     labels = {ORGANISATION_BUDGET: ""}
     for project in await administration.projects.all(caller.organisation):

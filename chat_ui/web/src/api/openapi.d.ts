@@ -265,7 +265,7 @@ export interface paths {
         };
         /**
          * List Conversations
-         * @description List the caller's conversations by page: pinned ones first, then the newest.
+         * @description List or search the caller's conversations by page: pinned ones first, then the newest.
          */
         readonly get: operations["list_conversations_api_conversations_get"];
         readonly put?: never;

@@ -82,7 +82,7 @@ def test_int4_is_only_for_files_that_have_it(kind: str, tmp_path: Path) -> None:
     [
         ({"head_dim": 8}, {}, "head size 8"),
         ({}, {"device": "cuda"}, "are the CPU's"),
-        ({}, {"attention": "sdpa"}, "'sdpa' was asked for"),
+        ({}, {"attention": "sdpa"}, "the settings require attention 'sdpa'"),
     ],
 )
 def test_unsupported_models_stay_with_pytorch(
