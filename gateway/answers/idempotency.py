@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 import structlog
@@ -44,9 +46,16 @@ class IdempotentRequests:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def response_to(
-        self, request: KeyedRequest, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
+        self,
+        request: KeyedRequest,
+        app: ASGIApp,
+        scope: MutableMapping[str, Any],
+        body: bytes,
+        resources: AbstractContextManager[None],
     ) -> tuple[SharedResponse, bool]:
         """Return the response to a request and whether another request started it; if none did, `app` is run.
+
+        `resources` is entered when the run starts, before the first wait, and left when `app` has ended.
 
         Raises:
             AnswerNotKept: The running response has lost its beginning.
@@ -59,7 +68,9 @@ class IdempotentRequests:
                 raise AnswerNotKept
             return running, True
         answer = self._running[request] = SharedResponse()
-        task = asyncio.create_task(self._run(request, answer, app, scope, body))
+        recorder = ResponseRecorder(body, answer)
+        run_app = partial(app, dict(scope), recorder.receive, recorder.send)
+        task = asyncio.create_task(self._run(request, answer, run_app, resources))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return answer, False
@@ -74,14 +85,20 @@ class IdempotentRequests:
             task.cancel()
 
     async def _run(
-        self, request: KeyedRequest, answer: SharedResponse, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
+        self,
+        request: KeyedRequest,
+        answer: SharedResponse,
+        run_app: Callable[[], Awaitable[None]],
+        resources: AbstractContextManager[None],
     ) -> None:
         try:
-            claim = await self._keys.claim(request)
-            if isinstance(claim, KeptAnswer):
-                _replay(claim, answer)
-            else:
-                await self._run_once(claim, answer, app, scope, body)
+            with ExitStack() as entered:
+                entered.enter_context(resources)
+                claim = await self._keys.claim(request)
+                if isinstance(claim, KeptAnswer):
+                    _replay(claim, answer)
+                else:
+                    await self._run_once(claim, answer, run_app, entered)
         except AccountError as error:
             answer.end(error)
         finally:
@@ -90,16 +107,16 @@ class IdempotentRequests:
             answer.recorded.set()
 
     async def _run_once(
-        self, claim: Claim, answer: SharedResponse, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
+        self, claim: Claim, answer: SharedResponse, run_app: Callable[[], Awaitable[None]], entered: ExitStack
     ) -> None:
         renewing = asyncio.create_task(self._renew(claim))
-        recorder = ResponseRecorder(body, answer)
         try:
-            await app(dict(scope), recorder.receive, recorder.send)
+            await run_app()
         except Exception as error:  # noqa: BLE001 - raised again in every reader, where it is handled and logged
             answer.end(error)
         finally:
             answer.end(RuntimeError("the route did not complete its answer"))
+            entered.close()
             await self._record(claim, _stored_form(answer))
             renewing.cancel()
 

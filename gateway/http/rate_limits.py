@@ -6,11 +6,11 @@ middleware can close it at the very end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auth_billing.access.principal import Principal
 from auth_billing.rate_limits.lease import LimitStatus
@@ -43,18 +43,15 @@ def allowance_of(request: Request) -> Allowance:
     return allowance
 
 
-def shared(app: ASGIApp) -> ASGIApp:
-    """Wrap `app`, which may outlive the request that started it: the allowance stays open until both have ended."""
-
-    async def with_allowance(scope: Scope, receive: Receive, send: Send) -> None:
-        allowance: Allowance = scope[_KEY]
-        allowance.retain()
-        try:
-            await app(scope, receive, send)
-        finally:
-            allowance.close()
-
-    return with_allowance
+@contextmanager
+def retained(scope: Mapping[str, Any]) -> Iterator[None]:
+    """Keep the allowance of a request open inside the block, which may outlive the request."""
+    allowance: Allowance = scope[_KEY]
+    allowance.retain()
+    try:
+        yield
+    finally:
+        allowance.close()
 
 
 def leave(scope: MutableMapping[str, Any]) -> None:

@@ -43,7 +43,9 @@ class IdempotentRoute(APIRoute):
         request = Request(scope, receive)
         gateway = gateway_of(request)
         keyed, body = await self._read(request, gateway, keys)
-        answer, joined = await gateway.idempotent.response_to(keyed, rate_limits.shared(super().handle), scope, body)
+        answer, joined = await gateway.idempotent.response_to(
+            keyed, super().handle, scope, body, rate_limits.retained(scope)
+        )
         with answer.reader():
             response = await run_until_disconnect(receive, _response(gateway, answer, repeated=joined))
             await response(scope, receive, send)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auth_billing.idempotency import Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, model_subject
 from gateway.http.rate_limits import duration
 from gateway.settings import GatewaySettings
@@ -200,6 +201,35 @@ async def test_a_disconnect_frees_the_requests_slot(set_stage: SetStage) -> None
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         await eventually(lambda: len(stage.gateway.inbox) == 0)
+
+
+async def test_a_disconnect_before_a_keyed_request_runs_does_not_free_the_slot_of_its_run(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.2)
+    stage = await set_stage(never, limits_per_key="1 concurrent")
+    claim, claiming, go_on = IdempotencyKeys.claim, asyncio.Event(), asyncio.Event()
+
+    async def slow_claim(keys: IdempotencyKeys, request: KeyedRequest) -> Claim | KeptAnswer:
+        claiming.set()
+        await go_on.wait()
+        return await claim(keys, request)
+
+    monkeypatch.setattr(IdempotencyKeys, "claim", slow_claim)
+    body = {"model": MODEL, "messages": HI}
+    headers = {"idempotency-key": "k"}
+    asking = asyncio.create_task(stage.client.post("/v1/chat/completions", json=body, headers=headers))
+    await claiming.wait()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    go_on.set()
+    await eventually(lambda: len(stage.gateway.inbox) == 1)
+    assert (await stage.chat()).status_code == 429
+    await eventually(lambda: len(stage.gateway.inbox) == 0)
+    again = asyncio.create_task(stage.chat())  # the slot is free again
+    await eventually(lambda: len(stage.gateway.inbox) == 1)
+    again.cancel()
+    await asyncio.gather(again, return_exceptions=True)
 
 
 async def test_without_the_store_new_requests_are_refused(set_stage: SetStage) -> None:
