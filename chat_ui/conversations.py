@@ -1,4 +1,4 @@
-"""Changes to conversations: create, ask, branch, regenerate, stop, share, delete.
+"""Changes to conversations: create, add a question, branch, regenerate, stop, share, delete.
 
 Each lookup is by owner, so a conversation of another owner is missing (`NoSuchConversation`). Answers are written by
 `generations/`.

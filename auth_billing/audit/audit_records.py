@@ -1,4 +1,4 @@
-"""What an audit reads and reports, and the port that it reads from (implemented in `store/audit.py`)."""
+"""Records that an audit reads and reports, and the port of its reads (implemented in `store/audit.py`)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The life of a job in the gateway: built, held, published, recovered, settled."""
+"""Job lifecycle in the gateway: building, credit hold, publishing, recovery and settlement."""

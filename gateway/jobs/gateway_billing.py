@@ -82,7 +82,7 @@ class GatewayBilling:
     # The port of `RequestBilling`
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
-        """See `BillingPort`."""
+        """Hold the most that the jobs of `holds` may cost, all or nothing; see `BillingPort.reserve`."""
         if self._breaker.is_open or self._reserving >= MAX_RESERVING or len(self._receipts) >= MAX_UNPUBLISHED_RECEIPTS:
             self._metrics.holds.labels("refused_unasked").inc()
             raise StoreUnavailable("holds are backed up or have failed lately")
@@ -106,24 +106,24 @@ class GatewayBilling:
             self._metrics.hold_seconds.observe(time.monotonic() - began)
 
     def submit_receipt(self, receipt: Receipt) -> None:
-        """See `BillingPort`."""
+        """Publish a receipt in the background, until the broker confirms it."""
         self._receipts.add([receipt])
         self._metrics.receipts_waiting.set(len(self._receipts))
 
     def void(self, jobs: Sequence[str]) -> None:
-        """See `BillingPort`."""
+        """Release the holds of jobs that were not queued, in the background."""
         self._voids.add(jobs)
 
     def started(self, request: RequestBilling) -> None:
-        """See `BillingPort`."""
+        """Include the request in checkpoints."""
         self._requests.add(request)
 
     def ended(self, request: RequestBilling) -> None:
-        """See `BillingPort`."""
+        """Leave the request out of checkpoints."""
         self._requests.discard(request)
 
     def checkpoint_soon(self) -> None:
-        """See `BillingPort`."""
+        """Write the next checkpoint without waiting for its interval."""
         self._checkpoint_due.set()
 
     # Background tasks

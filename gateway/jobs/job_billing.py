@@ -155,7 +155,7 @@ class RequestBilling:
         self._port.started(self)
 
     def queued(self, number: int) -> None:
-        """Note that the broker confirmed job `number`."""
+        """Record that the broker confirmed job `number`."""
         self._jobs[number].queued = True
 
     def take(self, number: int, reply: Reply) -> None:

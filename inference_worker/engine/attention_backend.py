@@ -90,5 +90,5 @@ class StepAttention:
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """See `AttentionBackend.forward`."""
+        """Compute one layer's attention for the step; see `AttentionBackend.forward`."""
         return self.backend.forward(layer, query, key, value, self.metadata, scale=scale, sliding_window=sliding_window)

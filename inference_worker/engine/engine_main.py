@@ -80,7 +80,7 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[Any]], None]
     ) -> None:
-        """See `Engine.enable_prefill_interrupts`."""
+        """Let a short prompt that arrives during a step be prefilled between two layers of it."""
 
 
 def run(

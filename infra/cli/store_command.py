@@ -1,4 +1,4 @@
-"""What the commands that need the store share: the option of its URL, the console, and errors in one line."""
+"""Helpers of commands that use the store: the option of its URL, the console, and errors in one line."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class NativeAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """See `AttentionBackend.forward`."""
+        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
         rows = query.float().contiguous(), key.float().contiguous(), value.float().contiguous()
         out = self.kernels.attention(self.cache, layer, rows, metadata, scale=scale, window=sliding_window)
         return out.to(query.dtype)

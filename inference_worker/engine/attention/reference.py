@@ -27,7 +27,7 @@ class ReferenceAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """See `AttentionBackend.forward`."""
+        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
         self.cache.write(layer, metadata.slot_mapping, key, value)
         output = torch.empty_like(query)
         starts = metadata.query_start.tolist()

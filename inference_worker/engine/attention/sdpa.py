@@ -66,7 +66,7 @@ class SdpaAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """See `AttentionBackend.forward`."""
+        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
         self.cache.write(layer, metadata.slot_mapping, key, value)
         if metadata is not self._planned_for:
             self._groups, self._planned_for = _plan(metadata, self.cache.shape.block_size), metadata

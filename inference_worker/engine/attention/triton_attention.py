@@ -69,7 +69,7 @@ class TritonAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """See `AttentionBackend.forward`."""
+        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
         self._store(layer, _dense_rows(key), _dense_rows(value), metadata.slot_mapping)
         return self._attend(layer, _dense_rows(query), metadata, scale, sliding_window)
 

@@ -91,11 +91,11 @@ class Decoder(nn.Module):
         self.rotary = self.rotary.to(device)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """See `CausalLM.forward`."""
+        """Compute the final hidden states of packed tokens; see `CausalLM.forward`."""
         out: Tensor = self.model(token_ids, self.rotary.at(positions, self.dtype), attention)
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `CausalLM.logits`."""
+        """Compute scores over the vocabulary: [R, hidden] to [R, vocab] float32."""
         head = self.model.embed_tokens if self.tied_embeddings else self.lm_head
         return head.scores(hidden)

@@ -32,7 +32,7 @@ class FusedDecoder:
         self._following = [*(layer.input_layernorm for layer in self._layers[1:]), decoder.model.norm]
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """See `CausalLM.forward`."""
+        """Compute the final hidden states of packed tokens; see `CausalLM.forward`."""
         rotation = self._decoder.rotary.at(positions, self._decoder.dtype)
         stream = self._decoder.model.embed_tokens(token_ids)
         normed: Tensor = self._layers[0].input_layernorm(stream)
@@ -43,7 +43,7 @@ class FusedDecoder:
         return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `CausalLM.logits`."""
+        """Compute scores over the vocabulary: [R, hidden] to [R, vocab] float32."""
         return self._decoder.logits(hidden)
 
 

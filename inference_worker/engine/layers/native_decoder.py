@@ -99,7 +99,7 @@ class NativeDecoder:
         self._bound: tuple[KVCache, ModelStruct] | None = None
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """See `CausalLM.forward`; attention runs in the kernels, over the backend's cache."""
+        """Compute hidden states (see `CausalLM.forward`); attention runs in the kernels, over the backend's cache."""
         states = self._kernels.gather(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
         model = self._bind_cache(attention.backend.cache)
@@ -112,7 +112,7 @@ class NativeDecoder:
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `CausalLM.logits`."""
+        """Compute scores over the vocabulary: [R, hidden] to [R, vocab] float32."""
         return self._kernels.linear(self._head, hidden.contiguous())
 
     def _bind_cache(self, cache: KVCache) -> ModelStruct:

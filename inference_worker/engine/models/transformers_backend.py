@@ -39,14 +39,14 @@ class TransformersModel:
         self._head = _head_only(model)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """See `CausalLM.forward`."""
+        """Compute the final hidden states of packed tokens; see `CausalLM.forward`."""
         out: Tensor = self._body(
             input_ids=token_ids[None], position_ids=positions[None], use_cache=False, step_attention=attention
         ).last_hidden_state[0]
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `CausalLM.logits`. Runs the model's own head, with its scalings and caps."""
+        """Compute scores over the vocabulary by the model's own head, with its scalings and caps."""
         ids = torch.zeros((1, hidden.shape[0]), dtype=torch.int64, device=hidden.device)
         out: Tensor = self._head(input_ids=ids, use_cache=False, precomputed_hidden=hidden[None]).logits[0].float()
         return out

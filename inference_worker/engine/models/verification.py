@@ -101,7 +101,7 @@ class _Recorder(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """See `AttentionBackend.forward`; the cache is not needed."""
+        """Record the sizes of a layer's call, and compute its attention without the cache."""
         if value.shape != key.shape or query.shape[-1] != key.shape[-1]:
             raise UnsupportedModel("its values are of another size than its keys")
         if layer in self.layers:

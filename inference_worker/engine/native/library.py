@@ -192,7 +192,7 @@ class Kernels:
         window: int | None,
         integer: bool = False,
     ) -> Tensor:
-        """See `AttentionBackend.forward`. `rows`: query, key and value in float32; `integer`: see `CacheStruct.of`."""
+        """Compute a layer's attention. `rows`: query, key and value in float32; `integer`: see `CacheStruct.of`."""
         query, key, _ = rows
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])

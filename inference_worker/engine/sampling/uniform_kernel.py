@@ -28,7 +28,7 @@ def uniform_kernel(out_ptr, seeds_ptr, choices_ptr, positions_ptr, count, ROWS: 
 
 
 def uniform(seed: Tensor, choice: Tensor, position: Tensor) -> Tensor:
-    """See `philox.uniform`: dense [R] int64 to [R] float64."""
+    """Return the numbers of `philox.uniform`, in one kernel launch: dense [R] int64 to [R] float64."""
     out = torch.empty_like(seed, dtype=torch.float64)
     uniform_kernel[(triton.cdiv(len(seed), 128),)](out, seed, choice, position, len(seed), ROWS=128)
     return out

@@ -79,11 +79,11 @@ class GGUFFile:
         return None if self._factors is None else self._read(self._factors)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """See `Checkpoint.shapes`."""
+        """Return the name and shape of every tensor, from headers."""
         return {name: info.shape for name, info in self._infos.items()}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """See `Checkpoint.tensors`; values are dequantised to float32."""
+        """Yield every tensor with its name, one at a time, on the CPU, dequantised to float32."""
         heads = self._permuted_heads()
         for name, info in self._infos.items():
             tensor = self._read(info)

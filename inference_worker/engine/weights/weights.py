@@ -50,7 +50,7 @@ class SafetensorsFolder:
         self.shards = _shards(folder)
 
     def shapes(self) -> Mapping[str, Shape]:
-        """See `Checkpoint.shapes`."""
+        """Return the name and shape of every tensor, from headers."""
         found: dict[str, Shape] = {}
         for shard in self.shards:
             with _open_shard(shard) as file:
@@ -58,7 +58,7 @@ class SafetensorsFolder:
         return found
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """See `Checkpoint.tensors`."""
+        """Yield every tensor with its name, one at a time, on the CPU."""
         for shard in self.shards:
             with _open_shard(shard) as file:
                 for name in file.keys():  # noqa: SIM118

@@ -61,7 +61,7 @@ class JsonCall:
         return taken
 
     def skip(self, text: str, at: int) -> int:
-        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+        """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
         count = self._scanner.skip(text, at) if self._step == self._in_arguments else 0
         self._length += count
         return count
@@ -178,7 +178,7 @@ class NamedCall:
         return taken
 
     def skip(self, text: str, at: int) -> int:
-        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+        """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
         count = self._scanner.skip(text, at)
         self._length += count
         return count
