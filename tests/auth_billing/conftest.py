@@ -57,48 +57,43 @@ SetAccount = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture(params=["memory", pytest.param("mongo", marks=pytest.mark.store)])
-async def stores_and_setter(request: pytest.FixtureRequest) -> AsyncIterator[tuple[BillingStores, SetAccount]]:
+async def store_connection(request: pytest.FixtureRequest) -> AsyncIterator[StoreConnection | None]:
+    """Run a test twice: with stores in memory (`None`), and with stores on this connection to an empty database."""
     if request.param == "memory":
-        stores = dict_billing_stores()
-        balances = stores.balances
-        assert isinstance(balances, DictBalanceStore)
-
-        async def set_in_memory(organisation: str, **fields: Any) -> None:
-            await stores.balances.create(organisation)
-            fields = {{"held_map": "held", "open": "is_open"}.get(name, name): value for name, value in fields.items()}
-            balances.balances[organisation] = replace(balances.balances[organisation], **fields)
-
-        yield stores, set_in_memory
+        yield None
         return
     connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     await create_indexes(connection)
-    stores = mongo_billing_stores(connection)
-
-    async def set_in_store(organisation: str, **fields: Any) -> None:
-        await stores.balances.create(organisation)
-        await connection.durable(COLLECTION).update_one({"_id": organisation}, {"$set": fields})
-
-    yield stores, set_in_store
+    yield connection
     connection.close()
 
 
 @pytest.fixture
-def stores(stores_and_setter: tuple[BillingStores, SetAccount]) -> BillingStores:
-    return stores_and_setter[0]
+def stores(store_connection: StoreConnection | None) -> BillingStores:
+    return dict_billing_stores() if store_connection is None else mongo_billing_stores(store_connection)
 
 
 @pytest.fixture
-def set_account(stores_and_setter: tuple[BillingStores, SetAccount]) -> SetAccount:
+def set_account(stores: BillingStores, store_connection: StoreConnection | None) -> SetAccount:
     """Return a function that sets fields of an account's document, e.g. `available`, and creates the account."""
-    return stores_and_setter[1]
+
+    async def set_fields(organisation: str, **fields: Any) -> None:
+        await stores.balances.create(organisation)
+        if store_connection is not None:
+            await store_connection.durable(COLLECTION).update_one({"_id": organisation}, {"$set": fields})
+            return
+        assert isinstance(stores.balances, DictBalanceStore)
+        balances = stores.balances.balances
+        fields = {{"held_map": "held", "open": "is_open"}.get(name, name): value for name, value in fields.items()}
+        balances[organisation] = replace(balances[organisation], **fields)
+
+    return set_fields
 
 
 @pytest.fixture
-async def credit_store(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[CreditStore]:
+def credit_store(stores: BillingStores, store_connection: StoreConnection | None) -> CreditStore:
     """Credit entries beside `stores`."""
-    if isinstance(stores.balances, DictBalanceStore):
-        yield DictCreditStore(stores.balances)
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    yield MongoCreditStore(connection)
-    connection.close()
+    if store_connection is not None:
+        return MongoCreditStore(store_connection)
+    assert isinstance(stores.balances, DictBalanceStore)
+    return DictCreditStore(stores.balances)

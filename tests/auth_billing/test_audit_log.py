@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from auth_billing.audit_log import MAX_TEXT, AuditActor, AuditEntry, AuditLog, AuditLogStore, AuditQuery, Event
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.indexes import create_indexes
 from tests.fakes.accounts import FakeClock
 from tests.fakes.audit_log import ListAuditLogStore
 
@@ -20,15 +18,9 @@ MEMBER = AuditActor(user="user-1", email="member@example.org")
 QUERY = AuditQuery("org-0", limit=100)
 
 
-@pytest.fixture(params=["list", pytest.param("mongodb", marks=pytest.mark.store)])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[AuditLogStore]:
-    if request.param == "list":
-        yield ListAuditLogStore()
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    await create_indexes(connection)
-    yield MongoAuditLogStore(connection)
-    connection.close()
+@pytest.fixture
+def store(store_connection: StoreConnection | None) -> AuditLogStore:
+    return ListAuditLogStore() if store_connection is None else MongoAuditLogStore(store_connection)
 
 
 async def acted(store: AuditLogStore) -> list[AuditEntry]:

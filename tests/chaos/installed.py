@@ -21,3 +21,9 @@ def skip_unless_installed() -> None:
         reason = str(error)
     if reason is not None:
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+
+
+def marks_of_a_run(variable: str, reason: str, *, timeout: int = 600) -> list[pytest.MarkDecorator]:
+    """Return the marks of tests of a whole platform that are skipped unless an environment variable is set."""
+    needs = [pytest.mark.e2e, pytest.mark.store, pytest.mark.rabbitmq, pytest.mark.timeout(timeout)]
+    return [*needs, pytest.mark.skipif(not os.environ.get(variable), reason=reason)]

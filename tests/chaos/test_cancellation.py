@@ -9,28 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Iterable
 from statistics import median
-
-import pytest
 
 from tests.chaos.client import PATH
 from tests.chaos.counting_engine import read_counts
 from tests.chaos.evidence import Counted
 from tests.chaos.experiment import at_rest
-from tests.chaos.installed import skip_unless_installed
+from tests.chaos.installed import marks_of_a_run, skip_unless_installed
 from tests.chaos.stack import MODEL, Size, Stack, running
 from tests.chaos.wire import Exchange
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.store,
-    pytest.mark.rabbitmq,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(not os.environ.get("CHAOS_CANCELS"), reason="half a minute: CHAOS_CANCELS=1, or make chaos"),
-]
+pytestmark = marks_of_a_run("CHAOS_CANCELS", "half a minute: CHAOS_CANCELS=1, or make chaos")
 
 PLACES = 16
 STEP_SECONDS = 0.02

@@ -7,12 +7,9 @@ Real processes and the real lease of ten seconds, so only with `CHAOS_CHAT=1` (`
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import pytest
 
 from auth_billing.audit.auditor import Auditor
 from auth_billing.store.audit import MongoAuditStore
@@ -20,18 +17,12 @@ from chat_ui.generations import titles
 from infra.accounts import sign_in_services
 from infra.home.process_records import kill_group
 from tests.chaos import books
-from tests.chaos.installed import skip_unless_installed
+from tests.chaos.installed import marks_of_a_run, skip_unless_installed
 from tests.chaos.stack import MODEL, Size, Stack, running
 from tests.chat_ui.browser_client import Browser
 from tests.chat_ui.chat_clients import Person, Reader, text_of
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.store,
-    pytest.mark.rabbitmq,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(not os.environ.get("CHAOS_CHAT"), reason="takes half a minute: CHAOS_CHAT=1, or make chaos"),
-]
+pytestmark = marks_of_a_run("CHAOS_CHAT", "takes half a minute: CHAOS_CHAT=1, or make chaos")
 
 TOKENS = 120
 TITLE_TOKENS = titles.MAX_TOKENS

@@ -5,23 +5,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.configurations import MUTATED, MUTATED_SECONDS
 from tests.chaos.experiment import experiment
-from tests.chaos.installed import skip_unless_installed
+from tests.chaos.installed import marks_of_a_run, skip_unless_installed
 from tests.chaos.mutations import MUTATIONS
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.store,
-    pytest.mark.rabbitmq,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(not os.environ.get("CHAOS_MUTATIONS"), reason="some minutes: part of `make chaos`"),
-]
+pytestmark = marks_of_a_run("CHAOS_MUTATIONS", "some minutes: part of `make chaos`")
 
 
 async def test_without_a_bug_nothing_is_found(tmp_path: Path) -> None:

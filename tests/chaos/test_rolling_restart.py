@@ -7,29 +7,21 @@ worker.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter
 from typing import Any
 
 import openai
-import pytest
 
 from tests.chaos.balancer import balancing
 from tests.chaos.checker import Limits, Run, check, longest_pause
 from tests.chaos.client import Clients, Mix
 from tests.chaos.experiment import at_rest, collect
 from tests.chaos.history import End
-from tests.chaos.installed import skip_unless_installed
+from tests.chaos.installed import marks_of_a_run, skip_unless_installed
 from tests.chaos.stack import MODEL, Size, running
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.store,
-    pytest.mark.rabbitmq,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not os.environ.get("CHAOS_ROLLING"), reason="takes a minute: CHAOS_ROLLING=1, or make chaos"),
-]
+pytestmark = marks_of_a_run("CHAOS_ROLLING", "takes a minute: CHAOS_ROLLING=1, or make chaos", timeout=900)
 PEOPLE = 24
 TOKENS = (10, 40)
 MIX = Mix({"stream": 12, "whole": 4, "choices": 2}, TOKENS)

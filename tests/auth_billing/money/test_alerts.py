@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
@@ -24,13 +23,11 @@ LOW = 1_000
 
 
 @pytest.fixture
-async def store(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[AlertStore]:
-    if isinstance(stores.balances, DictBalanceStore):
-        yield DictAlertStore(stores.balances)
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    yield MongoAlertStore(connection)
-    connection.close()
+def store(stores: BillingStores, store_connection: StoreConnection | None) -> AlertStore:
+    if store_connection is not None:
+        return MongoAlertStore(store_connection)
+    assert isinstance(stores.balances, DictBalanceStore)
+    return DictAlertStore(stores.balances)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from auth_billing.errors import BudgetExhausted, UnacceptableAmount
@@ -21,13 +19,11 @@ NOW = 1_700_000_000.0
 
 
 @pytest.fixture
-async def budgets(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[Budgets]:
-    if isinstance(stores.balances, DictBalanceStore):
-        yield Budgets(stores.balances, stores.balances, clock=lambda: NOW)
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    yield Budgets(MongoBudgetStore(connection), stores.balances, clock=lambda: NOW)
-    connection.close()
+def budgets(stores: BillingStores, store_connection: StoreConnection | None) -> Budgets:
+    if store_connection is not None:
+        return Budgets(MongoBudgetStore(store_connection), stores.balances, clock=lambda: NOW)
+    assert isinstance(stores.balances, DictBalanceStore)
+    return Budgets(stores.balances, stores.balances, clock=lambda: NOW)
 
 
 async def test_a_budget_limits_the_next_request(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -23,14 +22,9 @@ def file(price: str, model: str = "gpt-4.1") -> PriceFile:
     return PriceFile.model_validate({"models": {model: entry}, "default": {"embedding": price}})
 
 
-@pytest.fixture(params=["in memory", pytest.param("real", marks=pytest.mark.store)])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[PriceStore]:
-    if request.param == "in memory":
-        yield ListPriceStore()
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    yield MongoPriceStore(connection)
-    connection.close()
+@pytest.fixture
+def store(store_connection: StoreConnection | None) -> PriceStore:
+    return ListPriceStore() if store_connection is None else MongoPriceStore(store_connection)
 
 
 async def test_loading_changed_prices_adds_a_version_and_equal_ones_do_not(store: PriceStore) -> None:

@@ -40,20 +40,16 @@ class PeopleStores:
     sessions: SessionStore
 
 
-@pytest.fixture(params=["memory", pytest.param("mongo", marks=pytest.mark.store)])
-async def people(request: pytest.FixtureRequest) -> AsyncIterator[PeopleStores]:
-    if request.param == "memory":
-        yield PeopleStores(
+@pytest.fixture
+def people(store_connection: StoreConnection | None) -> PeopleStores:
+    if store_connection is None:
+        return PeopleStores(
             DictUserStore(), DictMembershipStore(), DictInvitationStore(), DictOrganisationStore(), DictSessionStore()
         )
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    await create_indexes(connection)
-    yield PeopleStores(
-        MongoUserStore(connection),
-        MongoMembershipStore(connection),
-        MongoInvitationStore(connection),
-        MongoOrganisationStore(connection),
-        MongoSessionStore(connection),
+    return PeopleStores(
+        MongoUserStore(store_connection),
+        MongoMembershipStore(store_connection),
+        MongoInvitationStore(store_connection),
+        MongoOrganisationStore(store_connection),
+        MongoSessionStore(store_connection),
     )
-    connection.close()

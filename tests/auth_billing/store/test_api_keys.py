@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.indexes import create_indexes
 from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore
 
@@ -27,15 +25,9 @@ KEYS = (
 )
 
 
-@pytest.fixture(params=["memory", pytest.param("mongo", marks=pytest.mark.store)])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[ApiKeyStore]:
-    if request.param == "memory":
-        yield DictApiKeyStore()
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    await create_indexes(connection)
-    yield MongoApiKeyStore(connection)
-    connection.close()
+@pytest.fixture
+def store(store_connection: StoreConnection | None) -> ApiKeyStore:
+    return DictApiKeyStore() if store_connection is None else MongoApiKeyStore(store_connection)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from auth_billing.access.roles import Actor, Role
@@ -16,14 +14,9 @@ from tests.fakes.service_accounts import DictServiceAccountStore
 OWNER = Actor("org-0", "user-0", Role.OWNER)
 
 
-@pytest.fixture(params=["dict", pytest.param("mongodb", marks=pytest.mark.store)])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[ServiceAccountStore]:
-    if request.param == "dict":
-        yield DictServiceAccountStore()
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    yield MongoServiceAccountStore(connection)
-    connection.close()
+@pytest.fixture
+def store(store_connection: StoreConnection | None) -> ServiceAccountStore:
+    return DictServiceAccountStore() if store_connection is None else MongoServiceAccountStore(store_connection)
 
 
 async def test_service_accounts_belong_to_a_project(store: ServiceAccountStore) -> None:

@@ -8,7 +8,7 @@ export class Submission {
   problem = $state("");
 
   /** Sends the form. `send` returns an error message if an input is invalid. */
-  async run(send: () => Promise<string | void>): Promise<void> {
+  async run(send: () => Promise<string | undefined>): Promise<void> {
     [this.busy, this.problem] = [true, ""];
     try {
       this.problem = (await send()) ?? "";
