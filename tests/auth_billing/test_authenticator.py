@@ -32,6 +32,14 @@ def service(store: DictApiKeyStore, clock: FakeClock) -> Authenticator:
     return Authenticator(store, PEPPER, cache=KeyCache(clock), clock=clock)
 
 
+@pytest.fixture
+async def key(service: Authenticator) -> str:
+    """The text of a key that was just authenticated."""
+    text = (await service.create_api_key("acme", "acme-web", name="first")).text
+    await service.authenticate(text)
+    return text
+
+
 async def test_a_new_key_is_valid_at_once_and_names_its_tenant(service: Authenticator) -> None:
     key = await service.create_api_key("acme", "acme-web", name="first")
     principal = await service.authenticate(key.text)
@@ -91,10 +99,8 @@ async def test_a_digest_of_zeros_matches_no_key(
 
 
 async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_seconds(
-    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+    service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
 ) -> None:
-    key = (await service.create_api_key("acme", "acme-web", name="first")).text
-    await service.authenticate(key)
     store.absence.away = True
     clock.now += VALID_SECONDS - 0.01
     assert (await service.authenticate(key)).tenant == "acme"
@@ -104,10 +110,8 @@ async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_second
 
 
 async def test_a_valid_key_is_confirmed_every_few_seconds(
-    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+    service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
 ) -> None:
-    key = (await service.create_api_key("acme", "acme-web", name="first")).text
-    await service.authenticate(key)
     asked = store.absence.asked
     for _ in range(10):
         await service.authenticate(key)
@@ -119,10 +123,8 @@ async def test_a_valid_key_is_confirmed_every_few_seconds(
 
 
 async def test_an_unavailable_store_is_not_read_by_each_request(
-    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+    service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
 ) -> None:
-    key = (await service.create_api_key("acme", "acme-web", name="first")).text
-    await service.authenticate(key)
     store.absence.away = True
     clock.now += CONFIRMED_SECONDS
     asked = store.absence.asked
@@ -137,10 +139,8 @@ async def test_an_unavailable_store_is_not_read_by_each_request(
 
 
 async def test_an_invalidated_key_is_refused_while_the_store_is_away(
-    service: Authenticator, store: DictApiKeyStore, clock: FakeClock
+    service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
 ) -> None:
-    key = (await service.create_api_key("acme", "acme-web", name="first")).text
-    await service.authenticate(key)
     store.absence.away = True
     service.invalidate(KeySet(organisation="acme"))
     with pytest.raises(StoreUnavailable):
@@ -158,10 +158,8 @@ async def test_an_invalidated_key_is_refused_while_the_store_is_away(
     ],
 )
 async def test_only_the_published_keys_are_invalidated(
-    service: Authenticator, store: DictApiKeyStore, keys: KeySet, forgotten: bool
+    service: Authenticator, key: str, store: DictApiKeyStore, keys: KeySet, forgotten: bool
 ) -> None:
-    key = (await service.create_api_key("acme", "acme-web", name="first")).text
-    await service.authenticate(key)
     asked = store.absence.asked
     service.invalidate(keys)
     await service.authenticate(key)

@@ -114,6 +114,11 @@ class ScriptedWorker:
         """Post one window."""
         self.bus.send_window(job.reply_to, Window(worker_id=worker or self.worker, replies=list(replies)))
 
+    def begin(self, job: Job, attempt: str) -> None:
+        """Report that an attempt at the job has started."""
+        started = Started(job_id=job.id, attempt_id=attempt, worker_id=self.worker, prompt_tokens=prompt_tokens(job))
+        self.send(job, started)
+
     def cancel_of(self, job_id: str) -> asyncio.Event:
         """Set when a cancel for the job has come."""
         return self.cancelled.setdefault(job_id, asyncio.Event())
@@ -153,9 +158,7 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
     """Answer "0 1 2 … " with as many tokens as the job allows, at most 5, in every choice, last choice first."""
     attempt = uuid.uuid4().hex
     total = min(5, 5 if job.sampling.max_tokens is None else job.sampling.max_tokens)
-    worker.send(
-        job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job))
-    )
+    worker.begin(job, attempt)
     if job.text.echo:
         worker.send(
             job,
@@ -199,9 +202,7 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
 async def start_and_wait(worker: ScriptedWorker, job: Job) -> None:
     """Two tokens, then nothing until the job is cancelled."""
     attempt = uuid.uuid4().hex
-    worker.send(
-        job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job))
-    )
+    worker.begin(job, attempt)
     worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[0, 1], text="0 1 "))
     await worker.cancel_of(job.id).wait()
     worker.send(job, Cancelled(job_id=job.id, attempt_id=attempt, usage=usage(job, 2)))
@@ -218,10 +219,7 @@ def fail(code: FailureCode, message: str = "No.", *, after_tokens: bool = False)
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
         if after_tokens:
-            worker.send(
-                job,
-                Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job)),
-            )
+            worker.begin(job, attempt)
             worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[0], text="0 "))
         worker.send(job, Failed(job_id=job.id, attempt_id=attempt, code=code, message=message, param="messages"))
 
@@ -233,9 +231,7 @@ def say(*texts: str) -> Script:
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(
-            job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job))
-        )
+        worker.begin(job, attempt)
         for position, text in enumerate(texts):
             finish: FinishReason | None = "stop" if position == len(texts) - 1 else None
             worker.send(
