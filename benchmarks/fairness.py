@@ -83,7 +83,7 @@ async def measure(seconds: float, flood: int) -> list[Row]:
         port = urlsplit(platform.urls[0]).port or 0
         await _measure_quiet(port, QUIET, WARM_UP)
         rows = [_row("alone", 0, await _measure_quiet(port, QUIET, seconds))]
-        fair = platform.gateways[0].jobs._services.publish_queue
+        fair = platform.gateways[0].publish_queue
         http = await stack.enter_async_context(httpx.AsyncClient(timeout=600))
         batches = [
             asyncio.create_task(_flood(http, platform.urls[0], NOISY_TOKENS[number % len(NOISY_TOKENS)]))

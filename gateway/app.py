@@ -124,6 +124,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         admission=AdmissionController(
             protection, catalogue, queues, max_choices=settings.max_choices, max_wait=settings.max_waits
         ),
+        publish_queue=publish_queue,
         jobs=JobSubmission(shared, billing),
         idempotent=IdempotentRequests(services.idempotency, timings.idempotency_renewal_interval),
         limits=services.limits,

@@ -12,6 +12,7 @@ from auth_billing.authenticator import Authenticator
 from auth_billing.rate_limits.limiter import RateLimiter
 from gateway.admission.controller import AdmissionController
 from gateway.admission.model_catalogue import ModelCatalogue
+from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
@@ -41,6 +42,7 @@ class Gateway:
     queues: QueueEstimator
     admission: AdmissionController
     billing: GatewayBilling
+    publish_queue: PublishQueue
     jobs: JobSubmission
     idempotent: IdempotentRequests
     limits: RateLimiter

@@ -149,7 +149,7 @@ async def test_a_waiting_request_is_published_later_and_answered(set_stage: SetS
         await count(worker, job)
 
     stage = await set_stage(patient)
-    queue = stage.gateway.jobs._services.publish_queue
+    queue = stage.gateway.publish_queue
     queue._models = Models(1)  # type: ignore[assignment]
     asked = [asyncio.create_task(stage.chat(stream=number == 2)) for number in range(3)]
     await eventually(lambda: queue.waiting == 1)
@@ -166,7 +166,7 @@ async def test_waiting_requests_that_end_early_or_cannot_be_published(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = await set_stage(never)
-    queue = stage.gateway.jobs._services.publish_queue
+    queue = stage.gateway.publish_queue
     queue._models = Models(1)  # type: ignore[assignment]
     asked = []
     for number in range(4):
