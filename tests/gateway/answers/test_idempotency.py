@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from structlog.testing import capture_logs
 from tenacity import wait_fixed
@@ -17,8 +15,8 @@ from tenacity import wait_fixed
 from router.messages import Delta, FailureCode, Finished, Job, Started
 from router.timings import Timings
 from tests.fakes.accounts import DictIdempotencyStore
-from tests.fakes.scripted_worker import ScriptedWorker, count, fail, never, start_and_wait, usage
-from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, Serve, Served, SetStage, Stage, eventually, reset
+from tests.fakes.scripted_worker import ScriptedWorker, count, fail, usage
+from tests.gateway.conftest import HI, MODEL, OTHER_KEY, SetStage, Stage, eventually
 
 CHAT = "/v1/chat/completions"
 REPLAYED = "idempotent-replayed"
@@ -364,123 +362,3 @@ async def test_a_response_that_the_store_refuses_is_not_kept(set_stage: SetStage
     assert (await ask(stage)).status_code == 200
     await settled(stage)
     assert (await ask(stage)).json()["error"]["code"] == "idempotent_answer_not_kept"
-
-
-class Caller:
-    """A client of the real server that reads a stream by hand."""
-
-    def __init__(self, server: Served) -> None:
-        self._server = server
-
-    async def __aenter__(self) -> Caller:
-        self.reader, self.writer = await self._server.connect()
-        body = json.dumps({"model": MODEL, "messages": HI, "stream": True}).encode()
-        self.writer.write(
-            f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nIdempotency-Key: k\r\n"
-            f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.writer.close()
-
-
-FIRST_TOKENS, LAST_TOKEN, DONE = b'"content":"0 1 "', b'"content":"2 "', b"data: [DONE]\n\n"
-
-
-@pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
-async def test_a_second_reader_starts_at_the_beginning_and_outlives_the_first(
-    serve: Serve, leave: Callable[[asyncio.StreamWriter], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.0)
-    held = Held()
-    server = await serve(held)
-    async with Caller(server) as first, Caller(server) as second:
-        await first.reader.readuntil(FIRST_TOKENS)
-        head = await second.reader.readuntil(b"\r\n\r\n")
-        assert b"idempotent-replayed: true" in head
-        await second.reader.readuntil(FIRST_TOKENS)
-        leave(first.writer)
-        await asyncio.sleep(0.1)
-        held.go.set()
-        await second.reader.readuntil(LAST_TOKEN)
-        await second.reader.readuntil(DONE)
-    assert len(server.stage.worker.jobs) == 1
-    assert not server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).is_set()
-
-
-async def test_a_client_that_reconnects_soon_joins_the_running_stream(serve: Serve) -> None:
-    held = Held()
-    server = await serve(held)
-    async with Caller(server) as first:
-        await first.reader.readuntil(FIRST_TOKENS)
-        reset(first.writer)
-    async with Caller(server) as again:
-        await again.reader.readuntil(FIRST_TOKENS)
-        held.go.set()
-        await again.reader.readuntil(DONE)
-    assert len(server.stage.worker.jobs) == 1
-
-
-@pytest.mark.parametrize("header_delay", [0.0, 60.0], ids=["streaming", "before the status"])
-async def test_a_run_without_readers_is_cancelled_and_starts_again(
-    serve: Serve, header_delay: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.05)
-    server = await serve(never if header_delay else start_and_wait, header_delay=header_delay)
-    async with Caller(server) as first:
-        await server.stage.worker.received.wait()
-        reset(first.writer)
-    async with asyncio.timeout(2):
-        await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
-    await settled(server.stage)
-    assert server.stage.idempotency.records == {}
-    server.stage.worker.script = count
-    async with Caller(server) as again:
-        await again.reader.readuntil(DONE)
-    assert len(server.stage.worker.jobs) == 2
-
-
-async def test_a_reader_that_joins_after_the_beginning_was_dropped_is_refused(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.answers.shared_response.MAX_BYTES", 700)
-    held = Held()
-    server = await serve(held)
-    async with Caller(server) as first:
-        await first.reader.readuntil(FIRST_TOKENS)
-        held.go.set()
-        await first.reader.readuntil(DONE)
-    async with Caller(server) as late:
-        assert b" 409 " in await late.reader.readline()
-
-
-async def test_a_stopping_gateway_ends_runs_without_readers(serve: Serve) -> None:
-    server = await serve(start_and_wait)
-    async with Caller(server) as first:
-        await first.reader.readuntil(FIRST_TOKENS)
-        reset(first.writer)
-    async with asyncio.timeout(5):
-        await server.stage.gateway.idempotent.close()
-    assert server.stage.idempotency.records == {}
-
-
-async def test_the_stock_client_gets_the_replay(serve: Serve) -> None:
-    server = await serve()
-    client = server.client.with_options(default_headers={"Idempotency-Key": "from-the-sdk"})
-    one = await client.chat.completions.create(model=MODEL, messages=HI)
-    again = await client.chat.completions.create(model=MODEL, messages=HI)
-    assert one == again
-    streams = [
-        await client.chat.completions.create(
-            model=MODEL, messages=HI, stream=True, extra_headers={"Idempotency-Key": "streamed"}
-        )
-        for _ in range(2)
-    ]
-    chunks = [[chunk.model_dump() async for chunk in stream] for stream in streams]
-    assert chunks[0] == chunks[1]
-    with pytest.raises(openai.BadRequestError) as reused:
-        await client.chat.completions.create(model=MODEL, messages=HI, seed=1)
-    assert reused.value.code == "idempotency_key_reused"
-    assert len(server.stage.worker.jobs) == 2

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from tenacity import wait_fixed, wait_none
+from tenacity import wait_fixed
 
-from inference_worker.engine_protocol import StepReport, TokenEvent
-from inference_worker.errors import EngineDied, EngineStartFailed
-from inference_worker.worker import job_handler, restart_policy
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.worker import capacity
 from router import control_targets, topology
-from router.bus import Envelope
 from router.consumer import group_commit, job_consumer
-from router.dead_letters import DeadLetters
 from router.errors import BrokerUnavailable
 from router.messages import (
     Cancel,
     Cancelled,
     ChatPrompt,
     Delta,
-    Drain,
     Failed,
     FailureCode,
     Finished,
@@ -42,11 +34,10 @@ from router.messages import (
     TextPrompt,
     TokenPrompt,
     UsageRecord,
-    WorkerState,
     encode,
 )
 from router.timings import Timings
-from router.transport.base import Delivery, Outgoing
+from router.transport.base import Outgoing
 from tests.fakes.counting_text import FIRST
 from tests.inference_worker.worker_bench import CHAT, MODEL, Bench, make_job
 
@@ -312,200 +303,6 @@ async def test_an_undecodable_message_is_dead_lettered() -> None:
         await bench.ended("j")
 
 
-async def test_a_request_that_fails_in_the_engine_fails_alone() -> None:
-    async with Bench().up() as bench:
-        await bench.send(make_job("bad"), make_job("good"))
-        await bench.submitted(2)
-        await bench.until(lambda: bench.of("bad"))
-        bench.engine.fail(bench.of("bad")[0].attempt_id)
-        bench.engine.step(3)
-        good, _ = await bench.ended("good")
-        terminal, record = await bench.ended("bad")
-    assert isinstance(good, Finished)
-    assert isinstance(terminal, Failed)
-    assert terminal.code is record.error is FailureCode.ENGINE_ERROR
-    assert "told to" not in terminal.message
-
-
-async def test_after_an_engine_crash_jobs_continue_after_their_last_token() -> None:
-    async with Bench(max_num_seqs=1).up() as bench:
-        await bench.send(make_job("begun", max_tokens=6, text=TextOptions(stop=["1 2 4"])))
-        await bench.submitted(1)
-        bench.engine.step(3)  # "1 2 " is held back: it may become the stop string
-        await bench.until(lambda: bench.text("begun"))
-        await bench.send(make_job("waiting", max_tokens=2))
-        await bench.submitted(2)
-        await bench.until(lambda: bench.worker._handler.tokens == 3)
-        bench.engine.die()
-        await bench.submitted(4)
-        assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]], []]
-        bench.engine.step(8)
-        for job, tokens in (("begun", 6), ("waiting", 2)):
-            terminal, record = await bench.ended(job)
-            assert isinstance(terminal, Finished)
-            assert record.usage.completion_tokens == tokens
-            assert bench.text(job) == "".join(f"{number} " for number in range(tokens))
-    assert bench.engine.starts == 2
-
-
-async def test_a_hung_engine_is_restarted_and_its_jobs_continue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
-    async with Bench(timings=Timings(engine_check_interval=0.02), stall_seconds=0.4).up() as bench:
-        await bench.send(make_job("j", max_tokens=6))
-        await bench.submitted(1)
-        bench.engine.step(3)
-        await bench.submitted(2)  # it reports nothing, so it is restarted
-        assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]]]
-        bench.engine.step(3)
-        await bench.ended("j")
-        assert bench.text("j") == "0 1 2 3 4 5 "
-        starts = bench.engine.starts
-        await asyncio.sleep(0.8)
-        assert bench.engine.starts == starts, "an engine without work owes nothing"
-
-
-async def test_jobs_suspected_beside_a_poison_message_finish_in_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three crashes at the first step: only the job that crashes the engine alone is given up."""
-    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
-    async with Bench(max_num_seqs=4).up() as bench:
-        await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=2) for number in range(3)))
-        await bench.submitted(4)
-        bench.engine.die()
-        await bench.submitted(8)
-        bench.engine.die()
-        await bench.submitted(9)
-        (alone,) = bench.engine.requests
-        poison = next(taken for taken in bench.worker._consumer.attempts if taken.job.id == "poison")
-        assert alone.id == poison.attempt_id
-        bench.engine.die()
-        failed, _ = await bench.ended("poison")
-        assert isinstance(failed, Failed)
-        assert failed.code is FailureCode.FAILED_REPEATEDLY
-        await bench.submitted(10)
-        assert len(bench.engine.requests) == 1
-        for submitted in (11, 12):  # a job's progress ends its isolation, and the next one runs alone
-            bench.engine.step()
-            await bench.submitted(submitted)
-        bench.engine.step(3)
-        for number in range(3):
-            terminal, _ = await bench.ended(f"j{number}")
-            assert isinstance(terminal, Finished)
-
-
-async def test_discarded_tokens_of_a_cancelled_job_are_counted() -> None:
-    async with Bench().up() as bench:
-        await bench.send(make_job("j", max_tokens=100))
-        await bench.submitted(1)
-        (request,) = bench.engine.requests
-        bench.outside.send_control(control_targets.worker("worker-1"), Cancel(job="j"))
-        await bench.ended("j")
-        late = TokenEvent(request=request.id, choice=0, position=0, token_ids=[FIRST, FIRST + 1])
-        bench.worker._handler.apply(StepReport(events=[late]))
-        assert bench.metrics.discarded_tokens._value.get() == 2
-
-
-async def test_a_job_that_crashes_the_engine_repeatedly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
-    async with Bench().up() as bench:
-        await bench.send(make_job("poison"))
-        for crashes in range(1, 4):
-            await bench.submitted(crashes)
-            bench.engine.die()
-        terminal, _ = await bench.ended("poison")
-        await bench.until(lambda: bench.engine.alive)
-        await bench.until(lambda: bench.unsettled() == 0)
-        async with DeadLetters(bench.outside) as letters:
-            (kept,) = [letter async for letter in letters]
-    assert isinstance(terminal, Failed)
-    assert terminal.code is FailureCode.FAILED_REPEATEDLY
-    assert (kept.id, kept.code, kept.deaths, kept.closed_by) == ("poison", terminal.code, 3, "worker-1")
-    assert "isolated" in kept.reason
-    assert "killed by the test" in kept.reason
-
-
-@pytest.mark.parametrize("young", [True, False])
-async def test_an_engine_whose_steps_fail_repeatedly_is_restarted(
-    monkeypatch: pytest.MonkeyPatch, *, young: bool
-) -> None:
-    monkeypatch.setattr(restart_policy, "MIN_UPTIME", 600.0 if young else 0.0)
-    async with Bench().up() as bench:
-        await bench.send(make_job("good", max_tokens=6), *(make_job(f"bad-{number}") for number in range(3)))
-        await bench.submitted(4)
-        bench.engine.step(2)
-        await bench.until(lambda: bench.worker._handler.tokens == 8)
-        await bench.until(lambda: all(bench.of(f"bad-{number}") for number in range(3)))
-        for number in range(3):
-            bench.engine.fail(bench.of(f"bad-{number}")[0].attempt_id)
-        for number in range(3):
-            terminal, _ = await bench.ended(f"bad-{number}")
-            assert isinstance(terminal, Failed)
-            assert terminal.code is FailureCode.ENGINE_ERROR
-        if not young:
-            await bench.submitted(5)
-        bench.engine.step(6)
-        terminal, record = await bench.ended("good")
-        assert isinstance(terminal, Finished)
-        assert bench.text("good") == "0 1 2 3 4 5 "
-        assert record.usage.completion_tokens == 6
-        assert bench.engine.starts == (1 if young else 2)
-        assert not bench.worker._handler._crashes
-
-
-async def test_an_engine_that_crashes_too_often_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
-    async with Bench().up() as bench:
-        await bench.send(make_job("waiting"))
-        await bench.submitted(1)
-        bench.engine.failing_starts = 10
-        bench.engine.die()
-        assert bench.running is not None
-        with pytest.raises(EngineDied, match="4 times within 60 s"):
-            await asyncio.wait_for(bench.running, 5)
-        assert bench.queued() == 1
-    assert bench.terminals("waiting") == []
-
-
-async def test_an_engine_that_can_not_start_ends_the_worker() -> None:
-    bench = Bench()
-    bench.engine.failing_starts = 1
-    async with bench.up():
-        assert bench.running is not None
-        with pytest.raises(EngineStartFailed):
-            await bench.running
-
-
-async def test_a_drain_finishes_running_jobs_and_returns_waiting_ones() -> None:
-    async with Bench(max_num_seqs=1, drain_grace=5).up() as bench:
-        await bench.send(make_job("first", max_tokens=2), make_job("second", max_tokens=2))
-        await bench.submitted(2)
-        await bench.send(make_job("flex", service_class=ServiceClass.FLEX))
-        await bench.until(lambda: bench.unsettled() == 3)
-        bench.outside.send_control(control_targets.worker("worker-1"), Drain())
-        await bench.until(lambda: any(status.state is WorkerState.DRAINING for status in bench.statuses))
-        await bench.until(lambda: bench.queued(ServiceClass.FLEX) == 1)
-        await bench.send(make_job("late"))
-        bench.engine.step(4)
-        assert bench.running is not None
-        await asyncio.wait_for(bench.running, 5)
-        await bench.until(lambda: bench.terminals("first") and bench.terminals("second"))
-        assert bench.queued() == 1
-    assert bench.terminals("flex") == bench.terminals("late") == []
-
-
-async def test_a_second_signal_hands_running_jobs_back_at_once() -> None:
-    async with Bench(drain_grace=60).up() as bench:
-        await bench.send(make_job("j", max_tokens=100))
-        await bench.submitted(1)
-        bench.engine.step()
-        bench.stop.set()
-        bench.hand_over.set()
-        assert bench.running is not None
-        await asyncio.wait_for(bench.running, 5)
-        assert bench.queued() == 1
-    assert bench.terminals("j") == []
-    assert bench.records == []
-
-
 async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_consumer, "SETTLE_WAIT", wait_fixed(0.01))
     async with Bench().up() as bench:
@@ -578,57 +375,3 @@ async def test_heartbeats_describe_the_model() -> None:
     status = bench.statuses[0]
     assert (status.worker, status.model, status.max_num_seqs, status.max_model_len) == ("worker-1", MODEL, 7, 2048)
     assert status.max_token_bytes == len("<|begin|>")
-
-
-async def test_a_duplicate_of_a_running_job_is_answered_once() -> None:
-    async with Bench().up() as bench:
-        await bench.send(make_job("j"), make_job("j"))
-        await bench.submitted(1)
-        bench.engine.step(3)
-        await bench.ended("j")
-        assert bench.engine.starts == len(bench.engine.submitted) == 1
-
-
-class Redelivered:
-    """A delivery whose settlement the test can inspect."""
-
-    headers: Mapping[str, str] = {}
-    delivery_count = 1
-
-    def __init__(self, *, lost: bool = False) -> None:
-        self.lost = lost
-        self.settled: list[str] = []
-
-    def ack(self) -> None:
-        self.settled.append("ack")
-
-
-async def test_a_job_redelivered_after_a_reconnect_continues_and_acknowledges_the_new_delivery() -> None:
-    async with Bench().up() as bench:
-        await bench.send(make_job("j"))
-        await bench.submitted(1)
-        running = bench.worker._consumer.attempts.of_job("j")
-        assert running is not None
-        running.delivery = cast(Delivery, Redelivered(lost=True))
-        again = Redelivered()
-        bench.worker._consumer._receive(Envelope(running.job, cast(Delivery, again)))
-        bench.engine.step(3)
-        await bench.ended("j")
-    assert again.settled == ["ack"]
-    assert len(bench.engine.submitted) == 1
-
-
-async def test_a_finished_job_that_is_redelivered_is_only_acknowledged() -> None:
-    async with Bench().up() as bench:
-        await bench.send(make_job("j"))
-        await bench.submitted(1)
-        running = bench.worker._consumer.attempts.of_job("j")
-        assert running is not None
-        running.delivery = cast(Delivery, Redelivered(lost=True))
-        bench.engine.step(3)
-        await bench.ended("j")
-        again = Redelivered()
-        bench.worker._consumer._receive(Envelope(running.job, cast(Delivery, again)))
-        assert again.settled == ["ack"]
-        assert len(bench.worker._consumer.attempts) == 0
-    assert len(bench.terminals("j")) == 1
