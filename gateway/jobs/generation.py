@@ -164,16 +164,19 @@ class Generation:
             await self._queue_entries[number].wait()
             await self._publish([number])
 
+        # Unlike a task group's, the tasks of `gather` are cancelled at once with this one, before `close` goes on.
+        publishing = [asyncio.create_task(publish(number)) for number in numbers]
         try:
-            async with asyncio.TaskGroup() as publishing:  # one that fails cancels the others: the request has failed
-                for number in numbers:
-                    publishing.create_task(publish(number))
-        except* PublishError as errors:
-            _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(errors.exceptions[0]))
+            await asyncio.gather(*publishing)
+        except PublishError as error:
+            _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(error))
             self._unread.fail(NotQueued())
-        except* Exception:  # noqa: BLE001 - else the request would wait for its deadline
+        except Exception:  # noqa: BLE001 - else the request would wait for its deadline
             _log.exception("waiting job not published", job=self.jobs[0].id)
             self._unread.fail(NotQueued())
+        finally:
+            for task in publishing:
+                task.cancel()
 
     async def wait_for_first_reply(self, seconds: float) -> None:
         """Wait at most `seconds` for the first reply, so that an early error can still become a status code.

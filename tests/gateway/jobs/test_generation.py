@@ -98,3 +98,23 @@ async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs
         await asyncio.wait_for(anext(generation.batches()), 5)
     await asyncio.sleep(0.01)  # closing released the slots of the first jobs
     assert published == [generation.jobs[2].id]
+
+
+async def test_closing_cancels_a_publish_that_has_begun(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2))
+    stage = await set_stage(never)
+    generation = await open_generation(stage, prompts=3)
+    await generation.publish({})
+    begun, published = asyncio.Event(), []
+
+    async def publish_later(job: Job, _headers: Mapping[str, str]) -> None:
+        begun.set()
+        await asyncio.sleep(0)
+        published.append(job.id)
+
+    monkeypatch.setattr(stage.gateway.bus, "publish_job", publish_later)
+    generation._queue_entries[0].leave()
+    await begun.wait()
+    generation.close()
+    await asyncio.sleep(0.01)
+    assert published == []
