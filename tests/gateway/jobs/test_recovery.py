@@ -24,7 +24,6 @@ from gateway.jobs.recovery_events import (
     JobRepublished,
     JobState,
     ReplyReceived,
-    Republish,
     RequestClosed,
     SendControl,
     StopAttempt,
@@ -35,7 +34,6 @@ from gateway.jobs.recovery_events import (
 )
 from router import control_targets
 from router.messages import (
-    REAPER,
     AttemptReport,
     AttemptState,
     Cancel,
@@ -337,129 +335,6 @@ def test_text_without_ids_can_not_be_continued() -> None:
     assert isinstance(failed, FailRequest)
     assert isinstance(failed.error, WorkerLost)
     assert decisions([answer]) == [(control_targets.worker("w-2"), ResumeDecision.GONE)]
-
-
-def test_crashes_in_a_row_isolate_the_job_and_then_fail_it() -> None:
-    job, answers = Recovery(), []
-    for number in range(4):
-        (answer,) = [
-            each.control
-            for each in job.request(f"a{number}", f"w-{number}", copy_number=number)
-            if isinstance(each, SendControl) and isinstance(each.control, Resume)
-        ] or [
-            each.control
-            for each in job.receive(TimerFired(), job.now + 10)
-            if isinstance(each, SendControl) and isinstance(each.control, Resume)
-        ]
-        answers.append((answer.crashes, answer.solo, answer.decision))
-        job.now += 20
-    assert answers == [
-        (1, False, ResumeDecision.START),
-        (2, True, ResumeDecision.START),
-        (3, True, ResumeDecision.FAIL),
-        (4, True, ResumeDecision.FAIL),
-    ]
-
-
-def test_an_attempt_that_made_progress_begins_a_new_row_of_crashes() -> None:
-    job = running()
-    for number, tokens in enumerate((0, 1, 0), start=1):
-        if tokens:
-            assert job.accepts(delta(job.output.tokens, tokens, attempt=job.attempt_id or ""), job.worker_id or "")
-        job.request(f"b{number}", f"w-{number + 1}")
-        job.now += 10
-        job.receive(TimerFired(), job.now)
-    assert job.crashes == 2
-
-
-# Silence and copies
-
-
-def test_a_silent_attempt_is_pinged_then_replaced() -> None:
-    job = running(tokens=1)
-    assert job.watch(after=TIMINGS.ping_after - 0.1) == []
-    assert pings(job.watch(after=0.2)) == [control_targets.worker("w-1")]
-    assert job.watch(after=TIMINGS.give_up_after)[-1] == Republish(1)
-    job.republished(1)
-    assert Republish(2) not in job.watch(after=0.1), "a worker may be about to take the first copy"
-    assert Republish(2) in job.watch(after=TIMINGS.pickup_timeout)
-
-
-def test_silence_while_the_broker_is_away_is_not_the_workers() -> None:
-    job = running(tokens=1)
-    job.broker.unusable_at = job.now + TIMINGS.give_up_after
-    assert job.watch(after=TIMINGS.give_up_after + 1) == []
-
-
-def test_an_attempt_is_pinged_once_the_broker_was_lost() -> None:
-    job = running(tokens=1)
-    job.broker.lost_at = job.now + 1
-    assert pings(job.watch(after=2)) == [control_targets.worker("w-1")]
-
-
-def test_a_job_that_no_attempt_starts_is_published_again_if_a_worker_has_capacity() -> None:
-    job = Recovery()
-    assert job.watch(after=100) == []
-    assert job.watch(after=0, has_capacity=True) == [Republish(1)]
-    assert job.watch(after=0, has_capacity=True) == [], "publishing"
-    job.receive(JobRepublished(1, confirmed=False), job.now)
-    assert job.watch(after=0, has_capacity=True) == [Republish(2)], "a failed publish doesn't count"
-
-
-def test_a_job_is_published_again_once_after_each_absence_of_the_broker() -> None:
-    job = Recovery()
-    job.broker.lost_at = job.now + 1
-    assert job.watch(after=TIMINGS.start_timeout) == []
-    assert job.watch(after=1.1) == [Republish(1)]
-    job.republished(1)
-    assert job.watch(after=100) == []
-
-
-def test_republishing_ends_when_it_brings_no_progress() -> None:
-    job = running(tokens=1, timings=replace(TIMINGS, republish_limit=2))
-    for number in (1, 2):
-        assert Republish(number) in job.watch(after=100)
-        job.republished(number)
-    (failed,) = [each for each in job.watch(after=100) if isinstance(each, FailRequest)]
-    assert isinstance(failed.error, WorkerLost)
-    assert job.accepts(delta(1))
-    assert Republish(3) in job.watch(after=100)
-
-
-def test_an_often_returned_message_is_replaced_before_the_brokers_limit() -> None:
-    job = running(tokens=1)
-    often = TIMINGS.republish_after_deliveries
-    assert Republish(1) not in job.request("b", "w-2", delivery_count=often - 1)
-    assert job.request("c", "w-3", delivery_count=often)[0] == Republish(1)
-
-
-def test_the_reaper_ends_a_job_that_made_no_progress() -> None:
-    job = running()
-    assert not job.accepts(dead(), "some other worker")
-    assert job.accepts(dead(), REAPER)
-    assert job.ended
-
-
-def test_a_dead_letter_of_an_older_copy_or_of_a_job_with_progress_ends_nothing() -> None:
-    job = running()
-    job.watch(after=100)
-    job.republished(1)
-    assert job.get(dead(), REAPER) == []
-    assert job.accepts(delta(0))
-    assert job.get(dead(copy_number=1), REAPER) == [Republish(2)]
-    job.republished(2)
-    assert job.accepts(dead(copy_number=2), REAPER)
-
-
-def test_a_dead_letter_lets_the_waiting_worker_try_again() -> None:
-    job = running(tokens=1)
-    job.request("b", "w-2")
-    job.report(AttemptState.ALIVE)
-    assert pings(job.get(dead(), REAPER)) == [control_targets.worker("w-1")]
-    assert job.state is JobState.CONTESTED
-
-
-# The end
 
 
 def test_closing_cancels_a_job_where_it_is() -> None:
