@@ -103,7 +103,7 @@ class Conversations:
         """Return a conversation of the owner.
 
         Raises:
-            NoSuchConversation
+            NoSuchConversation: the owner has no conversation with this id.
         """
         conversation = await self._conversations.find(owner, conversation_id)
         if conversation is None:
@@ -120,7 +120,7 @@ class Conversations:
         """Change title, settings, the pinned or archived flag, or the selected branch (`leaf`).
 
         Raises:
-            NoSuchConversation
+            NoSuchConversation: the owner has no conversation with this id.
             InvalidField: there is no such leaf.
         """
         if "leaf" in changes and await self._messages.find(owner, conversation_id, changes["leaf"]) is None:
@@ -137,7 +137,7 @@ class Conversations:
         """Delete a conversation permanently; answers that are being written in it are stopped.
 
         Raises:
-            NoSuchConversation
+            NoSuchConversation: the owner has no conversation with this id.
         """
         await self.find(owner, conversation_id)
         for message in await self._messages.all(owner, conversation_id):
@@ -209,7 +209,7 @@ class Conversations:
         """Stop an answer, in whichever process it is written; an answer that has ended does not change.
 
         Raises:
-            NoSuchConversation
+            NoSuchConversation: the owner has no such message.
         """
         message = await self._messages.request_stop(owner, conversation_id, message_id)
         if message is None:
@@ -218,10 +218,10 @@ class Conversations:
         return message
 
     async def message(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Return one message.
+        """Return one message of a conversation.
 
         Raises:
-            NoSuchConversation
+            NoSuchConversation: the owner has no such message.
         """
         message = await self._messages.find(owner, conversation_id, message_id)
         if message is None:
@@ -236,7 +236,7 @@ class Conversations:
         """Create a share link and return its token; an earlier link becomes invalid.
 
         Raises:
-            NoSuchConversation
+            NoSuchConversation: the owner has no conversation with this id.
         """
         await self.find(owner, conversation_id)
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -248,7 +248,7 @@ class Conversations:
         """Invalidate the share link.
 
         Raises:
-            NoSuchConversation
+            NoSuchConversation: the owner has no conversation with this id.
         """
         await self.find(owner, conversation_id)
         await self._shares.remove(owner, conversation_id)

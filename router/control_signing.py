@@ -60,7 +60,7 @@ class ControlSigner:
         self._clock = clock
 
     def sign(self, target: str, body: bytes) -> Mapping[str, HeaderValue]:
-        """Return the headers to send with `body` to `target`."""
+        """Return the signature headers (time and HMAC) of a message `body` to the routing key `target`, signed now."""
         now = int(self._clock() * 1000)
         return {SIGNED_AT: now, SIGNATURE: self._signature(target, now, body)}
 

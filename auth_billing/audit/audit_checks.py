@@ -82,7 +82,7 @@ def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timing
 
 
 def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Difference]:
-    """Check a job's document."""
+    """Check that a job was settled in time, and that its cost is the price of its usage, at most its hold."""
     if job.state is not JobState.SETTLED and job.deadline + timings.settlement_overdue_after < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
@@ -124,8 +124,9 @@ def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[D
 
 
 def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timings: Timings) -> Iterator[Difference]:
-    """Check that a finished job is not charged more than its workers' usage records say. Other jobs are skipped: a
-    crashed worker sends no record, and a record may arrive after the receipt.
+    """Check that a finished job is charged for no more tokens than its workers' usage records have.
+
+    Skipped are free jobs, failed ones (a crashed worker sends no record) and recent ones (a record may arrive late).
     """
     final = job.final
     if final is None or not job.cost or final.outcome is not Outcome.FINISHED:

@@ -98,7 +98,7 @@ class AuditReport:
 
 
 class AuditStore(Protocol):
-    """Paged read access to the books. Every method may raise `StoreUnavailable`."""
+    """Paged read access to accounts, jobs and ledger for the auditor. Every method may raise `StoreUnavailable`."""
 
     async def accounts(self, after: str, limit: int) -> Sequence[str]:
         """Return ids of accounts greater than `after`, in order."""
@@ -121,7 +121,7 @@ class AuditStore(Protocol):
         ...
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
-        """Return the ledger entries that settle these jobs, by job."""
+        """Return the settlement entries of these jobs in the ledger, by job id."""
         ...
 
     async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[Usage]]:

@@ -194,7 +194,7 @@ class BalanceStore(Protocol):
         ...
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Put back a hold that a crash of the store lost; false if the account changed after `version`."""
+        """Restore a hold that a store crash lost, to settle its job; false if the account changed after `version`."""
         ...
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:

@@ -39,7 +39,7 @@ class SessionStore(Protocol):
         ...
 
     async def find(self, session_id: str) -> SessionRecord | None:
-        """Return the session with this id."""
+        """Return the session with this id, even if it has expired or was revoked; `None` if there is none."""
         ...
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:

@@ -77,7 +77,7 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, _held(jobs))
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Put back a hold that a crash of the store lost; false if the account changed after `version`."""
+        """Restore a hold that a store crash lost, to settle its job; false if the account changed after `version`."""
         query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
         return await self._accounts.update_matching(query, _held([job]))
 

@@ -1,4 +1,4 @@
-"""MongoDB store of idempotency keys: `idempotency {_id, fingerprint, attempt, lease, expires, answer}`.
+"""MongoDB store of API requests' idempotency keys: `idempotency {_id, fingerprint, attempt, lease, expires, answer}`.
 
 The process that inserts the unique `_id` runs the request. A TTL index deletes expired records. Response bodies are
 compressed, because the frames of an event stream repeat their fields.

@@ -27,7 +27,7 @@ class MongoSessionStore:
         await self._sessions.insert_one({"_id": fields.pop("id"), EXPIRES: expires, **fields})
 
     async def find(self, session_id: str) -> SessionRecord | None:
-        """Return the session with this id."""
+        """Return the session with this id, even if it has expired or was revoked; `None` if there is none."""
         document = await self._sessions.find_one({"_id": session_id})
         return None if document is None else _record(document)
 

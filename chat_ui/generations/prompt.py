@@ -9,7 +9,10 @@ from chat_ui.history.records import Attachment, Message, Role
 
 
 def prompt_turns(branch: Sequence[Message]) -> list[Turn]:
-    """Return a branch as turns of alternating roles, as chat templates need: drop empty messages, merge equal roles."""
+    """Return a branch as turns of alternating roles, as chat templates need: drop empty messages, merge equal roles.
+
+    A question's turn includes the text of its attached files.
+    """
     turns: list[Turn] = []
     for message in branch:
         text = question_with_files(message) if message.role is Role.USER else message.text

@@ -1,4 +1,4 @@
-"""AdmissionController control: accepts or refuses a request before any work is done for it.
+"""Admission control: accepts or refuses a request before any work is done for it.
 
 Decisions use only local state: the model registry, queue estimates and health flags. So a refusal is as fast as an
 admission, holds no resources, and calls neither the broker nor the store (docs/design/queue-topology.md#back-pressure).
@@ -56,7 +56,7 @@ class AdmittedRequest:
 
 @dataclass(eq=False, repr=False)
 class AdmissionController:
-    """Accepts requests to the queue or refuses them."""
+    """Accepts or refuses requests by model, length and estimated wait; `submission.py` holds their credit later."""
 
     protection: SelfProtection
     catalogue: ModelCatalogue
@@ -88,7 +88,7 @@ class AdmissionController:
         return self._admitted(principal, model, _service_class(body))
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> AdmittedRequest:
-        """Admit a request for embeddings; raises as `admit` does.
+        """Admit an embedding request. Raises as `admit` does for an unavailable model, overload or long inputs.
 
         Raises:
             InvalidRequest: The model does not embed text, or has fewer dimensions than requested.

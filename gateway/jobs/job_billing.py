@@ -134,12 +134,12 @@ class RequestBilling:
 
     @property
     def usage(self) -> Usage:
-        """Usage of all finished jobs, as the client sees it at the end."""
+        """Total final usage of the finished jobs (one job per prompt), which the response reports."""
         return _sum(job.finished for job in self._jobs if job.finished is not None)
 
     @property
     def so_far(self) -> Usage:
-        """Usage of all jobs until now."""
+        """Total usage of all jobs: final usage of finished jobs, delivered output of the others."""
         return _sum(job.finished or job.so_far for job in self._jobs)
 
     async def reserve(self) -> None:

@@ -13,7 +13,7 @@ from router.timings import Timings
 
 
 class JobCopies:
-    """Copies of one job's message. Its `extent` is that of the accepted output (`JobOutput.extent`)."""
+    """Copies of one job's message. Arguments `extent` are the accepted output's size (`JobOutput.extent`)."""
 
     def __init__(self, timings: Timings) -> None:
         self.newest = 0

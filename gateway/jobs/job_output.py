@@ -20,13 +20,13 @@ class Acceptance(Enum):
 
     NEW = auto()
     DUPLICATE = auto()
-    """It is already here, or nothing may follow."""
+    """The output was accepted before, or follows the end of its choice."""
     GAP = auto()
     """Output before it is missing and has to be sent again."""
 
 
 class ResumePoint(NamedTuple):
-    """What a new attempt continues after; the fields are those of `Job`."""
+    """The accepted output that a new attempt continues; the fields are those of `Job`."""
 
     delivered: list[list[int]]
     ended: list[int]
@@ -51,7 +51,7 @@ class _PromptOutput:
         return echoed and (not self._scores or self._scored >= (self._tokens or 1))
 
     def accept(self, reply: PromptEcho | PromptLogprobs) -> Acceptance:
-        """Take a reply that may overlap with what is known: attempts cut the prompt differently."""
+        """Add a reply that may overlap with earlier ones: attempts split the prompt differently."""
         if isinstance(reply, PromptEcho):
             known, self._tokens = self._tokens is not None, len(reply.token_ids)
             return Acceptance.DUPLICATE if known else Acceptance.NEW
@@ -100,7 +100,7 @@ class JobOutput:
         return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
 
     def accept(self, reply: Reply) -> Acceptance:
-        """Add what `reply` brings, or say why it adds nothing.
+        """Add the output in `reply`; return whether it was new, and if not, why it was not added.
 
         Raises:
             RepliesLost: the reply is about a choice or an input that the job does not have.
@@ -128,7 +128,7 @@ class JobOutput:
 
     @property
     def extent(self) -> int:
-        """Accepted tokens and vectors: it grows exactly when the answer makes progress."""
+        """Number of accepted tokens and vectors. Jobs are republished only a few times while it does not grow."""
         return self.tokens + self._inputs - len(self._missing)
 
     @property
@@ -143,7 +143,7 @@ class JobOutput:
 
     @property
     def resume_point(self) -> ResumePoint:
-        """What a new attempt continues after."""
+        """The accepted output that a new attempt continues."""
         return ResumePoint(
             [choice.token_ids.tolist() for choice in self._choices] if self.tokens else [],
             [number for number, choice in enumerate(self._choices) if choice.finished],

@@ -36,6 +36,6 @@ class RestartPolicy:
 
     @property
     def restart_due(self) -> bool:
-        """Whether the engine should be restarted."""
+        """Whether the last `MAX_FAULTS` faults were within `FAULT_WINDOW`, and the engine ran for `MIN_UPTIME`."""
         often = len(self._faults) == MAX_FAULTS and self._faults[-1] - self._faults[0] <= FAULT_WINDOW
         return often and time.monotonic() - self._started >= MIN_UPTIME

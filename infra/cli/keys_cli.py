@@ -93,7 +93,7 @@ def revoke(key: KeyId, *, mongodb_url: MongoUrl = None) -> None:
 
 
 def control_secret() -> None:
-    """Print this home's secret of control messages, to set HEADRACE_CONTROL_SECRET of workers."""
+    """Print the secret that signs control messages, for HEADRACE_CONTROL_SECRET of workers on other machines."""
     from auth_billing.keys import pepper  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
 

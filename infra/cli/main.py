@@ -1,4 +1,4 @@
-"""The `headrace` command: every process of the platform, and the two launchers that start them together.
+"""The `headrace` command: gateway, worker, proxy, billing, the launchers `serve` and `up`, and operators' commands.
 
 Each command imports its implementation only when it is run, so that `headrace ps` does not import PyTorch. Settings
 come from options, else from `HEADRACE_...` variables (docs/configuration.md).

@@ -1,4 +1,4 @@
-"""Set-up of a checkout, run by `make`: virtual environment, packages, store, models, compiled kernels, web chat.
+"""Set-up of a checkout, run by `make`: Python packages, embedded MongoDB-compatible store, models, kernels, web chat.
 
 Must use the standard library only, because it runs on the system's Python before the virtual environment exists. A
 step that is up to date is skipped, so a second run takes seconds; after a failure the same command continues there.

@@ -58,7 +58,7 @@ class Component:
     stop: asyncio.Event
 
     async def end(self) -> None:
-        """Stop the task and wait for its end, ignoring its errors."""
+        """Set the stop event and wait until the task has ended; its exception is not raised but stays in `task`."""
         self.stop.set()
         await asyncio.wait({self.task})
 

@@ -202,7 +202,7 @@ class Transport(ABC):
         *,
         arguments: Mapping[str, str | int],
     ) -> Subscription:
-        """Open a private (exclusive, server-named) queue bound to `exchange` by each key.
+        """Open a private (exclusive, server-named) queue with these `arguments`, bound to `exchange` by each key.
 
         Returns once the bindings exist: no message published afterwards is missed. After a reconnect a new queue is
         bound to the same keys; messages published in between are lost.

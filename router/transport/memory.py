@@ -148,7 +148,7 @@ class MemoryTransport(Transport):
         return 0
 
     async def declare(self, topology: Topology) -> None:
-        """Declare durable objects."""
+        """Declare durable exchanges, queues and bindings."""
         self._check_running()
         self._broker.declare(topology)
 
@@ -165,7 +165,7 @@ class MemoryTransport(Transport):
             raise QueueFull(f"the queue for {message.routing_key} is at its limit")
 
     def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Route the message, unconfirmed."""
+        """Route a message without a confirm. If `mandatory` and unroutable, the `on_return` callbacks are called."""
         self._check_running()
         targets = self._broker.route(message)
         for target in targets:
@@ -178,7 +178,7 @@ class MemoryTransport(Transport):
         self._return_callbacks.append(callback)
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Consume a durable queue."""
+        """Consume a durable queue, at most `prefetch` unsettled messages at a time."""
         self._check_running()
         consumer = _MemoryConsumer(self._broker.queue(queue), prefetch, priority)
         self._holders.append(consumer)
@@ -192,7 +192,7 @@ class MemoryTransport(Transport):
         return browser
 
     async def subscribe(self, exchange: str, routing_keys: Sequence[str], *, arguments: _Arguments) -> Subscription:
-        """Open a private queue."""
+        """Open a private queue with these queue `arguments`, bound to `exchange` by each routing key."""
         self._check_running()
         subscription = _MemorySubscription(self._broker, arguments)
         for routing_key in routing_keys:

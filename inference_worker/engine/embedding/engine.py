@@ -94,7 +94,7 @@ class EmbeddingEngine:
         return self._compute(batch)
 
     def has_work(self) -> bool:
-        """Return whether inputs are waiting."""
+        """Return whether inputs are waiting to be embedded."""
         return len(self._batcher) > 0
 
     def load(self) -> EngineLoad:

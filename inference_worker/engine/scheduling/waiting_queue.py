@@ -16,34 +16,34 @@ class WaitingQueue:
 
     def __init__(self) -> None:
         self._front: deque[Sequence] = deque()
-        self._line: TenantFairQueue[Sequence] = TenantFairQueue()
+        self._fair_queue: TenantFairQueue[Sequence] = TenantFairQueue()
 
     def __len__(self) -> int:
-        return len(self._front) + len(self._line)
+        return len(self._front) + len(self._fair_queue)
 
     def push(self, sequence: Sequence) -> None:
         """Queue a new sequence."""
-        self._line.push(sequence.tenant, sequence)
+        self._fair_queue.push(sequence.tenant, sequence)
 
     def push_front(self, sequence: Sequence) -> None:
-        """Put a preempted sequence back at the front."""
+        """Put a preempted sequence back, before all waiting sequences."""
         self._front.appendleft(sequence)
 
     def peek(self) -> Sequence | None:
         """Return the next sequence to admit, if there is one."""
-        return self._front[0] if self._front else self._line.peek()
+        return self._front[0] if self._front else self._fair_queue.peek()
 
     def pop(self) -> Sequence:
         """Remove and return the next sequence. Raises `IndexError` when there is none."""
-        return self._front.popleft() if self._front else self._line.pop()
+        return self._front.popleft() if self._front else self._fair_queue.pop()
 
     def discard(self, sequence: Sequence) -> None:
         """Remove a sequence if it is queued."""
         if sequence in self._front:
             self._front.remove(sequence)
         else:
-            self._line.discard(sequence.tenant, sequence)
+            self._fair_queue.discard(sequence.tenant, sequence)
 
     def charge(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
         """Charge the sequence's tenant for computed prompt tokens and generated output tokens."""
-        self._line.charge(sequence.tenant, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)
+        self._fair_queue.charge(sequence.tenant, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)

@@ -183,7 +183,7 @@ class RabbitMQTransport(Transport):
                 self._confirms.discard(confirm)
 
     def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Send a message unconfirmed."""
+        """Send a message without a confirm. If `mandatory` and unroutable, the `on_return` callbacks are called."""
         if self.state is ConnectionState.DOWN:
             raise BrokerUnavailable(f"the broker at {self._peer} is down")
         self._unconfirmed_publisher.send(message, mandatory)
@@ -195,7 +195,7 @@ class RabbitMQTransport(Transport):
     # Receiving
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Consume a durable queue.
+        """Consume a durable queue, at most `prefetch` unsettled messages at a time.
 
         Raises:
             BrokerRefused: no such queue, or no permission.
@@ -224,7 +224,7 @@ class RabbitMQTransport(Transport):
         *,
         arguments: Mapping[str, str | int],
     ) -> Subscription:
-        """Open a private queue.
+        """Open a private queue with these queue `arguments`, bound to `exchange` by each routing key.
 
         Raises:
             BrokerRefused: no such exchange, or no permission.

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/organization/users")
 
 
 def role_of(name: RoleName) -> Role:
-    """Return the role of an API name."""
+    """Return the role that the organisation API calls `name`; `reader` is a member."""
     return Role.MEMBER if name == "reader" else Role(name)
 
 
