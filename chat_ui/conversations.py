@@ -154,7 +154,7 @@ class Conversations:
             NoSuchConversation: the conversation or the parent does not exist.
             InvalidField: no model is selected, or the files are too large.
             AnswerRunning: the parent is being written.
-            ConversationFull
+            ConversationFull: the conversation has reached its limit of messages or bytes.
         """
         conversation = await self.find(owner, conversation_id)
         settings = settings or conversation.settings

@@ -149,7 +149,7 @@ class ApiKeys:
         """Revoke a key permanently, at every gateway.
 
         Raises:
-            NoSuchRecord
+            NoSuchRecord: the project has no valid key with this id, or the actor may not see it.
         """
         record = await self.find(actor, project, key_id)
         await self.revoke_all(KeySet(key=key_id))

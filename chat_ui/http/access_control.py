@@ -70,7 +70,7 @@ async def administrator(caller: Caller) -> BrowserSession:
     """Return the caller's session if it has the role of an administrator.
 
     Raises:
-        NotPermitted
+        NotPermitted: the caller's role is below administrator.
     """
     caller.actor.require(Role.ADMIN)
     return caller

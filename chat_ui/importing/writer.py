@@ -73,7 +73,7 @@ class ImportWriter:
         """Delete messages without a conversation, of this import or of the one before.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: the store did not answer in time.
         """
         if self.record.writing:
             found = await self._stores.conversations.find_many(self.owner, self.record.writing)
@@ -85,7 +85,7 @@ class ImportWriter:
         """Store the final state; if messages without a conversation remain, the clean-up scan will delete them.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: the store did not answer in time.
         """
         until = self._stores.clock() if self.record.writing else 0.0
         self.record = replace(self.record, state=state, until=until)

@@ -60,7 +60,7 @@ class KeyCommands:
         """Revoke a key.
 
         Raises:
-            NoSuchRecord
+            NoSuchRecord: there is no key with this id.
         """
         key = await self._find(key_id)
         ended = await self.access.keys().revoke(_operator(key.organisation), key.project, key.key_id)

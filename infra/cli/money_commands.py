@@ -105,7 +105,7 @@ class MoneyCommands:
         """Close or reopen an organisation's account; a closed one's new requests are refused.
 
         Raises:
-            NoSuchRecord
+            NoSuchRecord: there is no such organisation.
         """
         await self._check_organisation(organisation)
         balances = MongoBalanceStore(self.connection)

@@ -50,7 +50,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """ModelLimits of the engine: context length in tokens, and ids below `vocab_size`."""
+    """The engine's limits for one model: context length in tokens; token ids are below `vocab_size`."""
 
     max_model_len: int
     vocab_size: int
