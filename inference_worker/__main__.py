@@ -105,7 +105,7 @@ def _default_name(source: ModelSource) -> str:
 
 
 async def run(settings: WorkerSettings) -> None:
-    """Serve until SIGTERM or SIGINT; a second one hands running jobs over at once."""
+    """Serve until SIGTERM or SIGINT; a second signal hands the running jobs over to other workers."""
     logging.configure(settings.id, style=settings.log_style, level=settings.log_level)
     stop, hand_over = asyncio.Event(), asyncio.Event()
     lifecycle.stop_on_signals(stop, again=hand_over.set)

@@ -68,14 +68,14 @@ EngineRequest = GenerationRequest | EmbeddingRequest
 
 
 class Abort(_Message, frozen=True, kw_only=True, tag="abort"):
-    """Stop a request, or one choice of it. Unknown ids are ignored; no event follows."""
+    """Command that stops a request, or one choice of it. Unknown ids are ignored; no event follows."""
 
     request: str
     choice: int | None = None
 
 
 class Shutdown(_Message, frozen=True, kw_only=True, tag="shutdown"):
-    """Exit the engine process at once."""
+    """Command that makes the engine process exit at once, without finishing its requests."""
 
 
 Command = EngineRequest | Abort | Shutdown
@@ -104,7 +104,7 @@ class PositionLogprobs(msgspec.Struct, frozen=True, array_like=True):
 class PromptScores(msgspec.Struct, frozen=True, array_like=True):
     """Log probabilities of the prompt's tokens from position `start` (1 or later) on.
 
-    `ranks[i]` is the token's rank in the vocabulary, 1 for the most likely one.
+    `ranks[i]` is the rank of the token at `start + i` in the vocabulary, 1 for the most likely one.
     """
 
     start: int
@@ -138,7 +138,7 @@ class TokenEvent(_Message, frozen=True, kw_only=True, tag="tokens"):
 
 
 class VectorEvent(_Message, frozen=True, kw_only=True, tag="vector"):
-    """The embedding vector of input `index` of a request: float32, little-endian, normalised."""
+    """The embedding vector of input `index` of a request: float32, little-endian, scaled to length 1."""
 
     request: str
     index: int
@@ -154,7 +154,7 @@ EngineEvent = TokenEvent | VectorEvent
 
 
 class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
-    """One request failed; the engine has dropped its state."""
+    """Report that one request failed; the engine has dropped the request's state."""
 
     request: str
     message: str
@@ -165,7 +165,7 @@ class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
 
 
 class EngineLoad(_Message, frozen=True, kw_only=True, tag="load"):
-    """Counters and gauges of the engine, from its start."""
+    """Load of the engine: counters since the engine process started, and gauges of its present state."""
 
     running: int = 0
     waiting: int = 0
@@ -193,7 +193,7 @@ class EngineLoad(_Message, frozen=True, kw_only=True, tag="load"):
 
 
 class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
-    """The model is loaded; the fields describe the engine and its limits."""
+    """Report that the model is loaded; the fields describe the engine and its limits."""
 
     max_model_len: int
     """Effective context length in tokens, prompt and output together."""
@@ -211,7 +211,7 @@ class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
 
 
 class StepReport(_Message, frozen=True, kw_only=True, tag="step"):
-    """Events, failures and load after one engine step."""
+    """Report of one engine step: token and vector events, failed requests, and the engine's load."""
 
     events: list[EngineEvent] = []
     failed: list[RequestFailed] = []
@@ -219,7 +219,7 @@ class StepReport(_Message, frozen=True, kw_only=True, tag="step"):
 
 
 class StartFailed(_Message, frozen=True, kw_only=True, tag="start_failed"):
-    """The engine could not start; `reason` is one line for the operator."""
+    """Report that the engine could not start; `reason` is one line for the operator."""
 
     reason: str
 

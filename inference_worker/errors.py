@@ -24,7 +24,7 @@ class NativeUnavailable(WorkerError):
 
 
 class NativeError(WorkerError):
-    """Raised when a compiled kernel fails."""
+    """Raised when a compiled kernel fails for lack of memory."""
 
 
 class ModelError(WorkerError):
@@ -52,4 +52,4 @@ class EngineStartFailed(EngineError):
 
 
 class EngineDied(EngineError):
-    """Raised when the engine process exited, with the state of all requests. It can be restarted."""
+    """Raised when the engine process exited; the state of all its requests is lost. The engine can be restarted."""

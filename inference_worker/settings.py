@@ -60,9 +60,9 @@ class EngineSettings:
 
 
 def default_batched_tokens(device: str) -> int:
-    """Return the default of `max_num_batched_tokens`: enough to use the device fully.
+    """Return the default of `max_num_batched_tokens` (tokens per engine step): enough to use the device fully.
 
-    More would only delay the running requests: on two cores a step of 512 tokens takes well under a second.
+    More tokens would only delay the running requests: on two cores a step of 512 tokens takes well under a second.
     """
     return 512 if device == "cpu" else 2048
 
@@ -84,7 +84,7 @@ def parse_size(value: object) -> object:
 
 
 def parse_choice(value: object) -> object:
-    """Return 8 for "8", because the environment has strings only; other values pass through."""
+    """Return the integer of a string of digits (environment variables are strings); other values pass through."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
@@ -170,7 +170,7 @@ class WorkerSettings(BaseSettings):
     )
 
     def engine(self) -> EngineSettings:
-        """Return the settings of the engine process."""
+        """Return the part of these settings that the engine process needs."""
         return EngineSettings(
             model=self.model,
             device=self.device,

@@ -37,7 +37,7 @@ class EmbeddingConfig:
 
 
 def read_config(folder: Path) -> EmbeddingConfig:
-    """Read the embedding configuration of a model folder.
+    """Read the pooling and the longest input of an embedding model's folder in Sentence Transformers' layout.
 
     Raises:
         UnsupportedModel: the model has a step or a pooling that is not served.

@@ -131,7 +131,7 @@ def tokenizer_metadata(header: GGUFHeader) -> GGUFTokenizer:
 
 
 def eos_token_ids(header: GGUFHeader) -> tuple[int, ...]:
-    """Return the distinct ids that end a text, a turn or a message, the end of text first."""
+    """Return the distinct token ids that a GGUF names as end of text, turn or message, the end of text first."""
     keys = ("eos_token_id", "eot_token_id", "eom_token_id")
     ids = (header.metadata.get(f"tokenizer.ggml.{key}") for key in keys)
     return tuple(dict.fromkeys(token for token in ids if isinstance(token, int)))

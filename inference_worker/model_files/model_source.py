@@ -66,9 +66,9 @@ def resolve(model: str) -> ModelSource:
 
 
 def file_inside(folder: Path, name: str) -> Path:
-    """Return the path of file `name` in a model folder, after checking that it does not lead out of it.
+    """Return the path of file `name` in a model folder, after checking that it does not lead out of the folder.
 
-    In a Hugging Face cache, where `snapshots/<revision>/name` links to `blobs/`, it may lead anywhere within the
+    In a Hugging Face cache, where `snapshots/<revision>/name` links to `blobs/`, a link may lead anywhere within the
     repository's folder.
 
     Raises:

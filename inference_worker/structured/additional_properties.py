@@ -19,7 +19,7 @@ _SINGLE = ("items", "additionalProperties", "additionalItems", "contains", "not"
 
 
 def forbid_additional_properties(schema: Schema) -> Schema:
-    """Return `schema` with `additionalProperties: false` added to its objects, or unchanged if it is composed."""
+    """Return a JSON schema with `additionalProperties: false` in its objects; unchanged if composed (`allOf`, ...)."""
     return _closed(schema) if not any(map(_composed, _all(schema))) else schema
 
 

@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 def no_vocabulary() -> Vocabulary:
-    """Stand in for the vocabulary of a model without a tokenizer.
+    """Raise: the `read` function of a `CompilationQueue` for a model without a tokenizer.
 
     Raises:
         UnsupportedModel: always.
@@ -36,14 +36,14 @@ def no_vocabulary() -> Vocabulary:
 
 @dataclass(frozen=True)
 class CompiledRequest:
-    """A request whose grammar is compiled, with the matchers of its choices."""
+    """A generation request whose grammar is compiled, with one matcher for each of its choices."""
 
     request: GenerationRequest
     matchers: list[Matcher]
 
 
 class CompilationQueue:
-    """Requests that wait for their grammar to be compiled."""
+    """Queue of generation requests whose grammars a thread compiles."""
 
     def __init__(self, read: ReadVocabulary, width: int, eos_token_ids: Collection[int]) -> None:
         """Call `read` in the thread at once, because reading a vocabulary takes long."""
@@ -55,20 +55,20 @@ class CompilationQueue:
         return len(self._waiting)
 
     def begin(self, request: GenerationRequest, grammar: Grammar) -> None:
-        """Start compiling `grammar` for `request`, whose id must not be waiting."""
+        """Start compiling `grammar` for `request` in the thread; the request's id must not be in the queue already."""
         self._waiting[request.id] = request, self._thread.submit(self._matchers, request, grammar)
 
     def has(self, request: str) -> bool:
-        """Return whether a request waits for its grammar."""
+        """Return whether the request with this id is queued: `begin` was called, and `take` did not return it yet."""
         return request in self._waiting
 
     def abort(self, request: str) -> None:
-        """Remove a request; does nothing for unknown ids."""
+        """Remove the request with this id and cancel its compilation; does nothing for unknown ids."""
         if request in self._waiting:
             self._waiting.pop(request)[1].cancel()
 
     def take(self, timeout: float = 0.0) -> list[CompiledRequest | RequestFailed]:
-        """Return compiled and failed requests in order of arrival, waiting up to `timeout` seconds for the first."""
+        """Remove and return compiled and failed requests in order of arrival; wait up to `timeout` seconds for one."""
         if not self._waiting:
             return []
         futures = [future for _, future in self._waiting.values()]

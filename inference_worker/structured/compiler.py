@@ -41,7 +41,7 @@ HEADER = '%llguidance {"no_forcing": true}\n'
 
 
 class GrammarCompiler:
-    """Compiler for one vocabulary. Equal grammars in use at the same time share one automaton.
+    """Compiler of grammars for one model's vocabulary. Equal grammars in use at the same time share one automaton.
 
     Unused grammars are not cached, so the running sequences bound the memory. Thread-safe.
     """

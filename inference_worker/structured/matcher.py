@@ -16,7 +16,7 @@ NOTHING_LEFT = "no token is left that the grammar and the request's other fields
 
 @dataclass(frozen=True, eq=False, weakref_slot=True, slots=True)
 class CompiledGrammar:
-    """A compiled grammar."""
+    """A grammar compiled for one vocabulary, from which the matchers of any number of choices are made."""
 
     inner: llguidance.LLMatcher
     end_token_ids: frozenset[int]
@@ -28,14 +28,14 @@ class CompiledGrammar:
 
 
 def error_summary(message: str) -> str:
-    """Return the library's error message as part of a sentence, without positions in and quotations of the source."""
+    """Return llguidance's error `message` as part of a sentence, without positions in and quotations of the grammar."""
     complaint = re.split(r"\n\s*\d+ \| ", message.replace("<non-verbose/>", ""))[0]
     complaint = re.sub(r"^at \d+\(\d+\): ", "", complaint)
     return " ".join(complaint.split())[:300].rstrip(".") or "it can't be compiled"
 
 
 class Matcher:
-    """Grammar state of one choice."""
+    """State of one choice's output in its grammar: which tokens are allowed next."""
 
     def __init__(self, compiled: CompiledGrammar, inner: llguidance.LLMatcher) -> None:
         self._compiled = compiled
@@ -48,7 +48,7 @@ class Matcher:
         return Matcher(self._compiled, self.inner.deep_copy())
 
     def accept(self, tokens: Iterable[int]) -> None:
-        """Advance by `tokens`; set `error` if the grammar does not allow them."""
+        """Advance the state by generated `tokens`; set `error`, without raising, if the grammar does not allow them."""
         if self.error is not None:
             return
         spent = self.inner.is_error()  # a limit was exceeded while the mask was computed

@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GrammarSandbox:
-    """Grammar checks for one vocabulary. Call `check` on one event loop, `start` and `close` from any thread."""
+    """Checks grammars in a child process. Call `check` on one event loop, `start` and `close` from any thread."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -46,7 +46,7 @@ class GrammarSandbox:
         self._process: _SandboxProcess | None = None
 
     async def check(self, grammar: Grammar) -> None:
-        """Return if `grammar` compiles within the limits.
+        """Compile `grammar` in the sandbox process; return if it compiles within the limits of work, time and memory.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.

@@ -35,14 +35,14 @@ TOO_COMPLEX = "it is too complex to be compiled"
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
-    """A grammar to check."""
+    """Message to the sandbox process: a grammar to check."""
 
     number: int
     grammar: Grammar
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """Result of a check: the reason of the rejection, or `None` for a valid grammar."""
+    """Message from the sandbox process: why the grammar is rejected, or `None` for a valid grammar."""
 
     number: int
     reason: str | None
@@ -56,14 +56,14 @@ class _Check:
 
 
 def serve(vocabulary: Vocabulary, pipe: Connection) -> None:
-    """Answer checks until the pipe is closed; the main function of the sandbox process."""
+    """Answer grammar checks from `pipe` until the pipe is closed; the main function of the sandbox process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
     # Any token may stand for the end of sequence, because it does not affect the check.
     run_checks(GrammarCompiler(vocabulary, len(vocabulary.tokens), [min(vocabulary.controls, default=0)]), pipe)
 
 
 def run_checks(compiler: GrammarCompiler, pipe: Connection) -> None:
-    """Check grammars, several concurrently, until the pipe is closed."""
+    """Check the grammars received from `pipe`, several concurrently, and send the results, until the pipe is closed."""
     decoder = msgspec.msgpack.Decoder(CheckRequest)
     checks: dict[Connection, _Check] = {}
     with suppress(EOFError, OSError):

@@ -10,7 +10,7 @@ import llguidance
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens of a model.
+    """The tokens of a model, as bytes, as a grammar matches them.
 
     Attributes:
         tokens: bytes by token id; empty for unused ids.
@@ -25,7 +25,7 @@ def trie(vocabulary: Vocabulary, width: int, eos_token_ids: Collection[int]) -> 
     """Index a vocabulary for masks of `width` tokens (the model's number of logits); takes about 0.1 s.
 
     Args:
-        eos_token_ids: at least one; allowed once the output is complete.
+        eos_token_ids: ids of end-of-sequence tokens, at least one; allowed once the output is complete.
     """
     return llguidance.LLTokenizer(
         llguidance.TokenizerWrapper(_Tokens(vocabulary, width, min(eos_token_ids))),

@@ -25,7 +25,7 @@ Json = TypeVar("Json")
 
 @dataclass(frozen=True)
 class ControlToken:
-    """A special token of a vocabulary. `left_strip`, `right_strip`: whether it absorbs adjacent whitespace."""
+    """A special token of a vocabulary. `left_strip`, `right_strip`: whether it absorbs whitespace before, after it."""
 
     text: str
     id: int
@@ -35,14 +35,14 @@ class ControlToken:
 
 @dataclass(frozen=True)
 class PlainText:
-    """Text without control tokens. `first`: whether the rendered prompt begins with it."""
+    """A part of a rendered prompt without control tokens. `first`: whether the prompt begins with this part."""
 
     text: str
     first: bool
 
 
 class ControlTokens:
-    """The control tokens of one vocabulary."""
+    """The control tokens of one vocabulary: finds them in rendered prompts and escapes them in users' text."""
 
     def __init__(self, tokens: Iterable[ControlToken]) -> None:
         # A marker can't break a single character; no known model has such a control token.
@@ -58,7 +58,7 @@ class ControlTokens:
         return frozenset(self._tokens[text].id for text in texts if text in self._tokens)
 
     def protect(self, value: Json, marker: str) -> Json:
-        """Insert `marker` into every control token in every string (keys too) of a JSON value."""
+        """Return a JSON value with `marker` inserted into every control token in its strings and keys."""
         return cast(Json, self._protect(value, marker))
 
     def _protect(self, value: object, marker: str) -> object:
@@ -80,7 +80,7 @@ class ControlTokens:
         return text
 
     def split(self, rendered: str, marker: str) -> Iterator[int | PlainText]:
-        """Yield the control tokens' ids and the text between them, in order, with markers removed."""
+        """Yield the control token ids and the text between them of a `rendered` prompt, in order, without `marker`."""
         at, strip = 0, False
         for match in self._pattern.finditer(rendered):
             token = self._tokens[match[0]]
@@ -97,7 +97,7 @@ class ControlTokens:
 
 
 def unused_marker(texts: Iterable[str]) -> str:
-    """Return a marker that occurs in none of `texts`, or "" if every one occurs, as only in hostile texts."""
+    """Return a character of `MARKERS` that none of `texts` contains, or "" if all occur, as only in hostile texts."""
     joined = set().union(*map(set, texts))
     return next((marker for marker in MARKERS if marker not in joined), "")
 

@@ -18,7 +18,7 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def token_bytes(definition: dict[str, Any]) -> list[bytes]:
-    """Return the bytes by token id of a `tokenizer.json`; empty for unused ids.
+    """Return the bytes of each token, by token id, of a `tokenizer.json`; empty for unused ids.
 
     Raises:
         UnsupportedModel: the decoder belongs to neither family, or an id is out of range.

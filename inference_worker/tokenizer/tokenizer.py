@@ -23,7 +23,7 @@ Definition = dict[str, Any]
 
 
 class Tokenizer:
-    """Tokenizer of one model. Read-only, so safe to share between threads."""
+    """Tokenizer of one model: encodes text to token ids and back. Read-only, so safe to share between threads."""
 
     def __init__(self, definition: Definition) -> None:
         """Build the tokenizer from a `tokenizer.json`.
@@ -44,7 +44,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids; the model's output may be wider (padded)."""
+        """Number of token ids in the tokenizer; the model may have more logits (padding)."""
         return len(self.bytes_of)
 
     def encode(self, text: str) -> list[int]:
@@ -52,16 +52,16 @@ class Tokenizer:
         return list(self._plain.encode_batch_fast([text], add_special_tokens=True)[0].ids)
 
     def encode_inside(self, text: str) -> list[int]:
-        """Return the ids of plain text that stands within a longer text."""
+        """Return the ids of plain text that stands within a longer text: without begin token or added leading space."""
         return list(self._inner.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
     def decode(self, ids: Iterable[int], *, skip_controls: bool) -> str:
-        """Return the text of `ids`, without that of control tokens if `skip_controls`."""
+        """Return the text of token `ids`, without control tokens if `skip_controls`; U+FFFD for invalid bytes."""
         shown = (id_ for id_ in ids if not (skip_controls and id_ in self.controls.ids))
         return b"".join(map(self.token_data, shown)).decode(errors="replace")
 
     def encode_rendered(self, rendered: str, marker: str) -> list[int]:
-        """Return the ids of a rendered template: unbroken control tokens as such, the rest without `marker` as text."""
+        """Return the ids of a rendered template: control tokens not broken by `marker`, and the rest as plain text."""
         parts = list(self.controls.split(rendered, marker))
         plain = iter(self._encode_plain([part for part in parts if isinstance(part, PlainText)]))
         ids: list[int] = []
@@ -85,7 +85,7 @@ class Tokenizer:
 
 
 def plain_encoder(definition: Definition) -> tokenizers.Tokenizer:
-    """Return the library's tokenizer of a definition, changed to encode control tokens as plain text.
+    """Return a `tokenizers.Tokenizer` of a `tokenizer.json` that encodes control tokens as plain text.
 
     Raises:
         UnsupportedModel: the library does not support this kind of tokenizer.

@@ -23,7 +23,7 @@ _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Tokenizer, chat template (if the model has one), and the named tokens that the template may use."""
+    """A model's tokenizer, chat template (if any), and the named tokens (`bos_token`, ...) for the template."""
 
     tokenizer: Tokenizer
     chat_template: str | None
@@ -42,7 +42,7 @@ def read_text_files(path: Path) -> TextFiles:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read the bytes of each token, without building a tokenizer. Raises the errors of `read_text_files`."""
+    """Read the bytes of each token of a model, without building a tokenizer. Raises the errors of `read_text_files`."""
     definition = tokenizer_definition(read_tokenizer(path)) if path.is_file() else _definition(path)
     try:
         added = definition.get("added_tokens") or []

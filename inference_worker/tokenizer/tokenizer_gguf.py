@@ -25,7 +25,7 @@ _DIGITS_FIRST = {"smollm", "starcoder", "refact", "command-r"}
 
 
 def tokenizer_definition(gguf: GGUFTokenizer) -> dict[str, Any]:
-    """Return the GGUF's tokenizer as a `tokenizer.json`.
+    """Return the tokenizer of a GGUF file as the content of a `tokenizer.json`.
 
     Raises:
         UnsupportedModel: the tokenizer is not byte-level BPE, or its pre-tokenizer is not listed here.

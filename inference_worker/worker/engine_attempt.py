@@ -16,24 +16,24 @@ from router.messages import Job, Usage
 
 @dataclass(eq=False)
 class EngineAttempt(Attempt):
-    """One attempt at a job that runs in the engine. `attempt` is also its request id there."""
+    """One attempt at a job that runs in the engine; the attempt id is also the id of the engine request."""
 
     request: EngineRequest | None = None
     """The engine request; `None` until the job is prepared."""
 
     @property
     def finished(self) -> bool:
-        """Whether the answer is complete."""
+        """Whether the answer is complete: no choice or input is outstanding."""
         return False
 
     @abstractmethod
     def remaining(self, request: EngineRequest) -> EngineRequest:
-        """Return `request` without what was already generated; submitted to a restarted engine."""
+        """Return `request` without what the engine already generated or embedded, for a restarted engine."""
 
 
 @dataclass(eq=False)
 class GenerationAttempt(EngineAttempt):
-    """One attempt at a text generation job."""
+    """One attempt at a text generation job: the output text and the released tokens of each choice."""
 
     outputs: list[OutputText] = field(default_factory=list)
     ids: list[list[int]] = field(default_factory=list)
@@ -54,7 +54,7 @@ class GenerationAttempt(EngineAttempt):
         return msgspec.structs.replace(request, delivered=known, ended=ended, sampling=sampling)
 
     def resume(self, job: Job) -> None:
-        """Continue after the tokens that `job` lists as delivered; `outputs` must be set."""
+        """Count the tokens that `job` lists as delivered as released before; `outputs` must be set."""
         self.ids = [job.delivered[choice][:] if choice < len(job.delivered) else [] for choice in range(job.n)]
         self.cached_tokens = job.cached_tokens
         for choice in job.ended:
@@ -65,7 +65,7 @@ class GenerationAttempt(EngineAttempt):
         return len(self.job.delivered[choice]) if choice < len(self.job.delivered) else 0
 
     def add_released(self, choice: int, release: Release) -> None:
-        """Record the tokens of a choice that are released to the gateway."""
+        """Record in `usage` and `digest` that a choice's tokens were released to the gateway."""
         self.ids[choice].extend(release.ids)
 
     @property

@@ -12,7 +12,7 @@ from inference_worker.engine_protocol import EngineRequest, Ready, StepReport
 
 
 class EngineClient(ABC):
-    """An engine that may crash and be restarted. Call all methods on one event loop."""
+    """Interface of an engine that may crash and be restarted. Call all methods on one event loop."""
 
     @abstractmethod
     async def start(self) -> Ready:
@@ -48,4 +48,4 @@ class EngineClient(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop the engine at once, unfinished requests included."""
+        """Stop the engine at once, without finishing its requests; `reports` ends."""

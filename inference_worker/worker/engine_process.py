@@ -53,7 +53,7 @@ class _Child:
 
 
 class ProcessEngine(EngineClient):
-    """An engine in a spawned child process."""
+    """An engine in a spawned child process; commands and reports go through pipes."""
 
     def __init__(self, settings: EngineSettings, *, target: engine_main.Target = engine_main.run) -> None:
         """`target` is the child's main function; tests pass their own."""
@@ -63,7 +63,7 @@ class ProcessEngine(EngineClient):
         self._stopping = False
 
     async def start(self) -> Ready:
-        """Start or restart the child and wait until its model is loaded."""
+        """Start the child process, or a new one after a crash, and wait until its model is loaded."""
         await self._stop_child()
         self._stopping = False
         child = self._child = await asyncio.to_thread(self._spawn, asyncio.get_running_loop())
@@ -84,7 +84,7 @@ class ProcessEngine(EngineClient):
         self._child.commands.put(request)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Queue an `Abort` for the child, if there is one."""
+        """Send the child an `Abort` of a request or one of its choices; does nothing if the child is not running."""
         if self._child is not None:
             self._child.commands.put(Abort(request=request, choice=choice))
 
@@ -101,12 +101,12 @@ class ProcessEngine(EngineClient):
             raise EngineDied(f"the engine process ended ({_exit_description(child.process)})")
 
     def kill(self) -> None:
-        """Kill the child; `reports` raises `EngineDied`."""
+        """Kill the child process; `reports` then raises `EngineDied`."""
         if self._child is not None:
             self._child.process.kill()
 
     async def stop(self) -> None:
-        """Stop the child; kill it if it does not exit within `STOP_SECONDS`."""
+        """Stop the child process; kill it if it does not exit within `STOP_SECONDS`."""
         self._stopping = True
         await self._stop_child()
 

@@ -14,9 +14,9 @@ _log = structlog.get_logger(__name__)
 
 
 class EngineWatchdog:
-    """Watchdog of one engine: calls `kill` after `timeout` seconds in which a report was due and none arrived.
+    """Watchdog of one engine process: calls `kill` after `timeout` seconds in which a report was due and none arrived.
 
-    It checks every `interval` seconds.
+    The watchdog checks every `interval` seconds.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class EngineWatchdog:
         self._silence = 0.0
 
     def report_received(self) -> None:
-        """Reset the timeout."""
+        """Restart the timeout, because the engine reported a step."""
         self._silence = 0.0
 
     async def run(self) -> None:
-        """Check periodically, until cancelled.
+        """Check periodically whether the engine hangs, until cancelled.
 
         Counts checks instead of reading a clock, so that a pause of the worker itself is not blamed on the engine.
         """

@@ -18,7 +18,7 @@ from router.transport.base import Delivery
 
 
 class GenerationHandler(EngineJobHandler[GenerationAttempt]):
-    """Job handler of a worker whose model generates text."""
+    """Job handler of a worker whose model generates text: runs generation jobs in the engine."""
 
     task = Task.GENERATE
 
@@ -28,7 +28,7 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
 
     @property
     def max_token_bytes(self) -> int:
-        """UTF-8 bytes of the longest token."""
+        """UTF-8 bytes of the vocabulary's longest token, for the heartbeat."""
         return self._text.tokenizer.max_token_bytes
 
     @property
@@ -37,7 +37,7 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         return self._text.bounds
 
     def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
-        """Create a new attempt at `job`."""
+        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
         return GenerationAttempt(job, delivery)
 
     async def _prepare(self, attempt: GenerationAttempt) -> None:

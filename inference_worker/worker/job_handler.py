@@ -89,7 +89,7 @@ class EngineJobHandler(ABC, Generic[J]):
     @property
     @abstractmethod
     def max_token_bytes(self) -> int:
-        """UTF-8 bytes of the longest token."""
+        """UTF-8 bytes of the vocabulary's longest token, for the heartbeat."""
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ class EngineJobHandler(ABC, Generic[J]):
 
     @abstractmethod
     def open(self, job: Job, delivery: Delivery) -> J:
-        """Create a new attempt at `job`."""
+        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
 
     @abstractmethod
     async def _prepare(self, attempt: J) -> None:
@@ -231,7 +231,7 @@ class EngineJobHandler(ABC, Generic[J]):
     # Start of a job
 
     async def begin(self, attempt: J) -> None:
-        """Prepare a job and submit it to the engine once a slot is free; fail it if its prompt is rejected."""
+        """Prepare a job's engine request, submitted once a slot is free; fail the job if its prompt is rejected."""
         try:
             await self._prepare(attempt)
         except PromptRejected as error:
@@ -243,7 +243,7 @@ class EngineJobHandler(ABC, Generic[J]):
         self.admit()
 
     def admit(self) -> None:
-        """Start waiting jobs in the free slots."""
+        """Submit waiting jobs to the engine while slots are free."""
         while (attempt := self._admission.admit()) is not None and attempt.request is not None:
             started = Started(
                 job_id=attempt.job.id,
@@ -300,7 +300,7 @@ class EngineJobHandler(ABC, Generic[J]):
         self._end(attempt, Finished(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def fail(self, attempt: J, code: FailureCode, message: str, param: str | None = None) -> None:
-        """End a job as failed; the client gets `message`."""
+        """Abort a job in the engine and end it as failed; the client gets `message` and `param`, the field at fault."""
         self._engine.abort(attempt.attempt_id)
         terminal = Failed(
             job_id=attempt.job.id,
@@ -317,12 +317,12 @@ class EngineJobHandler(ABC, Generic[J]):
         self.fail(attempt, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
 
     def cancel(self, attempt: J) -> None:
-        """End a job as cancelled: its gateway requested it or is gone."""
+        """Abort a job in the engine and end it as cancelled: its gateway requested this or is gone."""
         self._engine.abort(attempt.attempt_id)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def abandon(self, attempt: J) -> None:
-        """Abort a job that another worker will answer; publishes no terminal message."""
+        """Abort a job in the engine without a terminal reply: another worker will answer the job."""
         self._engine.abort(attempt.attempt_id)
 
     def _end(self, attempt: J, terminal: Terminal) -> None:

@@ -38,7 +38,7 @@ _COUNTERS = (
 
 
 class LoadMetrics(Collector):
-    """Load of one worker's engine and its predecessors. `waiting`: jobs that are not in the engine yet."""
+    """Prometheus collector of the load of a worker's engines. `waiting`: jobs that are not in the engine yet."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -48,13 +48,13 @@ class LoadMetrics(Collector):
         self.waiting = 0
 
     def engine_started(self) -> None:
-        """Keep the totals of the previous engine: the new one counts from 0."""
+        """Add the previous engine's counters to the totals, because a new engine counts from 0."""
         for field in self._previous:
             self._previous[field] += getattr(self.load, field)
         self.load = EngineLoad()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics at a scrape."""
+        """Yield the engine's load as Prometheus metrics; called at each scrape."""
         load = self.load
         yield self._gauge("num_requests_running", "Sequences in the engine's current batch", load.running)
         yield self._gauge(
@@ -77,7 +77,7 @@ class LoadMetrics(Collector):
 
 
 def kv_usage(load: EngineLoad) -> float:
-    """Return the share of the KV blocks in use, 0 to 1."""
+    """Return the share of the engine's KV cache blocks that are in use, 0 to 1."""
     return min(1.0, load.kv_blocks_used / load.kv_blocks_total) if load.kv_blocks_total else 0.0
 
 

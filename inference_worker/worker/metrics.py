@@ -14,7 +14,7 @@ _TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2
 
 
 class WorkerMetrics:
-    """The metrics of one worker process."""
+    """The Prometheus metrics of one worker process."""
 
     def __init__(self, registry: CollectorRegistry, model: str) -> None:
         self._registry = registry

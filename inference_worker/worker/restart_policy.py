@@ -19,7 +19,7 @@ MIN_UPTIME = 600.0
 
 
 class RestartPolicy:
-    """Faults and uptime of the current engine."""
+    """Policy that restarts an engine after repeated faults, from the faults and uptime of the current engine."""
 
     def __init__(self) -> None:
         self._faults: deque[float] = deque(maxlen=MAX_FAULTS)

@@ -33,7 +33,7 @@ def capacity(max_num_seqs: int) -> int:
 
 
 class Worker:
-    """Worker of one model on a started bus."""
+    """Worker of one model on a started bus: consumes its jobs, supervises its engine and sends heartbeats."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from router.transport.base import Delivery
 
 @dataclass(eq=False)
 class EmbeddingAttempt(EngineAttempt):
-    """One attempt at an embedding job."""
+    """One attempt at an embedding job: which inputs are embedded already."""
 
     tokens: dict[int, int] = field(default_factory=dict)
     """Number of tokens by index, for the inputs not embedded yet."""
@@ -27,7 +27,7 @@ class EmbeddingAttempt(EngineAttempt):
     """Tokens of the embedded inputs, including those of earlier attempts."""
 
     def remaining(self, request: EngineRequest) -> EngineRequest:
-        """Return `request` without the inputs already embedded."""
+        """Return `request` without the inputs already embedded, to be submitted to a restarted engine."""
         if not isinstance(request, EmbeddingRequest):
             return request
         embedded = [index for index in range(len(request.inputs)) if index not in self.tokens]
@@ -50,7 +50,7 @@ class EmbeddingAttempt(EngineAttempt):
 
 
 class EmbeddingHandler(EngineJobHandler[EmbeddingAttempt]):
-    """Job handler of a worker whose model computes embeddings."""
+    """Job handler of a worker whose model computes embeddings: runs embedding jobs in the engine."""
 
     task = Task.EMBED
 
@@ -60,7 +60,7 @@ class EmbeddingHandler(EngineJobHandler[EmbeddingAttempt]):
 
     @property
     def max_token_bytes(self) -> int:
-        """Assumed UTF-8 bytes of the longest token."""
+        """Assumed UTF-8 bytes of the longest token, for the heartbeat."""
         return MAX_TOKEN_BYTES
 
     @property
@@ -69,7 +69,7 @@ class EmbeddingHandler(EngineJobHandler[EmbeddingAttempt]):
         return self._text.bounds
 
     def open(self, job: Job, delivery: Delivery) -> EmbeddingAttempt:
-        """Create a new attempt at `job`."""
+        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
         return EmbeddingAttempt(job, delivery)
 
     async def _prepare(self, attempt: EmbeddingAttempt) -> None:

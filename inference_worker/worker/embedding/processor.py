@@ -27,7 +27,7 @@ THREADS = 2
 
 
 class EmbeddingProcessor:
-    """Text side of one embedding model."""
+    """Text side of one embedding model: tokenises and validates the inputs of jobs."""
 
     def __init__(self, definition: Definition, config: EmbeddingConfig) -> None:
         """Build the tokenizer from `definition`, the content of `tokenizer.json`.
@@ -60,11 +60,11 @@ class EmbeddingProcessor:
             raise UnsupportedModel(f"{path} is not a tokenizer: {error!r}") from error
 
     def close(self) -> None:
-        """Stop the threads."""
+        """Stop the tokeniser threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
-        """Tokenise and validate a job in a thread.
+        """Return the engine request of a job, whose inputs are tokenised and validated in a thread.
 
         Raises:
             PromptRejected: the model can't process the inputs or an option.

@@ -134,7 +134,7 @@ class ChatTemplate:
 
 
 def flatten(content: Any) -> str:
-    """Return a message's content as one string: text parts joined, "" for `None`.
+    """Return a chat message's `content` as one string: text parts joined, "" for `None`.
 
     Raises:
         PromptRejected: a part is not text.

@@ -10,7 +10,7 @@ import codecs
 
 
 class Detokenizer:
-    """Incremental decoder of one sequence."""
+    """Incremental decoder of one sequence's token bytes to whole characters."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -21,5 +21,5 @@ class Detokenizer:
 
     @property
     def between_characters(self) -> bool:
-        """Whether no incomplete character is pending."""
+        """Whether the bytes so far end with a complete character."""
         return not self._decoder.getstate()[0]

@@ -18,7 +18,7 @@ _NAMES = (
 
 
 def fill_in_ids(tokenizer: Tokenizer, text: str, suffix: str) -> list[int] | None:
-    """Return a prompt to generate the text between `text` and `suffix`; `None` if the model lacks the tokens."""
+    """Return the token ids of a prompt to fill in between `text` and `suffix`; `None` if the model lacks the tokens."""
     for names in _NAMES:
         marks = [tokenizer.added[name] for name in names if name in tokenizer.added]
         if len(marks) == len(names):

@@ -8,7 +8,7 @@ from router.messages import TokenAlternative, TokenLogprob
 
 
 def token_logprob(tokenizer: Tokenizer, logprobs: PositionLogprobs) -> TokenLogprob:
-    """Return the log probabilities of one position with token texts."""
+    """Return the log probabilities at one position with each token's text added to its id."""
     return TokenLogprob(
         _alternative(tokenizer, logprobs.chosen), [_alternative(tokenizer, one) for one in logprobs.top]
     )

@@ -23,7 +23,7 @@ from router.messages import FinishReason, SamplingParams, TextOptions, TokenLogp
 
 @dataclass(frozen=True)
 class Release:
-    """Tokens that may be sent now, from position `start` on, with their text and tool call deltas."""
+    """Tokens of a choice that may be sent now, from position `start` on, with their text and tool call deltas."""
 
     start: int
     ids: list[int]
@@ -46,7 +46,7 @@ class _Held:
 
 
 class OutputText:
-    """Output text of one choice."""
+    """Converter of one choice's tokens to text; holds tokens back until their text is final."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class OutputText:
         return [id_ for id_, _, _ in self._held.tokens]
 
     def push(self, event: TokenEvent) -> Release | None:
-        """Add an event's tokens; return what can now be released, if anything. Returns `None` once finished."""
+        """Add an event's tokens; return the tokens that may be sent now, `None` if none or if the choice has ended."""
         if self.finished:
             return None
         for index, token_id in enumerate(event.token_ids):

@@ -85,16 +85,16 @@ class TextProcessor:
         return cls(files.tokenizer, template)
 
     def warm_up(self) -> None:
-        """Start the grammar process ahead of the first grammar."""
+        """Start the grammar sandbox process, so that the first job with a grammar does not wait for it."""
         self._sandbox.start()
 
     def close(self) -> None:
-        """Stop the threads and the grammar process."""
+        """Stop the tokeniser threads and the grammar sandbox process."""
         self._sandbox.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
-        """Render, tokenise and validate a job, in a thread unless it is short; check its grammar in another process.
+        """Return a job's engine request: render, tokenise (in a thread if long) and validate it, check its grammar.
 
         Raises:
             PromptRejected: the model can't process the prompt or an option.
@@ -116,7 +116,7 @@ class TextProcessor:
             raise PromptRejected(FailureCode.INVALID_PARAMETER, message, grammar.param) from error
 
     def open_output(self, job: Job, choice: int) -> OutputText:
-        """Create the output text of one choice, resumed after the job's delivered ids."""
+        """Return the converter of one choice's tokens to text, resumed after the job's delivered ids."""
         delivered = job.delivered[choice] if choice < len(job.delivered) else ()
         return OutputText(self.tokenizer, job.sampling, job.text, delivered, self._calls(job, choice))
 

@@ -17,7 +17,7 @@ MAX_POSITIONS = 128
 
 
 def prompt_echo(tokenizer: Tokenizer, job: Job, attempt_id: str, prompt_ids: list[int]) -> PromptEcho:
-    """Return the prompt as the model got it: a text prompt that was not truncated as sent, any other decoded."""
+    """Return the reply with the prompt's ids and text: an untruncated text prompt as sent, any other prompt decoded."""
     whole = isinstance(job.prompt, TextPrompt) and job.text.truncate_prompt_tokens is None
     text = (
         job.prompt.text

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 
 class StopStrings:
-    """Incremental matcher of one text against several stop strings."""
+    """Incremental matcher that finds the first of several stop strings completed in one text."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._automata = [_Automaton(stop) for stop in sorted(filter(None, stops), key=len, reverse=True)]
@@ -24,7 +24,7 @@ class StopStrings:
         return max([automaton.matched for automaton in self._automata], default=0) if self._automata else 0
 
     def push(self, text: str) -> tuple[str, int] | None:
-        """Add text; return the stop string completed in it and the number of characters of `text` up to its end."""
+        """Add text; return the stop string that it completes and the length of `text` up to its end, or `None`."""
         if not self._automata:
             return None
         for count, character in enumerate(text, start=1):

@@ -22,7 +22,7 @@ _MAX_HEAD = 128
 
 
 class CallAutomaton(Protocol):
-    """Incremental recogniser of one call. Offsets are characters from the call's first one."""
+    """Incremental recogniser of one tool call. Offsets are characters from the call's first one."""
 
     name: str
     """Name of the called function, one of those allowed; "" until it is known."""
@@ -33,14 +33,14 @@ class CallAutomaton(Protocol):
     done: bool
 
     def push(self, character: str) -> bool:
-        """Add a character; return false if the text is not a call, or the call was complete."""
+        """Add a character; return false if the text is not a tool call, or the call was complete before it."""
 
     def skip(self, text: str, at: int) -> int:
         """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
 
 
 class JsonCall:
-    """Recogniser of a call as a JSON object with string values and arguments, which may be missing."""
+    """Recogniser of a tool call as a JSON object with string values and arguments; the arguments may be missing."""
 
     def __init__(self, names: Set[str]) -> None:
         self.name = ""
@@ -55,7 +55,7 @@ class JsonCall:
         self._step: Callable[[str], bool] = self._open
 
     def push(self, character: str) -> bool:
-        """Take the next character; false: this is no call, or its end."""
+        """Add a character; return false if the text is not a tool call, or the call was complete before it."""
         taken = not self.done and self._step(character)
         self._length += 1
         return taken
@@ -155,7 +155,7 @@ class JsonCall:
 
 
 class NamedCall:
-    """Recogniser of a call as a name, an optional `[CALL_ID]...`, an optional `[ARGS]`, and the arguments."""
+    """Recogniser of a tool call as a name, an optional `[CALL_ID]...`, an optional `[ARGS]`, and the arguments."""
 
     def __init__(self, names: Set[str]) -> None:
         self.name = ""
@@ -168,7 +168,7 @@ class NamedCall:
         self._scanner = JsonScanner()
 
     def push(self, character: str) -> bool:
-        """Take the next character; false: this is no call, or its end."""
+        """Add a character; return false if the text is not a tool call, or the call was complete before it."""
         self._length += 1
         if self.arguments_at < 0:
             return self._arguments(character) if character == "{" else self._in_head(character)

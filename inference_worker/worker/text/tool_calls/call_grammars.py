@@ -32,14 +32,14 @@ _OPEN = frozenset(
 
 
 def calls_grammar(tools: Sequence[Mapping[str, Any]], *, parallel: bool) -> Grammar:
-    """Return a grammar whose matches are one call of these tools, or a list of calls if `parallel`."""
+    """Return a grammar whose matches are one call of `tools` as JSON, or a list of calls if `parallel`."""
     definitions: Schema = {}
     call = _call(tools, definitions)
     return _grammar(_list_of(call) if parallel else call, definitions, "tools")
 
 
 def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Grammar, *, parallel: bool) -> Grammar:
-    """Return a grammar whose matches are calls of these tools or match `response`.
+    """Return a grammar whose matches are calls of `tools` (as of `calls_grammar`) or match `response`.
 
     Raises:
         PromptRejected: `response` is not a grammar of JSON.

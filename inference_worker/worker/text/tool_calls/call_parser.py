@@ -20,7 +20,7 @@ MAX_HELD = 64 * 1024
 
 
 class ToolCallParser:
-    """Incremental parser of one choice's text; `names` are the functions that may be called."""
+    """Incremental parser of one choice's text into spans of text, arguments and markup; `names` may be called."""
 
     def __init__(self, markup: Markup, names: Set[str], *, several: bool = True, only_calls: bool = False) -> None:
         """Without `several`, it is `finished` after the first call. With `only_calls`, a remainder is markup."""
@@ -49,11 +49,11 @@ class ToolCallParser:
 
     @property
     def all_complete(self) -> bool:
-        """Whether there are calls, and all their arguments are complete."""
+        """Whether the text has tool calls, and the arguments of all calls are complete."""
         return self.calls > 0 and not (self._broken or self._incomplete)
 
     def push(self, text: str) -> list[Span]:
-        """Add text; return the spans that it decides. Once `finished`, text is ignored."""
+        """Add text; return the spans of it and of held-back text that are now decided. Ignores text once `finished`."""
         at = 0
         while at < len(text) and not self.finished:
             if skipped := self._skip(text, at):

@@ -15,7 +15,7 @@ from router.messages import ToolCallDelta, merge_tool_calls
 
 
 class ToolCallSplitter:
-    """Splitter of one choice. `choice` is its unique id, so that a resumed choice gives its calls the same ids."""
+    """Splitter of one choice's text. `choice` is its unique id, so that a resumed choice's calls keep their ids."""
 
     def __init__(self, parser: ToolCallParser, choice: str, tokens: Set[int]) -> None:
         self.tokens = tokens
@@ -30,16 +30,16 @@ class ToolCallSplitter:
 
     @property
     def finished(self) -> bool:
-        """Whether no further text is allowed."""
+        """Whether the choice must end, because the markup allows no text after the calls so far."""
         return self._parser.finished
 
     @property
     def all_complete(self) -> bool:
-        """Whether there are calls, and all their arguments are complete."""
+        """Whether the text has tool calls, and the arguments of all calls are complete."""
         return self._parser.all_complete
 
     def push(self, text: str) -> None:
-        """Add raw text."""
+        """Add generated text; `take` returns the parts that are decided to be text or call."""
         self._keep(self._parser.push(text))
 
     def resume_after(self, text: str) -> None:
@@ -84,5 +84,5 @@ class ToolCallSplitter:
 
 
 def call_id(choice: str, index: int) -> str:
-    """Return the id of a choice's call, the same on every worker and attempt."""
+    """Return the id of the tool call number `index` of a choice, the same on every worker and attempt."""
     return f"call_{hashlib.sha256(f'{choice}/{index}'.encode()).hexdigest()[:24]}"

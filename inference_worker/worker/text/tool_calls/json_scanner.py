@@ -30,7 +30,7 @@ _NUMBER_MAY_END = frozenset({"zero", "integer", "fraction", "exponent"})
 
 
 class JsonScanner:
-    """Incremental validator of one object, array or string; `done` once it is complete."""
+    """Incremental validator of one JSON object, array or string; `done` once the value is complete."""
 
     def __init__(self) -> None:
         self.done = False

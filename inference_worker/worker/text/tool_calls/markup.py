@@ -26,7 +26,7 @@ class Markup:
 
 
 class SpanKind(Enum):
-    """What a span of raw text is for the client."""
+    """Whether a span of raw text is text for the client, arguments of a call, or markup (not sent)."""
 
     TEXT = "text"
     ARGUMENTS = "arguments"
@@ -44,7 +44,7 @@ class Span:
     name: str = ""
 
     def split(self, at: int) -> tuple[Span, Span]:
-        """Return the first `at` characters and the rest as two spans."""
+        """Return the span's first `at` characters and the rest as two spans of the same kind and call."""
         return (
             Span(at, self.kind, self.text[:at], self.call, self.name),
             Span(self.length - at, self.kind, self.text[at:], self.call),

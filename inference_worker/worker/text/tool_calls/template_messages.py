@@ -36,7 +36,7 @@ For each function call, return a json object with function name and arguments wi
 
 
 def with_parsed_arguments(message: Message) -> Message:
-    """Return the message with its calls' arguments as objects, where they are JSON objects."""
+    """Return the message with the arguments of its tool calls parsed, where they are JSON objects."""
     calls = message.get("tool_calls")
     return {**message, "tool_calls": [_with_object(call) for call in calls]} if calls else message
 
@@ -64,7 +64,7 @@ def _depth_within(value: Any, limit: int) -> bool:
 
 
 def with_short_ids(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with call ids of nine letters and digits, which Mistral's templates require."""
+    """Return the messages with tool call ids replaced by nine letters and digits, as Mistral's templates require."""
     return [_with_short_ids(message) for message in messages]
 
 
@@ -84,7 +84,7 @@ def _short(id_: str) -> str:
 
 
 def as_plain_messages(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
-    """Return the conversation for a template without tool support, in the Hermes markup."""
+    """Return the conversation with tools, calls and results as text in Hermes markup, for templates without tools."""
     plain: list[Message] = []
     for is_result, group in groupby(messages, key=lambda message: message.get("role") == "tool"):
         if is_result:

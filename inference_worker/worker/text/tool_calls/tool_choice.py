@@ -11,7 +11,7 @@ from router.messages import ChatPrompt, Grammar, Prompt, ToolMode
 
 
 def output_grammar(prompt: Prompt, response: Grammar | None) -> Grammar | None:
-    """Return the grammar of the whole output; `response` is the request's grammar for its text.
+    """Return the grammar of the output, calls included; `None` if any is allowed. `response`: the request's for text.
 
     Raises:
         PromptRejected: `response` can't be combined with tools.

@@ -14,7 +14,7 @@ from inference_worker.worker.text.tool_calls.markup import Markup
 
 
 class MarkupFamily(StrEnum):
-    """A family of tool call markups."""
+    """A family of tool call markups, recognised by strings in the chat template."""
 
     HERMES = "hermes"
     """`<tool_call>{"name": ..., "arguments": {...}}</tool_call>`: Nous Hermes, Qwen 2.5 and 3, and others."""
