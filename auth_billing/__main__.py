@@ -58,7 +58,7 @@ async def prepare_store(connection: StoreConnection) -> None:
     """Check that the store answers, and create its indexes.
 
     Raises:
-        StartupError: it does not answer.
+        StartupError: the store does not answer.
     """
     try:
         await connection.ping()
@@ -77,7 +77,7 @@ async def consume(
     timings: Timings = DEFAULT_TIMINGS,
 ) -> None:
     """Run settlement, sweeper, reaper and housekeeping on a started bus until `stop` is set; also used by the
-    all-in-one process.
+    all-in-one process. `timings`: when holds, leases and jobs count as overdue.
     """
     usage_store, stores = MongoUsageStore(connection), mongo_billing_stores(connection)
     settler = Settler(stores, metrics)

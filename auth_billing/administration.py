@@ -19,7 +19,7 @@ from auth_billing.people.projects import Projects
 
 @dataclass(frozen=True)
 class Administration:
-    """Services that administer one installation's organisations."""
+    """Services that administer the organisations of one installation, and the permission check of their callers."""
 
     projects: Projects
     members: Members
@@ -31,7 +31,7 @@ class Administration:
     usage: UsageReports
 
     async def actor(self, principal: Principal) -> Actor:
-        """Return the caller as an actor of its organisation, if it may administer it.
+        """Return the caller as an actor of its organisation, if the caller may administer the organisation.
 
         A user's key has at most the user's current role; a key without a user was made by the operator and has all
         rights.

@@ -107,19 +107,19 @@ class AuditQuery:
 
 
 class AuditLogStore(Protocol):
-    """Store of entries. Each method raises `StoreUnavailable` when the store does not answer in time."""
+    """Store of audit log entries. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store a new entry durably."""
+        """Store a new audit log entry durably."""
         ...
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return up to `query.limit` entries, newest first; with `before`, those directly before it."""
+        """Return up to `query.limit` entries, newest first; with `before`, the ones directly before that entry."""
         ...
 
 
 class AuditLog:
-    """Writes and reads the audit log."""
+    """Writes and reads the log of administrative actions, per organisation."""
 
     def __init__(self, store: AuditLogStore, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -135,7 +135,8 @@ class AuditLog:
         project: str = "",
         details: Mapping[str, Detail] | None = None,
     ) -> AuditEntry:
-        """Append an entry for an action that has succeeded.
+        """Append an entry to the organisation's audit log, for an action that has succeeded. `target`: the changed
+        object's id.
 
         Raises:
             StoreUnavailable: the action is done, but its entry may be missing; report that to the caller.
@@ -155,12 +156,12 @@ class AuditLog:
         return entry
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return the entries that match, newest first."""
+        """Return the audit log entries that match `query`, newest first."""
         return await self._store.find(query)
 
 
 def entry_id(at: float) -> str:
-    """Return an id that sorts by time: milliseconds, then random bits."""
+    """Return a new audit log entry id that sorts by the time `at` (Unix seconds): milliseconds, then random bits."""
     return f"audit_log-{int(at * 1000):012x}{secrets.token_hex(8)}"
 
 

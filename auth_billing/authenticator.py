@@ -46,7 +46,7 @@ class Authenticator:
         self._no_digest = bytes(hashlib.sha256().digest_size)
 
     async def authenticate(self, token: str) -> Principal:
-        """Return the principal of an API key. While the store is away, recently valid keys stay valid.
+        """Return the principal of an API key's text. While the store is unavailable, recently valid keys stay valid.
 
         Raises:
             InvalidApiKey: malformed (without a store lookup), unknown, wrong, revoked or expired.
@@ -70,7 +70,7 @@ class Authenticator:
         )
 
     def principal_of(self, session: BrowserSession) -> Principal:
-        """Return the principal of a browser session, in the organisation's default project."""
+        """Return the principal of a browser session: its user, in the default project of its organisation."""
         return Principal(
             key_id="",
             tenant=session.organisation,
@@ -83,10 +83,10 @@ class Authenticator:
     async def create_api_key(
         self, organisation: str, project: str, *, name: str, expires: float | None = None
     ) -> ApiKey:
-        """Create a key of a project. The store keeps only a digest of it.
+        """Create an API key of a project; `expires`: Unix seconds. The store keeps only a digest of its secret.
 
         Raises:
-            StoreUnavailable: it may or may not have been stored; its text is lost.
+            StoreUnavailable: the key may or may not have been stored; its text is lost.
         """
         issued = await issue(
             self._api_keys,
@@ -100,7 +100,7 @@ class Authenticator:
         return issued.key
 
     def invalidate(self, keys: KeySet) -> None:
-        """Invalidate the cache entries of changed keys."""
+        """Remove the keys that `keys` selects from this process's cache, so that their next use reads the store."""
         self._cache.invalidate(keys)
 
     async def _verify(self, key: ApiKey) -> ApiKeyRecord:

@@ -92,7 +92,7 @@ class NoPrice(AccountError):
 
 
 class RateLimitExceeded(AccountError):
-    """Too many requests, or too many concurrent ones. The message is for the client; `wait` is in seconds."""
+    """Too many requests, or too many concurrent ones. The message is for the client; `wait`: seconds until a retry."""
 
     def __init__(self, message: str, *, wait: float) -> None:
         super().__init__(message)
@@ -104,7 +104,7 @@ class TokenLimitExceeded(RateLimitExceeded):
 
 
 class LargerThanLimit(TokenLimitExceeded):
-    """The request alone exceeds the limit; waiting does not help."""
+    """The request alone needs more tokens than the limit per minute; waiting does not help."""
 
 
 class CreditError(AccountError):
@@ -116,7 +116,7 @@ class UnacceptableAmount(CreditError):
 
 
 class UnacceptableReference(CreditError):
-    """The caller's reference is malformed."""
+    """The caller's reference of a top-up, promotion or refund is malformed."""
 
 
 class TooMuchCredit(CreditError):
@@ -124,7 +124,7 @@ class TooMuchCredit(CreditError):
 
 
 class ReferenceReused(CreditError):
-    """The reference was used for another entry."""
+    """The reference was used for another credit entry, e.g. with another amount."""
 
 
 class NoSuchCharge(CreditError):
@@ -132,7 +132,7 @@ class NoSuchCharge(CreditError):
 
 
 class RefundTooLarge(CreditError):
-    """The refund exceeds the rest of the charge."""
+    """The refund exceeds the part of the job's charge that was not refunded yet."""
 
 
 class AlertNotSent(AccountError):
@@ -148,11 +148,11 @@ class KeyReused(IdempotencyError):
 
 
 class KeyInUse(IdempotencyError):
-    """The first request with the idempotency key is still running, in another process."""
+    """The first request with the idempotency key is still running, perhaps in another process."""
 
 
 class AnswerNotKept(IdempotencyError):
-    """The first request's answer was too large to store."""
+    """The request ran before with this idempotency key, but its answer was too large to store."""
 
 
 class SignInError(AccountError):
@@ -176,7 +176,7 @@ class TooManySignIns(SignInError):
 
 
 class PasswordsBusy(SignInError):
-    """Too many passwords are being hashed."""
+    """Too many passwords are being hashed at once; retrying later helps."""
 
 
 class PeopleError(AccountError):
@@ -184,11 +184,11 @@ class PeopleError(AccountError):
 
 
 class NotPermitted(PeopleError):
-    """The role does not allow it."""
+    """The actor's role does not allow the action."""
 
 
 class NoSuchRecord(PeopleError):
-    """The organisation has no such record; a record of another organisation counts as missing."""
+    """The organisation has no record with this id; a record of another organisation counts as missing."""
 
 
 class UnacceptableValue(PeopleError):

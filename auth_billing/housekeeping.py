@@ -68,7 +68,7 @@ class Housekeeping:
         self._prices = PriceFileWatcher(book, _path(settings.price_file), _path(settings.proxy_config))
 
     async def prepare(self) -> None:
-        """Load the price file, which must be in force before the first request.
+        """Put the price file's prices in force, which must happen before the first request.
 
         Raises:
             StartupError: the price file is wrong, or the store does not answer.
@@ -79,7 +79,7 @@ class Housekeeping:
             raise StartupError(f"the store does not answer: {error}") from error
 
     async def run(self, metrics: BillingMetrics, stop: asyncio.Event) -> None:
-        """Run the periodic tasks until `stop` is set."""
+        """Run the periodic tasks (price file, unapplied credit, rollups, audits, alerts) until `stop` is set."""
         reconciler = Reconciler(self._auditor, metrics)
         try:
             await self._repeat_all(reconciler, stop)
@@ -105,7 +105,7 @@ async def repeat(
 ) -> None:
     """Run `task` after `delay` seconds and then every `interval` seconds until `stop` is set.
 
-    A run that raises `StoreUnavailable` is logged and counts as done.
+    A run that raises `StoreUnavailable` is logged; the next one follows after the same interval.
     """
     pause = delay
     while not await _stopped(stop, pause):

@@ -21,7 +21,7 @@ RETENTION_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """Stored answer to a request with an idempotency key. `body` is `None` if it was too large to store."""
+    """Stored HTTP response to a request with an idempotency key. `body` is `None` if it was too large to store."""
 
     status: int
     headers: dict[str, str]
@@ -32,7 +32,7 @@ class KeptAnswer:
 class IdempotencyRecord:
     """A used idempotency key and the state of its request.
 
-    The run `run_id` holds the claim until `lease`, which it renews; an answered request has no lease (0).
+    The run `run_id` has the claim until `lease` (Unix seconds), which it renews; 0: the request is answered.
     """
 
     id: str
@@ -44,39 +44,39 @@ class IdempotencyRecord:
 
 
 class IdempotencyStore(Protocol):
-    """Store of idempotency keys and answers. An update names the run that holds the record.
+    """Store of idempotency keys and answers. An update applies only if the run that it names holds the record.
 
     Each method raises `StoreUnavailable` when the store does not answer in time.
     """
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store a record unless its id exists; return the existing record then."""
+        """Store a record and return `None`, or return the record with its id that is stored already."""
         ...
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Replace `old` by `new` if the run and the lease are unchanged; return whether it was."""
+        """Replace `old` by `new`; false, and no change, if the stored run or lease is not that of `old`."""
         ...
 
     async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
-        """Extend the run's lease; return false if another run holds the record."""
+        """Extend a run's lease to the Unix time `lease`; return false if another run holds the record."""
         ...
 
     async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
-        """Store the answer; return false if another run holds the record.
+        """Store a run's answer in its record; return false if another run holds the record.
 
         Raises:
-            RecordRefused: the store can't hold it.
+            RecordRefused: the answer is too large for the store.
         """
         ...
 
     async def release(self, record_id: str, run_id: str) -> None:
-        """Delete the record of a run that had no effect."""
+        """Delete the record of a run that ended without an answer; no effect if another run holds the record."""
         ...
 
 
 @dataclass(frozen=True)
 class KeyedRequest:
-    """A request with an idempotency key. `fingerprint`: hash of everything that identifies the request."""
+    """A request with an idempotency key. `fingerprint`: hash of its content, which a repetition must have too."""
 
     tenant: str
     endpoint: str
@@ -85,20 +85,20 @@ class KeyedRequest:
 
     @property
     def record_id(self) -> str:
-        """Hash of the key with its tenant and endpoint."""
+        """Id of the request's record in the store: a hash of tenant, endpoint and idempotency key."""
         return hashlib.sha256("\0".join((self.tenant, self.endpoint, self.key)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to run a request, until `IdempotencyKeys.finish` or `release`."""
+    """The right of one run to process a request, until `IdempotencyKeys.finish` or `release`."""
 
     record_id: str
     run_id: str
 
 
 class IdempotencyKeys:
-    """Facade of idempotency keys.
+    """Ensures that a request with an idempotency key runs once, and repeats its stored answer later.
 
     Args:
         store: keeps the idempotency keys and answers.
@@ -122,7 +122,7 @@ class IdempotencyKeys:
 
         Raises:
             KeyReused, KeyInUse, AnswerNotKept: the request may not run, and there is no answer to repeat.
-            StoreUnavailable: nothing is known.
+            StoreUnavailable: neither a claim nor an answer is known.
         """
         now = self._clock()
         mine = IdempotencyRecord(
@@ -157,7 +157,7 @@ class IdempotencyKeys:
         return await self._store.renew(claim.record_id, claim.run_id, self._clock() + self._lease)
 
     async def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
-        """Store the answer; return false if another process has taken the request over.
+        """Store the answer and end the claim; return false if another process has taken the request over.
 
         Raises:
             RecordRefused, StoreUnavailable: the answer was not stored.

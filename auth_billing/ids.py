@@ -10,5 +10,5 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def new_id(prefix: str) -> str:
-    """Return a new id, e.g. `proj_` and 24 letters and digits (143 random bits)."""
+    """Return a new random id: `prefix` (e.g. `proj_`), then 24 letters and digits (143 random bits)."""
     return prefix + "".join(secrets.choice(_LETTERS) for _ in range(LENGTH))

@@ -7,7 +7,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 
 class BillingMetrics:
-    """Counters and gauges of one billing process."""
+    """Prometheus counters and gauges of one billing process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.settled = Counter(
@@ -72,7 +72,7 @@ class BillingMetrics:
         )
 
     def summary(self) -> dict[str, int]:
-        """Return the totals that `headrace ps` shows."""
+        """Return the totals since the start that `headrace ps` shows, by name."""
         return {
             "settled": _total(self.settled),
             "unsettled": _total(self.unsettled),

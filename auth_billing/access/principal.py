@@ -9,7 +9,7 @@ from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 
 @dataclass(frozen=True)
 class Principal:
-    """The authenticated caller and its rights: an API key, or a signed-in user."""
+    """The authenticated caller of a request and the caller's rights: an API key, or a signed-in user."""
 
     key_id: str
     """Id of the API key; empty: a browser session."""
@@ -26,5 +26,5 @@ class Principal:
     """Models that may be requested; `None`: all."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the caller has this scope."""
+        """Whether the principal has the right `scope`."""
         return scope in self.scopes

@@ -9,7 +9,7 @@ from auth_billing.errors import NotPermitted
 
 
 class Role(StrEnum):
-    """A member's role, highest first; each includes the rights of the next."""
+    """A member's role in an organisation, highest first; each includes the rights of the next."""
 
     OWNER = "owner"
     """All rights, including owners and billing."""
@@ -35,7 +35,7 @@ class Actor:
     role: Role
 
     def require(self, role: Role) -> None:
-        """Require at least this role.
+        """Check that the actor has `role` or a higher one.
 
         Raises:
             NotPermitted: the actor's role is lower.
@@ -44,7 +44,8 @@ class Actor:
             raise NotPermitted(f"needs the role {role.value}")
 
     def require_over(self, *roles: Role) -> None:
-        """Require the right to assign and to remove these roles: an administrator's, up to the actor's own role.
+        """Check that the actor may give members these roles and take them away: an administrator may, up to their own
+        role.
 
         Raises:
             NotPermitted: the actor's role is too low.

@@ -36,12 +36,12 @@ _BY_NAME = {scope.value: scope for scope in Scope}
 
 
 def known(names: Iterable[str]) -> frozenset[Scope]:
-    """Return those of `names` that are scopes. Unknown names, written by a newer version, are ignored."""
+    """Return the scopes among `names`. Names that are no scope, written by a newer version, are left out."""
     return frozenset(_BY_NAME[name] for name in names if name in _BY_NAME)
 
 
 def scopes_of(role: Role) -> frozenset[Scope]:
-    """Return the scopes of a signed-in user."""
+    """Return the scopes of a signed-in user who has `role` in the organisation."""
     if role is Role.VIEWER:
         return VIEWER_SCOPES
     return PROJECT_SCOPES if role is Role.MEMBER else PROJECT_SCOPES | ADMIN_SCOPES

@@ -19,7 +19,10 @@ CREDIT_KINDS = {"topup": "cash", "promo": "promo", "refund": "refunds"}
 
 
 def check_account(balance: Balance) -> Iterator[Difference]:
-    """Check an account's document; true at every moment, since one update changes all of it."""
+    """Yield the contradictions within one account's document: negative amounts, sums that differ.
+
+    These invariants hold at every moment, since one update changes the whole document.
+    """
     name = balance.organisation
     held = sum(hold.amount for hold in balance.held.values())
     leases = [lease.amount for lease in balance.leases.values()]
@@ -40,7 +43,7 @@ def check_account(balance: Balance) -> Iterator[Difference]:
 
 
 def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
-    """Check an account's holds against their jobs, read after the account."""
+    """Yield the account's holds whose job is unknown, settled or has another hold; read `jobs` after the account."""
     for job_id, hold in balance.held.items():
         if hold.gateway:
             continue
@@ -53,7 +56,7 @@ def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Dif
 
 
 def check_leases(balance: Balance, now: float, timings: Timings) -> Iterator[Difference]:
-    """Check that credit leased to gateways is renewed or returned in time."""
+    """Yield each credit lease of a gateway that is overdue: neither renewed nor returned in time."""
     for id, lease in balance.leases.items():
         if lease.at < now - timings.settlement_overdue_after:
             detail = f"{lease.amount} leased to {lease.gateway} {now - lease.at:.0f} s ago"
@@ -61,7 +64,9 @@ def check_leases(balance: Balance, now: float, timings: Timings) -> Iterator[Dif
 
 
 def check_ledger_sums(before: Balance, sums: LedgerSums, pending: int, after: Balance) -> Iterator[Difference]:
-    """Check an account, read before and after the ledger's sums; `pending`: amounts that may still reach the ledger.
+    """Yield differences between an account, read before and after the sums, and the ledger's sums.
+
+    `pending`: nano-USD charged to the account that may not be in the ledger yet.
 
     An account is charged before the ledger has the entry. So all that was spent before is in the ledger or pending, and
     all that is in the ledger was spent after: exact when nothing is pending, and never a false alarm otherwise.
@@ -76,13 +81,15 @@ def check_ledger_sums(before: Balance, sums: LedgerSums, pending: int, after: Ba
 
 
 def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timings: Timings) -> Iterator[Difference]:
-    """Check that credit in the ledger has reached the account."""
+    """Yield a difference if a ledger entry of credit was not applied to the account in time."""
     if sums.oldest_waiting is not None and sums.oldest_waiting < now - timings.credit_overdue_after:
         yield Difference(Check.CREDIT_TAKEN_IN, organisation, organisation, f"since {sums.oldest_waiting:.0f}")
 
 
 def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Difference]:
-    """Check that a job was settled in time, and that its cost is the price of its usage, at most its hold."""
+    """Yield a difference if a job was not settled in time, or its cost is not the price of its usage (at most its
+    hold).
+    """
     if job.state is not JobState.SETTLED and job.deadline + timings.settlement_overdue_after < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
@@ -97,7 +104,7 @@ def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Differen
 
 
 def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timings: Timings) -> Iterator[Difference]:
-    """Check that a running job has its hold; the account is read after the job."""
+    """Yield a difference if the account lacks the hold of a job that is `HELD`; read the account after the job."""
     if job.state is not JobState.HELD or job.created > now - timings.missing_hold_grace:
         return
     if balance is None or job.id not in balance.held:
@@ -105,7 +112,7 @@ def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timin
 
 
 def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[Difference]:
-    """Check a job against its ledger entry, read after the job."""
+    """Yield differences between a job's cost and its ledger entry (`row`); read the entry after the job."""
     if row is None:
         if job.state is JobState.SETTLED and job.cost:
             yield Difference(Check.JOB_IN_LEDGER, job.organisation, job.id, f"cost {job.cost}")
@@ -124,7 +131,7 @@ def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[D
 
 
 def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timings: Timings) -> Iterator[Difference]:
-    """Check that a finished job is charged for no more tokens than its workers' usage records have.
+    """Yield a difference if a finished job is charged for more tokens than `worked`, its workers' usage records, has.
 
     Skipped are free jobs, failed ones (a crashed worker sends no record) and recent ones (a record may arrive late).
     """
@@ -141,7 +148,7 @@ def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timi
 
 
 def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
-    """Check a ledger entry: a positive amount between the two accounts that its kind has."""
+    """Yield a difference unless the entry moves a positive amount between the two accounts that its kind has."""
     own = customer_account(row.organisation)
     expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
     amount = row.amount
@@ -153,7 +160,7 @@ def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
 
 
 def check_job_of_entry(row: RawLedgerEntry, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
-    """Check that the job of a ledger entry exists."""
+    """Yield a difference if the job of a ledger entry is not in `jobs`, which have been read for it."""
     if row.job is None and row.kind != SETTLE:
         return
     job = jobs.get(row.job or "")

@@ -64,7 +64,7 @@ class RawLedgerEntry:
 
 @dataclass(frozen=True)
 class LedgerSums:
-    """Sums of one organisation's ledger entries."""
+    """Sums of one organisation's ledger entries, in nano-USD."""
 
     settled: int
     """Sum of the costs of jobs."""
@@ -77,7 +77,7 @@ class LedgerSums:
 
 @dataclass(frozen=True)
 class JobsRead:
-    """Jobs that could be read, and for the others the reason why not."""
+    """Result of reading jobs: the readable ones, and for each malformed one the reason, both by job id."""
 
     jobs: Mapping[str, JobRecord]
     unreadable: Mapping[str, str]
@@ -85,7 +85,7 @@ class JobsRead:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """Numbers of documents checked, and the differences."""
+    """Result of an audit: how many documents of each kind were checked, and the differences that were found."""
 
     accounts: int
     jobs: int
@@ -101,23 +101,23 @@ class AuditStore(Protocol):
     """Paged read access to accounts, jobs and ledger for the auditor. Every method may raise `StoreUnavailable`."""
 
     async def accounts(self, after: str, limit: int) -> Sequence[str]:
-        """Return ids of accounts greater than `after`, in order."""
+        """Return up to `limit` account ids (organisation ids) that sort after `after`, in order."""
         ...
 
     async def job_ids(self, after: str, limit: int) -> Sequence[str]:
-        """Return ids of jobs greater than `after`, in order."""
+        """Return up to `limit` job ids that sort after `after`, in order."""
         ...
 
     async def rows(self, after: str, limit: int) -> Sequence[RawLedgerEntry]:
-        """Return ledger entries with ids greater than `after`, in order."""
+        """Return up to `limit` ledger entries whose ids sort after `after`, in order."""
         ...
 
     async def balance(self, organisation: str) -> Balance | str | None:
-        """Return an account; the reason if it can't be read; `None` if there is none."""
+        """Return an organisation's account, the reason why its document is malformed, or `None` if there is none."""
         ...
 
     async def read_jobs(self, jobs: Collection[str]) -> JobsRead:
-        """Return those of the jobs that exist."""
+        """Return the stored jobs among these ids; a malformed job is returned as the reason."""
         ...
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
@@ -125,7 +125,7 @@ class AuditStore(Protocol):
         ...
 
     async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[Usage]]:
-        """Return the usage that workers recorded for these jobs, one entry per attempt."""
+        """Return the usage that workers recorded for these jobs: by job id, one entry per attempt."""
         ...
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:
@@ -133,5 +133,5 @@ class AuditStore(Protocol):
         ...
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """Return the sums of an organisation's ledger entries, counting credit entries up to number `credits`."""
+        """Return the sums of an organisation's ledger entries, of its credit entries only numbers 1 to `credits`."""
         ...

@@ -28,7 +28,7 @@ CheckSubjects = Callable[[Collection[str]], Awaitable[list[Difference]]]
 
 
 class Auditor:
-    """Audits one store.
+    """Compares the accounts, jobs and ledger entries of one store, and reports where they contradict each other.
 
     Args:
         store: read access to the books.
@@ -51,7 +51,7 @@ class Auditor:
         self._pause = PAUSE_SECONDS if pause is None else pause
 
     async def audit(self) -> AuditReport:
-        """Check all accounts, jobs and ledger entries.
+        """Check all accounts, jobs and ledger entries; return the differences. Changes nothing.
 
         Raises:
             StoreUnavailable: the store went away; there is no result.

@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Reconciler:
-    """Runs audits and publishes their results."""
+    """Runs audits and publishes their results as metrics and log lines."""
 
     def __init__(self, auditor: Auditor, metrics: BillingMetrics, *, clock: Callable[[], float] = time.time) -> None:
         self._auditor = auditor
@@ -28,7 +28,7 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self) -> None:
-        """Run one audit.
+        """Run one audit of the whole store; count and log its differences. Changes no books.
 
         Raises:
             StoreUnavailable: the audit could not be completed.

@@ -32,14 +32,18 @@ Identity = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class CachedKey:
-    """A key that was valid. After `confirmed_until` it must be confirmed, if the store is available."""
+    """A key that the store confirmed. After `confirmed_until` (monotonic seconds) look it up again, if the store
+    answers.
+    """
 
     record: ApiKeyRecord
     confirmed_until: float
 
 
 class KeyCache:
-    """Valid and invalid keys, with separate capacities: a flood of invalid ones evicts no valid one."""
+    """One process's cache of valid and of invalid keys; the capacities are separate, so invalid keys evict no valid
+    ones.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = CAPACITY) -> None:
         self._clock = clock
@@ -49,34 +53,38 @@ class KeyCache:
         """Number of invalidations. A record read from the store before the last one may be stale."""
 
     def valid(self, identity: Identity) -> CachedKey | None:
-        """Return a key that was valid within the last `VALID_SECONDS` seconds."""
+        """Return the cached key if the store confirmed it within the last `VALID_SECONDS` seconds."""
         return self._valid.get(identity)
 
     def is_confirmed(self, cached: CachedKey) -> bool:
-        """Whether the store confirmed it within the last `CONFIRMED_SECONDS` seconds."""
+        """Whether a cached key can be used without asking the store: confirmed within the last `CONFIRMED_SECONDS`
+        seconds.
+        """
         return self._clock() < cached.confirmed_until
 
     def is_invalid(self, identity: Identity) -> bool:
-        """Whether the key was invalid within the last `INVALID_SECONDS` seconds."""
+        """Whether the store denied the key within the last `INVALID_SECONDS` seconds."""
         return self._invalid.get(identity) is not None
 
     def put_valid(self, identity: Identity, record: ApiKeyRecord, generation: int) -> None:
-        """Cache a key that the store confirmed, unless invalidated since `generation` (taken before the lookup)."""
+        """Cache a key that the store confirmed, unless keys were invalidated since `generation`, read before the
+        lookup.
+        """
         if generation == self.generation:
             self._valid.put(identity, CachedKey(record, self._clock() + CONFIRMED_SECONDS))
 
     def put_invalid(self, identity: Identity) -> None:
-        """Store a key that the store denied."""
+        """Cache that the store denied a key, for `INVALID_SECONDS` seconds."""
         self._valid.forget(identity)
         self._invalid.put(identity, True)
 
     def postpone_confirmation(self, identity: Identity) -> None:
-        """Keep using a cached key for `RETRY_SECONDS` seconds, since the store does not answer."""
+        """Treat a cached key as confirmed for `RETRY_SECONDS` more seconds, since the store does not answer."""
         if (cached := self._valid.get(identity)) is not None:
             later = replace(cached, confirmed_until=self._clock() + RETRY_SECONDS)
             self._valid.replace(identity, later)
 
     def invalidate(self, keys: KeySet) -> None:
-        """Invalidate the entries of changed keys."""
+        """Remove the valid keys that `keys` selects, after they were changed in the store."""
         self.generation += 1
         self._valid.forget_all(lambda cached: cached.record.is_in(keys))

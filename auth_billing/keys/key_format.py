@@ -42,13 +42,13 @@ class ApiKey:
 
 
 def generate() -> ApiKey:
-    """Return a new key, from the operating system's random number generator."""
+    """Return a new API key, made with the operating system's random number generator."""
     key_id = "".join(secrets.choice(_BASE62) for _ in range(KEY_ID_LENGTH))
     return ApiKey(key_id, secrets.token_urlsafe(SECRET_BYTES))
 
 
 def parse(text: str) -> ApiKey | None:
-    """Parse a key; return `None` if its form or its checksum is wrong."""
+    """Parse the text of an API key; return `None` if its form or its checksum is wrong. Reads no store."""
     match = _KEY.fullmatch(text)
     if match is None:
         return None

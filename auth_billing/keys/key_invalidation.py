@@ -15,8 +15,9 @@ _log = structlog.get_logger(__name__)
 
 
 def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
-    """Return a function that publishes changed keys. If the broker is away, gateways notice within seconds
-    (`key_cache.py`).
+    """Return a function that publishes to all gateways which keys changed, so that they drop cached ones.
+
+    The function never raises: without a broker, gateways notice the change within seconds (`key_cache.py`).
     """
 
     def announce(keys: KeySet) -> None:
@@ -29,4 +30,4 @@ def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
 
 
 def no_invalidation(_keys: KeySet) -> None:
-    """Publish nothing: for a process without a broker; gateways notice within seconds."""
+    """Publish nothing: for a process without a broker. Gateways notice the changed keys within seconds."""

@@ -12,7 +12,7 @@ from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 
 @dataclass(frozen=True)
 class KeySpec:
-    """Properties of a new key; by default all scopes and models of its kind, and no expiry."""
+    """Properties of a new API key; by default all scopes and models that its kind of key may have, and no expiry."""
 
     name: str
     scopes: frozenset[Scope] | None = None
@@ -31,10 +31,10 @@ class IssuedKey:
 async def issue(
     keys: ApiKeyStore, pepper: bytes, *, organisation: str, project: str, spec: KeySpec, user: str, now: float
 ) -> IssuedKey:
-    """Generate a key and store its digest.
+    """Generate an API key of a project and store its digest; `now`: its creation time in Unix seconds.
 
     Raises:
-        StoreUnavailable: it may or may not have been stored; its text is lost.
+        StoreUnavailable: the key may or may not have been stored; its text is lost.
     """
     key = key_format.generate()
     record = ApiKeyRecord(

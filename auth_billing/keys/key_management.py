@@ -30,10 +30,12 @@ MAX_OVERLAP_SECONDS = 30 * 86400.0
 
 
 class KeyBudgets(Protocol):
-    """Port of the budgets of API keys."""
+    """Interface to the budgets of API keys."""
 
     async def inherit(self, organisation: str, key: str, heir: str) -> None:
-        """Copy a key's budget and this month's use to the key that replaces it. Raises `StoreUnavailable`."""
+        """Copy the budget of `key`, and this month's use of it, to the key `heir` that replaces it. Raises
+        `StoreUnavailable`.
+        """
         ...
 
 
@@ -65,7 +67,7 @@ class ApiKeys:
 
         Args:
             actor: at least a member for a project's key, an administrator for an admin key.
-            project: one of the actor's organisation.
+            project: id of a project of the actor's organisation.
             spec: properties of the key.
             by: the API key that makes the request, if one does: the new key gets no scope or model that it lacks.
             owner: id of a service account that the key belongs to, instead of the actor's user.
@@ -85,17 +87,19 @@ class ApiKeys:
         return issued
 
     async def all(self, actor: Actor, project: str) -> list[ApiKeyRecord]:
-        """Return the unrevoked keys, newest first: all of them to an administrator, to other users their own."""
+        """Return a project's unrevoked keys, newest first: to an administrator all of them, to other users only their
+        own.
+        """
         if project:
             await self._require_project(actor.organisation, project)
         keys = await self.keys.unrevoked(actor.organisation, project)
         return [key for key in keys if _may_manage(actor, key)]
 
     async def find(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """Return one unrevoked key.
+        """Return one unrevoked key of a project.
 
         Raises:
-            NoSuchRecord: there is none with this id, or the actor may not see it.
+            NoSuchRecord: the project has no such key, or the actor may not see it.
         """
         record = await self.keys.find(key_id)
         if (
@@ -108,7 +112,7 @@ class ApiKeys:
         return record
 
     async def rename(self, actor: Actor, project: str, key_id: str, name: str) -> ApiKeyRecord:
-        """Change the key's name.
+        """Change a key's name and return the changed record.
 
         Raises:
             NoSuchRecord, UnacceptableValue
@@ -119,9 +123,9 @@ class ApiKeys:
         return named
 
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
-        """Create a successor of a key, which stays valid for `overlap` seconds; the successor gets the same lifetime.
+        """Create a successor of a key, with the same lifetime; the old key stays valid for `overlap` seconds.
 
-        The successor inherits the budget, with this month's use.
+        The successor inherits the old key's budget, with this month's use.
 
         Raises:
             NoSuchRecord: there is no such key, or it has expired.
@@ -146,7 +150,7 @@ class ApiKeys:
         return issued
 
     async def revoke(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """Revoke a key permanently, at every gateway.
+        """Revoke a key permanently, and publish that to all gateways; return its record.
 
         Raises:
             NoSuchRecord: the project has no valid key with this id, or the actor may not see it.
@@ -156,7 +160,9 @@ class ApiKeys:
         return record
 
     async def revoke_all(self, keys: KeySet) -> int:
-        """Revoke each key of a set and return their number. The caller checks permissions."""
+        """Revoke each key that `keys` selects and publish that; return how many were valid. The caller checks
+        permissions.
+        """
         try:
             return await self.keys.revoke(keys, self.clock())
         finally:

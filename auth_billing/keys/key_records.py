@@ -35,7 +35,7 @@ class ApiKeyRecord:
     last_used: float | None = None
 
     def is_in(self, keys: KeySet) -> bool:
-        """Whether the key is in the set `keys`."""
+        """Whether `keys` selects this key: each field of `keys` is empty or equals the key's."""
         return (
             keys.key in ("", self.key_id)
             and keys.organisation in ("", self.organisation)
@@ -46,25 +46,25 @@ class ApiKeyRecord:
 
     @property
     def is_admin(self) -> bool:
-        """Whether it is an organisation's admin key: for administration, not for inference."""
+        """Whether this is an organisation's admin key: for administration, not for inference."""
         return not self.project
 
     @property
     def rights(self) -> frozenset[Scope]:
-        """Effective scopes: its own, restricted to those of its kind of key."""
+        """The key's effective scopes: the stored ones, restricted to the ones allowed for its kind of key."""
         possible = ADMIN_SCOPES if self.is_admin else PROJECT_SCOPES
         return possible if self.scopes is None else possible & self.scopes
 
     def is_live(self, now: float) -> bool:
-        """Whether it is neither revoked nor expired at `now`."""
+        """Whether the key is neither revoked nor expired at `now` (Unix seconds)."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
 class ApiKeyStore(Protocol):
-    """Store of API keys."""
+    """Store of API keys, without their secrets."""
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
-        """Return the key with this id."""
+        """Return the key with this id, revoked and expired ones included; `None` if there is none."""
         ...
 
     async def add(self, record: ApiKeyRecord) -> None:
@@ -80,7 +80,7 @@ class ApiKeyStore(Protocol):
         ...
 
     async def expire(self, key_id: str, at: float) -> None:
-        """Set the key's expiry to `at`, unless it is earlier already."""
+        """Set the key's expiry to `at` (Unix seconds), unless it expires earlier already."""
         ...
 
     async def set_last_used(self, uses: Mapping[str, float]) -> None:
@@ -88,5 +88,5 @@ class ApiKeyStore(Protocol):
         ...
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke the unrevoked keys of the set and return their number. A set without criteria matches no key."""
+        """Revoke the unrevoked keys that `keys` selects and return their number; none if `keys` has no criteria."""
         ...

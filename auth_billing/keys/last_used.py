@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LastUsedTimes:
-    """Collects the times of last use since the last write."""
+    """Collects in memory when API keys were last used, to store all times in one write."""
 
     def __init__(self, keys: ApiKeyStore) -> None:
         self._keys = keys
@@ -29,7 +29,7 @@ class LastUsedTimes:
         self._uses[key_id] = now
 
     async def flush_periodically(self, interval: float = FLUSH_SECONDS) -> None:
-        """Write every `interval` seconds until cancelled, and once more then."""
+        """Write the collected times every `interval` seconds until cancelled, and a last time then."""
         try:
             while True:
                 await asyncio.sleep(interval)
@@ -38,7 +38,7 @@ class LastUsedTimes:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write the collected times. If the store is away, they are kept for the next write."""
+        """Write the collected times to the store. If the store is unavailable, keep them for the next write."""
         uses, self._uses = self._uses, {}
         try:
             if uses:

@@ -21,10 +21,10 @@ MINIMUM_BYTES = 32
 def load_pepper(home: Path, given: str = "") -> bytes:
     """Return the pepper given by the settings (`given`), else the one in `home/secrets/`, which the first call creates.
 
-    Concurrent calls of several processes return the same one.
+    Concurrent calls of several processes return the same pepper.
 
     Raises:
-        StartupError: it is too short, its file is readable by other users, or can't be read or created.
+        StartupError: the pepper is too short, or its file is readable by other users or can't be read or created.
     """
     if given:
         return _checked(given, "HEADRACE_API_KEY_PEPPER")
@@ -33,7 +33,9 @@ def load_pepper(home: Path, given: str = "") -> bytes:
 
 
 def control_secret(pepper: bytes) -> str:
-    """Derive the secret that signs control messages. Workers get it; the pepper can't be computed from it."""
+    """Derive from the pepper the secret that signs control messages. Workers get it; the pepper can't be computed from
+    it.
+    """
     return hmac.new(pepper, b"control:messages", hashlib.sha256).hexdigest()  # the colon is in no key's secret
 
 

@@ -18,7 +18,7 @@ from auth_billing.people.input_normalisation import checked_name
 
 @dataclass(frozen=True)
 class ServiceAccount:
-    """A service account of a project."""
+    """A service account of a project: an owner of API keys that is not a person."""
 
     id: str
     organisation: str
@@ -39,11 +39,11 @@ class ServiceAccountStore(Protocol):
         ...
 
     async def rename(self, account: ServiceAccount) -> None:
-        """Store the account's name, if the account exists."""
+        """Set the stored account's name to `account.name`; no effect if the account does not exist."""
         ...
 
     async def remove(self, account: ServiceAccount) -> None:
-        """Delete the account."""
+        """Delete a service account; no effect if it does not exist."""
         ...
 
 
@@ -55,7 +55,7 @@ class ServiceAccounts:
         self._clock = clock
 
     async def create(self, actor: Actor, project: str, name: str) -> ServiceAccount:
-        """Create a service account.
+        """Create a service account of a project; it has no key yet.
 
         Raises:
             NotPermitted, UnacceptableValue
@@ -73,7 +73,7 @@ class ServiceAccounts:
         """Return one service account.
 
         Raises:
-            NoSuchRecord: the project has none with this id.
+            NoSuchRecord: the project has no service account with this id.
         """
         for account in await self.all(organisation, project):
             if account.id == account_id:
@@ -81,7 +81,7 @@ class ServiceAccounts:
         raise NoSuchRecord(f"no service account {account_id} in {project}")
 
     async def rename(self, actor: Actor, project: str, account_id: str, name: str) -> ServiceAccount:
-        """Change the account's name.
+        """Change a service account's name and return the changed account.
 
         Raises:
             NotPermitted, NoSuchRecord, UnacceptableValue

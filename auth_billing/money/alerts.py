@@ -50,7 +50,7 @@ class Alert:
 
     @property
     def id(self) -> str:
-        """The alert's id: the same for the same threshold in the same month."""
+        """The alert's id, derived from organisation, month, budget and threshold, so that each is sent once."""
         return f"alert:{self.organisation}:{self.month}:{self.budget or 'credit'}:{self.threshold}"
 
     def message(self) -> dict[str, object]:
@@ -75,7 +75,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class ClaimedAlert:
-    """An alert that the claiming process sends; `rounds` of tries failed before."""
+    """An unsent alert that one process has claimed to send; `rounds`: how often sending failed before."""
 
     alert: Alert
     rounds: int
@@ -93,15 +93,17 @@ class AlertStore(Protocol):
         ...
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent and unclaimed alert until the time `until` (Unix seconds), in one update."""
+        """Claim one unsent alert for this process until the time `until` (Unix seconds), in one update; `None` if none
+        is free.
+        """
         ...
 
     async def postpone(self, id: str, until: float) -> None:
-        """Count a failed round of an alert and keep it claimed until the time `until` (Unix seconds)."""
+        """Count a failed round of sending an alert; no process can claim it before the time `until` (Unix seconds)."""
         ...
 
     async def mark_done(self, id: str, at: float) -> None:
-        """Mark an alert as sent or dropped, at a time in Unix seconds."""
+        """Mark an alert as sent or dropped at the time `at` (Unix seconds); it is not claimed again."""
         ...
 
 
@@ -109,7 +111,7 @@ class AlertSender(Protocol):
     """Sends alerts to the operator."""
 
     async def send(self, id: str, message: dict[str, object]) -> None:
-        """Send a message; receivers can drop a repeated message by its `id`.
+        """Send an alert's message to the operator; receivers can drop a repeated message by its `id`.
 
         Raises:
             AlertNotSent: the receiver did not accept it.
@@ -119,7 +121,7 @@ class AlertSender(Protocol):
 
 @dataclass(eq=False, repr=False)
 class Alerts:
-    """Stores the alerts that are due and sends them.
+    """Stores the budget and low-credit alerts that are due and sends them.
 
     Args:
         store: accounts and alerts.
@@ -140,7 +142,7 @@ class Alerts:
         """Store the alerts that are due, then send up to `BATCH_SIZE` unsent ones.
 
         Raises:
-            StoreUnavailable: the next run repeats it.
+            StoreUnavailable: the next run repeats what was not done.
         """
         now = self.clock()
         due = [
@@ -170,7 +172,9 @@ class Alerts:
 
 
 def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now: float) -> Iterator[Alert]:
-    """Yield this month's alerts of an account, sent or not. Open holds do not count as spent."""
+    """Yield the alerts that an account has reached in the month of `now`, sent or not. Open holds do not count as
+    spent.
+    """
     month, organisation = month_of(now), balance.organisation
     for use in budget_usage(balance, month):
         for percent in thresholds if use.limit else ():
