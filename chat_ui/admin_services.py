@@ -33,7 +33,7 @@ class Fleet(Protocol):
 
 @dataclass(frozen=True)
 class AdminServices:
-    """The services that routes of administration and usage call."""
+    """The services that the chat API's routes of administration and usage call."""
 
     administration: Administration
     credit: Credit

@@ -95,7 +95,7 @@ class Conversations:
         return conversation
 
     async def row(self, owner: Owner, conversation_id: str) -> ListedConversation:
-        """Return a conversation with what a list shows of it."""
+        """Return a conversation of the owner, with the fields that the list of conversations shows."""
         conversation = await self.find(owner, conversation_id)
         return ListedConversation(conversation, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
@@ -111,7 +111,7 @@ class Conversations:
         return conversation
 
     async def messages(self, owner: Owner, conversation_id: str) -> list[Message]:
-        """Return all messages of a conversation; an answer that this process writes has its newest text."""
+        """Return all messages of a conversation; answers that this process is writing have their newest text."""
         found = await self._messages.all(owner, conversation_id)
         live = {each.id: self._generations.live(each.id) for each in found if each.state.is_open}
         return [each if (now := live.get(each.id)) is None or now.released else now.snapshot for each in found]
@@ -229,7 +229,7 @@ class Conversations:
         return message
 
     def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:
-        """Return a reader of an answer's events."""
+        """Return a reader that streams the events (text, state, end) of one answer; nothing is read yet."""
         return AnswerEvents(self._generations, self._messages, owner, conversation_id, message_id)
 
     async def share(self, owner: Owner, conversation_id: str) -> str:
@@ -245,7 +245,7 @@ class Conversations:
         return token
 
     async def unshare(self, owner: Owner, conversation_id: str) -> None:
-        """Invalidate the share link.
+        """Invalidate the share link of a conversation, if it has one.
 
         Raises:
             NoSuchConversation: the owner has no conversation with this id.
@@ -255,7 +255,7 @@ class Conversations:
         await self._conversations.change(owner, conversation_id, {"shared": False})
 
     async def shared(self, token: str) -> tuple[Conversation, list[Message]]:
-        """Return the conversation of a share link and its selected branch.
+        """Return the conversation that the share link `token` shows, and the messages of its selected branch.
 
         Raises:
             NoSuchConversation: the link does not exist or was invalidated.

@@ -127,12 +127,12 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
 
 
 def response_to(error: Exception) -> ErrorResponse:
-    """Return the table's row for an error, by its class or the nearest base class."""
+    """Return the response that `TABLE` has for the error's class or its nearest base class."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
 def error_body(error: Exception) -> dict[str, Any]:
-    """Return the body in the same form as the OpenAI API's: `{"error": {message, type, param, code}}`."""
+    """Return the JSON response body for an error, in OpenAI's form: `{"error": {message, type, param, code}}`."""
     answer = response_to(error)
     kind = "invalid_request_error" if answer.status < 500 else "server_error"
     param = getattr(error, "param", None)
@@ -140,7 +140,7 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """Return a `Retry-After` header if trying again may help."""
+    """Return a `Retry-After` header if the error has a wait or its class has one in `TABLE`; else no headers."""
     wait = getattr(error, "wait", None)
     seconds = response_to(error).retry_after if wait is None else int(wait) + 1
     return {} if seconds is None else {"retry-after": str(seconds)}

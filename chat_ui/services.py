@@ -62,7 +62,7 @@ async def record_event(
     project: str = "",
     details: Mapping[str, Detail] | None = None,
 ) -> None:
-    """Write an action of the session's user into the audit log."""
+    """Write an action of the session's user on `target` (an id) into the organisation's audit log."""
     user = session.user
     actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
     audit = services_of(request).audit

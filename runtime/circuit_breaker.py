@@ -30,7 +30,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests must not be sent now."""
+        """Whether requests must not be sent now: failures or the service opened the circuit, or a probe is running."""
         return self.retry_after > 0
 
     @property
@@ -57,10 +57,10 @@ class CircuitBreaker:
             self._open_until = self._clock() + self._open_seconds
 
     def record_cancellation(self) -> None:
-        """End a request without an outcome: it was cancelled."""
+        """End a cancelled request: it counts neither as success nor as failure, and the next one may be the probe."""
         self._probing = False
 
     def open_for(self, seconds: float) -> None:
-        """Open the circuit for the time that the service requested (Retry-After)."""
+        """Open the circuit for the seconds that the service requested (Retry-After), at most `MAX_OPEN_SECONDS`."""
         self._probing = False
         self._open_until = self._clock() + min(max(seconds, 0.0), MAX_OPEN_SECONDS)

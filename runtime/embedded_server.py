@@ -20,7 +20,7 @@ class EmbeddedServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Install no signal handlers."""
+        """Override uvicorn's context manager so that it installs no signal handlers; the process has its own."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -27,7 +27,7 @@ class StartupError(Exception):
 
 
 def exit_cannot_start(error: StartupError) -> NoReturn:
-    """Print the error on stderr in one line and exit."""
+    """Print the error on stderr in one line and exit the process with a non-zero status."""
     print(f"headrace: {error}", file=sys.stderr, flush=True)
     raise SystemExit(EXIT_CANNOT_START)
 

@@ -13,7 +13,7 @@ from tenacity.wait import wait_base
 
 
 def exponential_backoff(first: float, longest: float) -> wait_base:
-    """Return a strategy that waits between half and all of `first` seconds, doubled with each failure up to `longest`.
+    """Return a tenacity strategy: between half and all of `first` seconds, doubled with each failure up to `longest`.
 
     The jitter keeps processes that failed together from retrying together.
     """
@@ -26,14 +26,14 @@ DEFAULT_WAIT = exponential_backoff(first=0.1, longest=10.0)
 
 
 def delay_after(failures: int, wait: wait_base) -> float:
-    """Return the seconds that `wait` prescribes after `failures` consecutive failures, at least 1."""
+    """Return the seconds that strategy `wait` prescribes after `failures` (1 or more) consecutive failures."""
     state = RetryCallState(AsyncRetrying(), None, (), {})
     state.attempt_number = failures
     return wait(state)
 
 
 class Backoff:
-    """The delays of one loop: each failure lengthens the next delay, a success resets it."""
+    """Retry delays of one loop: each failure lengthens the next delay as strategy `wait` says, a success resets it."""
 
     def __init__(self, wait: wait_base = DEFAULT_WAIT) -> None:
         self._wait = wait
@@ -41,10 +41,10 @@ class Backoff:
         """Number of consecutive failures."""
 
     async def sleep(self) -> None:
-        """Count a failure, and wait until the next try."""
+        """Count a failure, and sleep for the delay before the next try."""
         self.failures += 1
         await asyncio.sleep(delay_after(self.failures, self._wait))
 
     def reset(self) -> None:
-        """Start again with the first delay, after a success."""
+        """Record a success: the delay after the next failure is the first, shortest one."""
         self.failures = 0

@@ -55,7 +55,7 @@ class BodyTimeout(MalformedRequest):
 
 
 class IncompleteBody(MalformedRequest):
-    """Raised when the client disconnected before it had sent the body; it gets no response."""
+    """Raised when the client disconnected before it had sent the whole body, so that no response reaches it."""
 
 
 class UnsupportedMediaType(MalformedRequest):
@@ -63,7 +63,7 @@ class UnsupportedMediaType(MalformedRequest):
 
 
 def check_headers(headers: Headers, max_bytes: int) -> None:
-    """Check the headers of a request before its body is read.
+    """Check Content-Type, Content-Encoding and Content-Length of a request before its body is read.
 
     Raises:
         UnsupportedMediaType: not JSON in UTF-8, or compressed.
@@ -89,7 +89,7 @@ def _check_content_type(stated: str) -> None:
 
 
 async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float) -> bytes:
-    """Return the whole body.
+    """Return the whole request body, joined from the `chunks` that the server yields.
 
     Raises:
         BodyTooLarge: it exceeds `max_bytes`; the rest is not read.
@@ -111,7 +111,7 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
 
 
 async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MAX_CONTAINERS) -> T:
-    """Parse strict JSON and return `build(value)`; long bodies are parsed in a thread.
+    """Parse strict JSON and return `build(value)` of the decoded value; long bodies are parsed in a thread.
 
     Raises:
         MalformedRequest: it is not strict JSON in UTF-8, or nested too deeply.
@@ -122,7 +122,7 @@ async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MA
 
 
 def parse_now(body: bytes, max_containers: int = MAX_CONTAINERS) -> Any:
-    """Parse strict JSON in this thread; raises as `parse` does."""
+    """Parse strict JSON in the calling thread and return the value; raise `MalformedRequest` as `parse` does."""
     _check_shape(body, max_containers)
     try:
         value = json.loads(

@@ -60,7 +60,7 @@ async def _file(kind: type[_CsvWriter] | type[_XlsxWriter], header: Sequence[str
 
 
 async def chunks(file: BinaryIO) -> AsyncIterator[bytes]:
-    """Yield the bytes of a file in chunks, then close it."""
+    """Yield the bytes of an open file in chunks, then close the file."""
     try:
         while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
             yield chunk

@@ -39,12 +39,12 @@ COLUMNS = (
 
 
 async def csv(batches: Batches) -> BinaryIO:
-    """Return a CSV file; each text is in one cell, at any length."""
+    """Return conversations as a CSV file, one row per message; each text is in one cell, at any length."""
     return await tables.csv_file(COLUMNS[:-1], _tables(batches, in_pieces=False))
 
 
 async def xlsx(batches: Batches) -> BinaryIO:
-    """Return an XLSX file."""
+    """Return conversations as an XLSX file, one row per message; long texts are split over several cells."""
     return await tables.xlsx_file(COLUMNS, _tables(batches, in_pieces=True))
 
 

@@ -23,7 +23,7 @@ _ID = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """An event of an answer. `name` determines the type of `data`."""
+    """A server-sent event about an answer's text or state. `name` determines the type of `data`."""
 
     name: str
     data: QueueStatus | Message | tuple[int, str] | str | None = None

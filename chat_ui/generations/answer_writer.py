@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class WriterContext:
-    """What all answers of a process share. `writer` is a random name of this process, which its leases carry."""
+    """Dependencies of all answer writers of a process. `writer` is this process's random name as holder of leases."""
 
     model_client: ModelClient
     answers: AnswerStore
@@ -57,12 +57,12 @@ class WriterContext:
 
     @property
     def lease(self) -> float:
-        """End of a lease that begins now, in Unix seconds."""
+        """End of an answer's lease that begins now, in Unix seconds."""
         return self.clock() + self.timings.answer_lease
 
 
 class AnswerWriter:
-    """Writes one answer. `turns` and `principal` are called when `run` starts."""
+    """Writes one answer. `run` calls `turns` for the prompt and `principal` for the payer when it starts."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class AnswerWriter:
             self.live.attempt += 1  # readers may have seen more than was stored: a new attempt makes them reload
 
     def stop(self) -> None:
-        """Stop the answer and keep its text so far."""
+        """Tell `run` to end the answer as stopped, with its text so far; does not wait."""
         self._stopping.set()
 
     async def run(self) -> Message | None:

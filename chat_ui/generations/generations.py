@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Generations:
-    """The answers of one gateway process; `run` must be running while the process serves."""
+    """The answers that one gateway process writes; `run` must be running while the process serves."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class Generations:
 
     @property
     def lease(self) -> float:
-        """End of a lease that begins now, in Unix seconds."""
+        """End of an answer's lease that begins now, in Unix seconds."""
         return self._context.lease
 
     def live(self, message_id: str) -> LiveAnswer | None:
-        """Return an answer that this process writes, or finished less than `RETENTION_SECONDS` ago."""
+        """Return an answer that this process writes or ended less than `RETENTION_SECONDS` ago; else `None`."""
         writer = self._writers.get(message_id)
         return None if writer is None else writer.live
 
     def start(self, owner: Owner, message: Message) -> None:
-        """Start writing an answer whose lease this process holds."""
+        """Start a task that writes the answer `message`, whose lease this process holds."""
         writer = AnswerWriter(
             self._context,
             owner,
@@ -88,7 +88,7 @@ class Generations:
         task.add_done_callback(lambda _: loop.call_later(RETENTION_SECONDS, self._forget, message.id, writer))
 
     def stop(self, message_id: str) -> None:
-        """Stop an answer if this process writes it."""
+        """Stop an answer if this process writes it, keeping its text; else do nothing."""
         if (writer := self._writers.get(message_id)) is not None:
             writer.stop()
 
@@ -100,7 +100,7 @@ class Generations:
         return ""
 
     async def run(self) -> None:
-        """Take over answers whose lease has expired, until cancelled."""
+        """Look regularly for unfinished answers of any process whose lease has expired, and continue writing them."""
         while not self.stopping.is_set():
             try:
                 for message_id in await self._context.answers.abandoned(self._clock(), MAX_TAKEOVERS):

@@ -32,40 +32,40 @@ class LiveAnswer:
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """The answer's text so far."""
         if len(self.pieces) > 1:
             self.pieces = ["".join(self.pieces)]
         return self.pieces[0] if self.pieces else ""
 
     @property
     def snapshot(self) -> Message:
-        """The answer as a message with its current text and state."""
+        """The answer as a message: the stored final one once it has ended, else with its current text and state."""
         if self.final is not None:
             return self.final
         return replace(self.message, text=self.text, state=self.state, attempt=self.attempt, waiting=self.waiting)
 
     def add(self, text: str) -> None:
-        """Append text."""
+        """Append text to the answer, mark it as running, and wake its readers."""
         self.pieces.append(text)
         self.length += len(text)
         self.state = State.RUNNING
         self.notify()
 
     def restart(self) -> None:
-        """Drop the text and count a new attempt."""
+        """Drop the answer's text, count a new attempt, and wake its readers."""
         self.pieces.clear()
         self.length = 0
         self.attempt += 1
         self.notify()
 
     def notify(self) -> None:
-        """Wake all tasks that wait for a change."""
+        """Increment `version` and wake all readers in `wait_for_change`."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def wait_for_change(self, version: int, seconds: float) -> None:
-        """Wait until `version` is outdated, at most `seconds`."""
+        """Wait until the answer has changed since `version`, at most `seconds`."""
         if self.version != version:
             return
         try:

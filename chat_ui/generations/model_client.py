@@ -15,7 +15,7 @@ from chat_ui.history.records import ModelSettings, QueueStatus, Role, TokenUsage
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a conversation as the model gets it."""
+    """One turn of a prompt: a role and its text, as the model gets them."""
 
     role: Role
     text: str
@@ -32,7 +32,7 @@ class AnswerRequest:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """The next piece of text, with the usage and the cost (nano-USD) of the request so far."""
+    """The next piece of an answer's text, with the usage and the cost (nano-USD) of the request so far."""
 
     text: str
     usage: TokenUsage
@@ -70,7 +70,7 @@ class ShuttingDown(AnswerFailed):
 
 @dataclass(frozen=True)
 class Price:
-    """Nano-USD per token."""
+    """Prices of a model, in nano-USD per token."""
 
     input: int
     cached_input: int
@@ -91,7 +91,7 @@ class ModelClient(Protocol):
     """Calls models on behalf of signed-in users."""
 
     def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
-        """Yield an answer, billed to `principal`. Raises `AnswerFailed`; text before it counts and is billed."""
+        """Yield an answer's text and end, billed to `principal`. Raises `AnswerFailed`; earlier text is billed."""
         ...
 
     async def models(self, principal: Principal) -> list[ServedModel]:

@@ -25,7 +25,7 @@ def prompt_turns(branch: Sequence[Message]) -> list[Turn]:
 
 
 def question_with_files(message: Message) -> str:
-    """Return a question's text with its files before it."""
+    """Return a question's text, preceded by the texts of its attached files."""
     return "\n\n".join([*(_file(each) for each in message.attachments), message.text])
 
 

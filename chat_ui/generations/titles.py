@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 
 class TitleGenerator:
-    """Gives titles to conversations that have none."""
+    """Generates titles for conversations that have none, and indexes answers for search."""
 
     def __init__(self, model_client: ModelClient, conversations: ConversationStore, messages: MessageStore) -> None:
         self._model_client = model_client
@@ -44,7 +44,7 @@ class TitleGenerator:
         """Ids of conversations for which a title is being generated."""
 
     async def after_answer(self, owner: Owner, answer: Message, principal: Callable[[], Awaitable[Principal]]) -> str:
-        """After an answer, index its words for search and give the conversation a title; empty: it had one already."""
+        """Index an answer's words for search; give a conversation without title one. Return the title, or ''."""
         await self._conversations.add_terms(owner, answer.conversation, search_terms([answer.text]))
         conversation = await self._conversations.find(owner, answer.conversation)
         if conversation is None or conversation.title or answer.conversation in self._in_progress:

@@ -24,7 +24,7 @@ N = TypeVar("N", bound=Node)
 
 
 def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
-    """Return the messages from the root to `leaf`. A missing parent ends the walk; cycles are broken."""
+    """Return the messages from the root to the id `leaf`. A missing parent ends the walk; cycles are broken."""
     found: list[N] = []
     seen: set[str] = set()
     node = messages.get(leaf) if leaf is not None else None
@@ -36,5 +36,5 @@ def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
 
 
 def by_id(messages: Sequence[N]) -> dict[str, N]:
-    """Return messages by their ids."""
+    """Return a dictionary of the messages by their ids."""
     return {message.id: message for message in messages}

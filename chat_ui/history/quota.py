@@ -21,7 +21,7 @@ MAX_CACHED = 10_000
 
 
 class ConversationQuota:
-    """Limits the number of conversations of each owner."""
+    """Limits each owner to `MAX_CONVERSATIONS` conversations, by a count cached in this process."""
 
     def __init__(self, conversations: ConversationStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._conversations = conversations
@@ -29,7 +29,7 @@ class ConversationQuota:
         self._counts: OrderedDict[Owner, tuple[float, int]] = OrderedDict()
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Count `more` new conversations against the owner's quota.
+        """Count `more` conversations, which the caller is about to create, against the owner's quota.
 
         Raises:
             ConversationFull: the quota would be exceeded.

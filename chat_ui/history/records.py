@@ -61,7 +61,7 @@ class State(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the message is still being written."""
+        """Whether the message is an answer that is waiting or still being written."""
         return self in (State.WAITING, State.RUNNING)
 
 
@@ -192,7 +192,7 @@ class ConversationStore(Protocol):
         ...
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
-        """Return the owner's conversation with this id."""
+        """Return the owner's conversation with this id, `None` if there is none."""
         ...
 
     async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
@@ -225,11 +225,11 @@ class ConversationStore(Protocol):
         ...
 
     async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
-        """Set the title if it is empty; return whether it was set."""
+        """Set a conversation's title if it is empty; return whether it was set."""
         ...
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
-        """Add search terms to those that the conversation has."""
+        """Add search terms to a conversation, by which `search` finds it; earlier terms stay."""
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
@@ -261,11 +261,11 @@ class MessageStore(Protocol):
         ...
 
     async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
-        """Return these messages with the text of their attachments, in any order."""
+        """Return the messages of a conversation that have these ids, with attachments' text, in any order."""
         ...
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """Return one message; its attachments are without their text."""
+        """Return one message, its attachments without their text; `None` if it does not exist."""
         ...
 
     async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
@@ -307,21 +307,21 @@ class ShareStore(Protocol):
     """Store of share links, by which people without an account read conversations; tokens are stored as digests."""
 
     async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
-        """Set the link of a conversation; an earlier one becomes invalid."""
+        """Store the digest of a conversation's share link token; an earlier link becomes invalid."""
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation's link."""
+        """Delete a conversation's share link."""
         ...
 
     async def find(self, digest: bytes) -> tuple[Owner, str] | None:
-        """Return owner and id of the conversation that a link shows."""
+        """Return owner and id of the conversation whose share link token has this digest; `None` if there is none."""
         ...
 
 
 @dataclass(frozen=True)
 class Claim:
-    """An answer that was leased to a writer, with its owner."""
+    """An unfinished answer that `AnswerStore.claim` leased to a writer process, with its owner."""
 
     owner: Owner
     message: Message
@@ -344,21 +344,21 @@ class AnswerStore(Protocol):
     """Store of answers in progress, each leased to one process, which renews its lease."""
 
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
-        """Lease an open answer to `writer` if its lease has expired; `None`: another writer has it."""
+        """Lease an open answer until `until` to `writer` (a process) if its lease expired; `None`: another has it."""
         ...
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
-        """Return the ids of open answers whose lease has expired."""
+        """Return the ids of at most `limit` open answers, of all owners, whose lease ended before `now`."""
         ...
 
     async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
-        """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
+        """Renew an answer's lease, store its progress; return its stop flag, `None` if `writer` lost the lease."""
         ...
 
     async def release(self, message_id: str, writer: str) -> None:
-        """End the lease, so that another process can continue at once."""
+        """End the lease that `writer` holds on an answer, so that another process can continue it at once."""
         ...
 
     async def finish(self, message: Message, writer: str) -> bool:
-        """Store a finished answer, durably; return false if the writer has lost the lease."""
+        """Store a finished answer, durably; return false and store nothing if `writer` has lost the lease."""
         ...

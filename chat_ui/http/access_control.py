@@ -92,18 +92,18 @@ def check_csrf(request: Request, token: str) -> None:
 
 
 def own_origin(scheme: str, headers: Headers) -> str:
-    """Return this site's origin as the browser sees it."""
+    """Return this site's origin (scheme, host and port) as the browser sees it, from the Host header."""
     return f"{scheme}://{headers.get('host', '')}".lower()
 
 
 def public(endpoint: Endpoint) -> Endpoint:
-    """Mark an endpoint as usable without a session."""
+    """Mark an endpoint as usable without a session, so that `unguarded_routes` accepts it; return the endpoint."""
     setattr(endpoint, PUBLIC, True)
     return endpoint
 
 
 def max_body(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
-    """Set an endpoint's largest request body, in bytes."""
+    """Return a decorator that sets an endpoint's largest request body, in bytes."""
 
     def decorate(endpoint: Endpoint) -> Endpoint:
         setattr(endpoint, MAX_BODY, body_bytes)

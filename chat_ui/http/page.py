@@ -82,7 +82,7 @@ class BuiltPage(StaticFiles):
         await super().__call__(scope, receive, send)
 
     def get_path(self, scope: Scope) -> str:
-        """Return the path of the requested file, relative to `dist`."""
+        """Return the path of the requested file, relative to `dist`; of `index.html` for the page's routes."""
         path = super().get_path(scope)
         is_page = path == os.curdir or path.split(os.sep, maxsplit=1)[0] in CLIENT_ROUTES
         return "index.html" if is_page else path

@@ -14,17 +14,17 @@ from chat_ui.importing.records import Import
 
 
 def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
-    """Return the model settings of a request body."""
+    """Convert the model settings of a request body to a record."""
     return records.ModelSettings(**body.model_dump())
 
 
 def settings(value: records.ModelSettings) -> schemas.ModelSettings:
-    """Return model settings as a response model."""
+    """Convert a record of model settings to a response model."""
     return schemas.ModelSettings(**vars(value))
 
 
 def message(value: records.Message, *, is_shared: bool = False) -> schemas.Message:
-    """Return a message; for a share link without cost, usage, error and system prompt."""
+    """Convert a message to a response model; if `is_shared`, without cost, usage, error and system prompt."""
     details: dict[str, Any] = {}
     if not is_shared:
         details = {
@@ -50,12 +50,12 @@ def message(value: records.Message, *, is_shared: bool = False) -> schemas.Messa
 
 
 def row(value: ListedConversation) -> schemas.ConversationRow:
-    """Return a conversation of a list."""
+    """Convert a conversation of a list to a response model."""
     return schemas.ConversationRow(**_row(value))
 
 
 def conversation(value: ListedConversation, messages: Sequence[records.Message]) -> schemas.Conversation:
-    """Return a conversation with the messages of all its branches."""
+    """Convert a conversation with the messages of all its branches to a response model."""
     return schemas.Conversation(
         **_row(value),
         settings=settings(value.conversation.settings),
@@ -65,7 +65,7 @@ def conversation(value: ListedConversation, messages: Sequence[records.Message])
 
 
 def shared(value: records.Conversation, branch: Sequence[records.Message]) -> schemas.SharedConversation:
-    """Return a conversation as a share link shows it."""
+    """Convert a conversation and one branch to the response model of a share link, which hides the owner."""
     return schemas.SharedConversation(
         title=value.title,
         created=value.created,
@@ -75,12 +75,12 @@ def shared(value: records.Conversation, branch: Sequence[records.Message]) -> sc
 
 
 def preset(value: records.Preset) -> Preset:
-    """Return a preset."""
+    """Convert a preset to a response model."""
     return Preset(id=value.id, name=value.name, settings=settings(value.settings))
 
 
 def import_of(value: Import) -> import_schemas.Import:
-    """Return the progress of an import."""
+    """Convert the record of an import with its progress to a response model."""
     return import_schemas.Import(
         id=value.id,
         state=value.state.value,

@@ -23,7 +23,7 @@ _ONE_BUCKET = 10**11
 
 
 async def by_day(admin: AdminServices, organisation: str, days: int, user: str | None = None) -> list[DayUsage]:
-    """Return the usage of the last days, today included, by day and model."""
+    """Return usage by UTC day and model in the last `days`, today included, of an organisation or one `user` of it."""
     usage_filter = _filter(organisation, days, user)
     rows = await admin.administration.usage.rows(usage_filter, DAY_SECONDS, [Dimension.MODEL], MAX_ROWS)
     return [
@@ -41,7 +41,7 @@ async def by_day(admin: AdminServices, organisation: str, days: int, user: str |
 
 
 async def by_person(admin: AdminServices, organisation: str, days: int) -> list[PersonUsage]:
-    """Return the usage of the last days, by person and model."""
+    """Return an organisation's usage in the last `days`, today included, by person and model."""
     usage_filter = _filter(organisation, days, None)
     rows = await admin.administration.usage.rows(usage_filter, _ONE_BUCKET, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
     members = await admin.administration.members.all(organisation)
@@ -50,7 +50,7 @@ async def by_person(admin: AdminServices, organisation: str, days: int) -> list[
 
 
 async def balance(admin: AdminServices, organisation: str, project: str | None) -> BalanceSummary:
-    """Return the balance and this month's usage; with a project, only the budgets that apply to it."""
+    """Return an organisation's balance and this month's usage; with a project, only its applicable budgets."""
     found = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
     uses = {each.name: each for each in budget_usage(found, month_of(time.time()))}
     applicable = None if project is None else (ORGANISATION_BUDGET, project_budget(project))

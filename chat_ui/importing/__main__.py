@@ -17,7 +17,7 @@ NICER = 5
 
 
 def main() -> None:
-    """Parse one file."""
+    """Read a request and an export file from stdin, parse the file, and write its frames to stdout."""
     os.nice(NICER)
     gc.disable()  # collections would scan millions of objects, and parsed JSON has no cycles
     stdin = sys.stdin.buffer

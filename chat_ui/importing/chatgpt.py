@@ -20,12 +20,12 @@ _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def matches(value: Mapping[str, Any]) -> bool:
-    """Return whether the value looks like a conversation of this format."""
+    """Return whether a decoded JSON object looks like a conversation of a ChatGPT export."""
     return isinstance(value.get("mapping"), dict)
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Return one conversation; `now` replaces a missing creation time."""
+    """Convert one conversation of a ChatGPT export; `now` (Unix seconds) replaces a missing creation time."""
     nodes = mapping(value["mapping"])
     created = seconds(value.get("create_time")) or now
     visible = {key: message for key, node in nodes.items() if (message := _message(key, mapping(node))) is not None}

@@ -31,21 +31,21 @@ class ConversationRecords:
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
-    """The file has a known format."""
+    """First frame of the parser process for an export file of a known format."""
 
     total: int
     """Conversations in the file."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """The file can't be imported; the message is for people."""
+    """Only frame of the parser process for a file that can't be imported; the message is for people."""
 
     message: str
     is_json: bool
 
 
 class Batch(msgspec.Struct, frozen=True, tag=True):
-    """Some conversations of the file: those to store, and those that were skipped."""
+    """Frame with the next conversations of an export file: records to store, and conversations that were skipped."""
 
     taken: list[ConversationRecords]
     skipped: list[Skipped]

@@ -23,12 +23,12 @@ _ROLES = {role.value: role for role in Role}
 
 
 def matches(value: Mapping[str, Any]) -> bool:
-    """Return whether the value looks like a conversation of this format."""
+    """Return whether a decoded JSON object looks like a conversation of this chat's own export."""
     return isinstance(value.get("messages"), list) and "leaf" in value
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Return one conversation; `now` replaces a missing creation time."""
+    """Convert one conversation of this chat's own export; `now` (Unix seconds) replaces a missing creation time."""
     created = seconds(value.get("created")) or now
     messages = [
         ParsedMessage(

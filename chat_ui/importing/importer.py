@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Importer:
-    """The imports of one gateway process; `run` must be running while the process serves."""
+    """Runs the imports of one gateway process; `run` must be running while the process serves."""
 
     def __init__(self, stores: ImportStores, quota: ConversationQuota, parse_file: ParseFile) -> None:
         self._stores = stores
@@ -38,7 +38,7 @@ class Importer:
         self._opening = 0
 
     async def begin(self, owner: Owner, raw: bytes, model: str) -> Import:
-        """Start importing a file; `model` answers new questions in its conversations.
+        """Start importing an export file in the background; `model` answers new questions in its conversations.
 
         Raises:
             MalformedRequest, InvalidField: the file is not JSON, or its format is unknown.
@@ -70,7 +70,7 @@ class Importer:
         return found
 
     async def run(self) -> None:
-        """Clean up after imports whose process died, until cancelled."""
+        """Look for imports whose process died and delete their messages without a conversation, until cancelled."""
         while True:
             try:
                 for owner, abandoned in await self._stores.imports.abandoned(self._stores.clock(), MAX_CLEANED):
@@ -80,7 +80,7 @@ class Importer:
             await asyncio.sleep(self._stores.timings.import_scan_interval)
 
     async def close(self) -> None:
-        """Cancel running imports. Conversations that were stored are complete, and are not imported again."""
+        """Cancel this process's imports. Stored conversations are complete; repeating the import skips them."""
         running = list(self._running)
         for task in running:
             task.cancel()

@@ -16,12 +16,12 @@ _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def matches(value: Mapping[str, Any]) -> bool:
-    """Return whether the value looks like a conversation of this format."""
+    """Return whether a decoded JSON object looks like a conversation of an Open WebUI export."""
     return bool(mapping(mapping(_chat(value)).get("history")))
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Return one conversation; `now` replaces a missing creation time."""
+    """Convert one conversation of an Open WebUI export; `now` (Unix seconds) replaces a missing creation time."""
     chat = mapping(_chat(value))
     history = mapping(chat.get("history"))
     created = seconds(value.get("created_at")) or seconds(chat.get("timestamp")) or now

@@ -32,7 +32,7 @@ MAX_NAME_CHARS = 200
 
 
 class ConversationSkipped(Exception):
-    """A conversation can't be imported. `limit` as in `records.Skipped`."""
+    """Raised when a conversation of a file can't be imported. `limit` is the number that was exceeded, if any."""
 
     def __init__(self, reason: SkipReason, limit: int | None = None) -> None:
         super().__init__(reason.value)
@@ -42,7 +42,7 @@ class ConversationSkipped(Exception):
 
 @dataclass(frozen=True)
 class ParsedMessage:
-    """A message of an export file, with the ids of the file."""
+    """A message of an export file; `id` and `parent` are the file's own ids."""
 
     id: str
     parent: str | None
@@ -72,7 +72,7 @@ class ParsedConversation:
 
 
 def to_records(parsed: ParsedConversation, owner: Owner, model: str) -> tuple[Conversation, list[Message]]:
-    """Convert to records of the owner; `model` is the one that answers new questions in the conversation.
+    """Convert a parsed conversation to records of `owner`; `model` will answer new questions in the conversation.
 
     Raises:
         ConversationSkipped: the conversation is empty or exceeds a limit.
@@ -176,22 +176,22 @@ def _message(node: ParsedMessage, parent: Message | None, conversation: Conversa
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object; empty if the value is something else."""
+    """Return `value` if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def text(value: Any) -> str:
-    """Return a string; empty if the value is something else."""
+    """Return `value` if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def identifier(value: Any) -> str | None:
-    """Return a non-empty string as an id; `None` if the value is something else."""
+    """Return `value` if it is a non-empty string, to use it as an id; else `None`."""
     return value if isinstance(value, str) and value else None
 
 
 def number(value: Any, least: float, most: float) -> float | None:
-    """Return a number within bounds; `None` if the value is something else."""
+    """Return `value` as a number if it is one between `least` and `most`; else `None`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and least <= value <= most else None
 

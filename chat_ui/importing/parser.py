@@ -24,7 +24,7 @@ _FORMATS: Sequence[ModuleType] = (chatgpt, open_webui, headrace)
 
 
 def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
-    """Parse a file and yield its frames."""
+    """Parse an export file; yield `Opened` and batches of conversations, or only `Refused` if its format is unknown."""
     try:
         found = _conversations(parse_now(raw, MAX_CONTAINERS))
     except MalformedRequest as error:

@@ -20,7 +20,7 @@ _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 async def parse_in_subprocess(raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
-    """Parse a file in a subprocess and yield its frames (a `frames.ParseFile`).
+    """Parse an export file in a subprocess; yield the frames `Opened` and batches of conversations, or `Refused`.
 
     Raises:
         ParserDied: the subprocess failed.

@@ -74,17 +74,17 @@ class ImportStore(Protocol):
     """
 
     async def find(self, owner: Owner) -> Import | None:
-        """Return the owner's last import."""
+        """Return the owner's last import, running or ended; `None` if there is none."""
         ...
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
-        """Replace `before` by `started`; return false if `before` was replaced already or its lease is still valid."""
+        """Store `started` in place of the last import `before`; false if that was replaced or is still leased."""
         ...
 
     async def renew(self, owner: Owner, record: Import) -> bool:
-        """Renew the lease and store progress; return false if another import has replaced this one."""
+        """Store an import's progress and lease end as in `record`; return false if another import has replaced it."""
         ...
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
-        """Return unfinished imports whose lease has expired, with their owners."""
+        """Return at most `limit` unfinished imports whose lease ended before `now`, with their owners."""
         ...

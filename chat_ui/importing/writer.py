@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Superseded(Exception):
-    """Another import has replaced this one after its lease expired."""
+    """Raised when the owner's import lost its lease and a newer import of the owner has replaced it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ImportStores:
 
     @property
     def lease(self) -> float:
-        """End of a lease that begins now, in Unix seconds."""
+        """End of an import's lease that begins now, in Unix seconds."""
         return self.clock() + self.timings.import_lease
 
 
@@ -58,7 +58,7 @@ class ImportWriter:
         self._stores = stores
 
     async def run(self, batches: AsyncIterator[Batch]) -> None:
-        """Store all batches.
+        """Store the conversations of all batches with their messages, and the import's progress after each batch.
 
         Raises:
             StoreUnavailable: the store did not answer for `import_store_timeout`.
@@ -70,7 +70,7 @@ class ImportWriter:
             await self._store_batch(batch)
 
     async def clear(self) -> None:
-        """Delete messages without a conversation, of this import or of the one before.
+        """Delete messages that this import, or the owner's import before, stored without their conversation.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
@@ -82,7 +82,7 @@ class ImportWriter:
             self.record = replace(self.record, writing=[])
 
     async def end(self, state: ImportState) -> None:
-        """Store the final state; if messages without a conversation remain, the clean-up scan will delete them.
+        """Store the import's final state; if messages without a conversation remain, `Importer.run` will delete them.
 
         Raises:
             StoreUnavailable: the store did not answer in time.

@@ -17,7 +17,7 @@ MAX_BYTES = 1_048_576
 
 
 async def insert_missing(collection: Collection, documents: Iterable[dict[str, Any]]) -> None:
-    """Insert the documents whose `_id` does not exist yet. A failure leaves some of them written.
+    """Insert the documents whose `_id` the collection does not have yet. After an error some may be written.
 
     `documents` is consumed batch by batch, so that other tasks of this process can run in between.
 

@@ -57,7 +57,7 @@ class MongoConversationStore:
         )
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
-        """Return the owner's conversation with this id."""
+        """Return the owner's conversation with this id, `None` if there is none."""
         document = await self._conversations.find_one(owned_by(owner, _id=conversation_id), _NO_TERMS)
         return None if document is None else conversation_from(document)
 
@@ -110,7 +110,7 @@ class MongoConversationStore:
         changes: Mapping[str, Any],
         increments: Mapping[str, int] | None = None,
     ) -> Conversation | None:
-        """Set fields by name, increment others; return the changed conversation, `None` if it does not exist."""
+        """Set fields by name, increment `messages` and `size`; return the conversation, `None` if it does not exist."""
         for _ in range(MAX_ATTEMPTS):
             before = await self.find(owner, conversation_id)
             if before is None:
@@ -125,13 +125,13 @@ class MongoConversationStore:
         raise StoreUnavailable("too many concurrent changes of a conversation")
 
     async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
-        """Set the title if it is empty; return whether it was set."""
+        """Set a conversation's title if it is empty; return whether it was set."""
         return await self._conversations.update_matching(
             owned_by(owner, _id=conversation_id, title=""), {"$set": {"title": title}}
         )
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
-        """Add search terms to those that the conversation has."""
+        """Add search terms to a conversation, by which `search` finds it; earlier terms stay."""
         whole = owned_by(owner, _id=conversation_id)
         found = await self._unjournaled.find_one(whole, {"terms": 1})
         before = {word for piece in (found or {}).get("terms", ()) for word in piece.split()}
@@ -140,7 +140,7 @@ class MongoConversationStore:
             await self._unjournaled.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete a conversation, then its link and messages; return false if it does not exist."""
+        """Delete a conversation, then its share link and messages; return false if it does not exist."""
         whole = owned_by(owner, _id=conversation_id)
         result = await self._conversations.delete_one(whole)
         await self._shares.delete_one(whole)

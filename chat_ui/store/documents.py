@@ -25,7 +25,7 @@ _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 
 
 def owned_by(owner: Owner, **more: Any) -> dict[str, Any]:
-    """Return a filter that matches only the owner's documents.
+    """Return a MongoDB filter for documents of the owner that have the fields `more`.
 
     The most selective fields come first: the embedded store uses the index of the first field that has one, and reads
     every entry that it gives.
@@ -34,12 +34,12 @@ def owned_by(owner: Owner, **more: Any) -> dict[str, Any]:
 
 
 def owner_from(document: dict[str, Any]) -> Owner:
-    """Return the owner of a document."""
+    """Return the owner in a MongoDB document of a conversation, message or preset."""
     return Owner(document["organisation"], document["user"])
 
 
 def to_stored(value: Any) -> Any:
-    """Return a field's value as stored."""
+    """Convert a record field's value to MongoDB types: enums to values, sequences to lists, dataclasses to dicts."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, list | tuple):
@@ -48,13 +48,13 @@ def to_stored(value: Any) -> Any:
 
 
 def message_document(owner: Owner, message: Message) -> dict[str, Any]:
-    """Return a message with its owner as a document; fields that are `None` are left out."""
+    """Convert a message with its owner to a MongoDB document; fields that are `None` are left out."""
     stored = {name: to_stored(value) for name in _MESSAGE if (value := getattr(message, name)) is not None}
     return {"_id": message.id, **owned_by(owner), **stored}
 
 
 def message_from(document: dict[str, Any]) -> Message:
-    """Return the message of a document; attachments may be without their text."""
+    """Convert a MongoDB document to a message; attachments lack their text if the query left it out."""
     known = {name: document[name] for name in _MESSAGE & document.keys()}
     attachments = [Attachment(each["name"], each.get("text", ""), each["size"]) for each in known["attachments"]]
     settings, error, usage = known.get("settings"), known.get("error"), known.get("usage")
@@ -76,17 +76,17 @@ def message_from(document: dict[str, Any]) -> Message:
 
 
 def conversation_document(owner: Owner, conversation: Conversation) -> dict[str, Any]:
-    """Return a conversation with its owner and its sort key as a document."""
+    """Convert a conversation with its owner and its sort key (`order`) to a MongoDB document."""
     stored = {name: to_stored(getattr(conversation, name)) for name in _CONVERSATION}
     return {"_id": conversation.id, **owned_by(owner), **stored, "order": conversation.order}
 
 
 def conversation_from(document: dict[str, Any]) -> Conversation:
-    """Return the conversation of a document."""
+    """Convert a MongoDB document to a conversation."""
     known = {name: document[name] for name in _CONVERSATION & document.keys()}
     return Conversation(id=document["_id"], **known | {"settings": ModelSettings(**known["settings"])})
 
 
 def preset_from(document: dict[str, Any]) -> Preset:
-    """Return the preset of a document."""
+    """Convert a MongoDB document to a preset."""
     return Preset(document["_id"], document["name"], ModelSettings(**document["settings"]))

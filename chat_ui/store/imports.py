@@ -23,12 +23,12 @@ class MongoImportStore:
         self._imports = connection.unjournaled(COLLECTION)
 
     async def find(self, owner: Owner) -> Import | None:
-        """Return the owner's latest import."""
+        """Return the owner's last import, running or ended; `None` if there is none."""
         document = await self._imports.find_one(_import_key(owner))
         return None if document is None else _import(document)
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
-        """Replace `before` by `started`; return false if `before` was replaced already or its lease is still valid."""
+        """Store `started` in place of the last import `before`; false if that was replaced or is still leased."""
         stored = _fields(started)
         if before is None:
             return await self._imports.insert_if_absent({**_import_key(owner), **stored})
@@ -36,12 +36,12 @@ class MongoImportStore:
         return await self._imports.update_matching(free, {"$set": stored})
 
     async def renew(self, owner: Owner, record: Import) -> bool:
-        """Renew the lease and store progress; return false if another import has replaced this one."""
+        """Store an import's progress and lease end as in `record`; return false if another import has replaced it."""
         ours = {**_import_key(owner), "import": record.id}
         return await self._imports.update_matching(ours, {"$set": _fields(record)})
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
-        """Return unfinished imports whose lease has expired, with their owners."""
+        """Return at most `limit` unfinished imports whose lease ended before `now`, with their owners."""
         found = self._imports.find({"until": {"$gt": 0.0, "$lt": now}}).limit(limit)
         return [(owner_from(each), _import(each)) async for each in found]
 

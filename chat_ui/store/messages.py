@@ -60,12 +60,12 @@ class MongoMessageStore:
             return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
-        """Return these messages with the text of their attachments, in any order."""
+        """Return the messages of a conversation that have these ids, with attachments' text, in any order."""
         wanted = owned_by(owner, conversation=conversation_id, _id={"$in": list(message_ids)})
         return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """Return one message; its attachments are without their text."""
+        """Return one message, its attachments without their text; `None` if it does not exist."""
         wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
         document = await self._messages.find_one(wanted, _WITHOUT_FILE_TEXT)
         return None if document is None else message_from(document)
@@ -100,7 +100,7 @@ class MongoAnswerStore:
         self._unjournaled = connection.unjournaled(COLLECTION)
 
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
-        """Lease an open answer to `writer` if its lease has expired; `None`: another writer has it."""
+        """Lease an open answer until `until` to `writer` (a process) if its lease expired; `None`: another has it."""
         free = {"_id": message_id, "lease": {"$lt": now}}
         if not await self._unjournaled.update_matching(free, {"$set": {"writer": writer, "lease": until}}):
             return None
@@ -108,12 +108,12 @@ class MongoAnswerStore:
         return None if document is None else Claim(owner_from(document), message_from(document))
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
-        """Return the ids of open answers whose lease has expired."""
+        """Return the ids of at most `limit` open answers, of all owners, whose lease ended before `now`."""
         found = self._unjournaled.find({"lease": {"$lt": now}}, {"_id": 1}).limit(limit)
         return [each["_id"] async for each in found]
 
     async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
-        """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
+        """Renew an answer's lease, store its progress; return its stop flag, `None` if `writer` lost the lease."""
         changed = {name: to_stored(value) for name, value in vars(progress).items() if value is not None}
         if not await self._unjournaled.update_matching(
             {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **changed}}
@@ -123,13 +123,13 @@ class MongoAnswerStore:
         return None if document is None else bool(document.get("stop", False))
 
     async def release(self, message_id: str, writer: str) -> None:
-        """End the lease, so that another process can continue at once."""
+        """End the lease that `writer` holds on an answer, so that another process can continue it at once."""
         await self._unjournaled.update_one(
             {"_id": message_id, "writer": writer}, {"$set": {"lease": 0.0, "writer": ""}}
         )
 
     async def finish(self, message: Message, writer: str) -> bool:
-        """Store a finished answer, durably; return false if the writer has lost the lease."""
+        """Store a finished answer, durably; return false and store nothing if `writer` has lost the lease."""
         final: dict[str, Any] = {
             name: to_stored(getattr(message, name))
             for name in (

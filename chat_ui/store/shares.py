@@ -16,7 +16,7 @@ class MongoShareStore:
         self._shares = connection.durable(COLLECTION)
 
     async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
-        """Set the link of a conversation; an earlier one becomes invalid."""
+        """Store the digest of a conversation's share link token; an earlier link becomes invalid."""
         key = owned_by(owner, _id=conversation_id)
         await self._shares.replace_one(key, {**key, "conversation": conversation_id, "digest": digest}, upsert=True)
 
@@ -25,6 +25,6 @@ class MongoShareStore:
         await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str] | None:
-        """Return owner and id of the conversation that a link shows."""
+        """Return owner and id of the conversation whose share link token has this digest; `None` if there is none."""
         document = await self._shares.find_one({"digest": digest})
         return None if document is None else (owner_from(document), document["conversation"])

@@ -63,7 +63,7 @@ DEVELOPMENT_REFERENCE = "development"
 
 @dataclass(frozen=True)
 class AccountServices:
-    """Factory of account services on a connected store."""
+    """Factory of account services (keys, budgets, credit, billing, rate limits) that use one connected store."""
 
     home: Home
     connection: StoreConnection
@@ -71,24 +71,24 @@ class AccountServices:
     timings: Timings = DEFAULT_TIMINGS
 
     def authenticator(self) -> Authenticator:
-        """Return the API key authenticator of a gateway."""
+        """Return the authenticator with which a gateway checks the API keys of requests."""
         return Authenticator(MongoApiKeyStore(self.connection), self.pepper)
 
     def idempotency_keys(self) -> IdempotencyKeys:
-        """Return the idempotency keys of a gateway."""
+        """Return the service that recognises repeated API requests by their Idempotency-Key header."""
         return IdempotencyKeys(MongoIdempotencyStore(self.connection), lease=self.timings.idempotency_lease)
 
     def keys(self, announce: Callable[[KeySet], None] = no_invalidation) -> ApiKeys:
-        """Return the API key management; `announce` notifies gateways of changed keys."""
+        """Return the service that creates and revokes API keys; `announce` notifies gateways of changed keys."""
         accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
         return ApiKeys(keys, accounts, self.budgets(), self.pepper, announce)
 
     def budgets(self) -> Budgets:
-        """Return the monthly budgets."""
+        """Return the service that reads and sets monthly budgets of organisations, projects and keys."""
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
 
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
-        """Return the services behind the administration API."""
+        """Return the services behind the administration API; `announce` notifies gateways of changed keys."""
         accounts = MongoOrganisationStore(self.connection)
         keys = self.keys(announce)
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
@@ -108,7 +108,7 @@ class AccountServices:
         return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
 
     def rate_limiter(self, gateway_id: str, defaults: Mapping[SubjectKind, Limits]) -> RateLimiter:
-        """Return the rate limiter of a gateway."""
+        """Return the rate limiter of a gateway; `defaults` are for subjects without limits of their own."""
         circuit = StoreCircuit(time.monotonic)
         book = LimitRegistry(MongoLimitStore(self.connection), defaults, circuit)
         # Unique per run: leases of an earlier run of the same gateway are not its own.
@@ -116,7 +116,7 @@ class AccountServices:
         return RateLimiter(MongoBucketStore(self.connection), book, holder, circuit)
 
     def billing(self) -> Billing:
-        """Return the holds and settlements of a gateway."""
+        """Return the service with which a gateway holds credit for jobs and settles them."""
         prices = PriceBook(MongoPriceStore(self.connection))
         return Billing(mongo_billing_stores(self.connection), prices, timings=self.timings)
 
@@ -150,7 +150,7 @@ class AccountServices:
 
 @asynccontextmanager
 async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterator[AccountServices]:
-    """Access to accounts, for as long as the context lasts. Without a URL: those of the launcher that runs in `home`.
+    """Connect to a store and yield its account services. Without a URL: the store of the launcher that runs in `home`.
 
     Raises:
         StartupError: no store is there, or the pepper is unusable.

@@ -42,7 +42,7 @@ class StoreFailed(StartupError):
 
 
 class EmbeddedStore:
-    """One store below `home`: data in `store/`, log in `log/store.log`.
+    """Runs one SecantusDB store as a child process, below `home`: data in `store/`, log in `log/store.log`.
 
     Args:
         home: `.headrace/`.
@@ -65,7 +65,7 @@ class EmbeddedStore:
 
     @property
     def pid(self) -> int | None:
-        """Process id while it runs, else `None`."""
+        """Process id of the store program while it runs, else `None`."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @property
@@ -74,7 +74,7 @@ class EmbeddedStore:
         return self._home / "log" / "store.log"
 
     def command(self) -> list[str]:
-        """Return the command line that runs it, for a process supervisor.
+        """Return the command line that runs the store program, for a process supervisor.
 
         Raises:
             StoreNotInstalled: the program is missing.
@@ -115,11 +115,11 @@ class EmbeddedStore:
             raise
 
     def stop(self) -> None:
-        """Stop it gracefully, with a checkpoint; kill it after a timeout (its log is complete)."""
+        """Stop the store gracefully, with a checkpoint; kill it after a timeout (its log has all data)."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill it (SIGKILL), as a crash would. `start` restores its data."""
+        """Kill the store program (SIGKILL), as a crash would. `start` restores its data."""
         self._end(signal.SIGKILL)
 
     @property
@@ -160,7 +160,7 @@ class EmbeddedStore:
 
 
 def running_store_url(records: ProcessRecords) -> str | None:
-    """Return the URL of the store that a launcher runs, or `None`."""
+    """Return the MongoDB URL of the store that a launcher with these process records runs; `None` if there is none."""
     process = next((record.process() for record in records.all() if record.name == NAME), None)
     if process is None:
         return None

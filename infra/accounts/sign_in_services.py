@@ -97,10 +97,10 @@ def _invitations(access: AccountServices) -> Invitations:
 
 
 def invitation_link(url: str, token: str) -> str:
-    """Return the sign-up link of an invitation; the fragment after `#` is not sent to servers, so never logged."""
+    """Return the sign-up link of an invitation. Browsers do not send the part after `#`, so no log has the token."""
     return f"{url}/#invitation={token}"
 
 
 def start_link(url: str, token: str) -> str:
-    """Return the link that signs the local owner in."""
+    """Return the link at `url` that signs the owner in or up on this machine with the token that a launcher printed."""
     return f"{url}/#start={token}"

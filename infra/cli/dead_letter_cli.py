@@ -36,7 +36,7 @@ All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to `headrace`."""
+    """Add the `dead` commands (list, show, replay, drop) to the `headrace` application."""
     app.add_typer(dead, name="dead", rich_help_panel=PANEL)
 
 

@@ -32,7 +32,7 @@ BROKER = "rabbitmq"
 
 
 class Done(NamedTuple):
-    """Outcome of a command for one dead letter."""
+    """Outcome of `drop` or `replay` for one dead letter."""
 
     letter: DeadLetter
     refused: str | None
@@ -41,19 +41,19 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True)
 class DeadLetterCommands:
-    """The commands on a started bus."""
+    """Lists, drops and replays the dead letters of a broker, through a started bus."""
 
     bus: Bus
     home: Home
     mongodb_url: str = ""
 
     async def all(self) -> Sequence[DeadLetter]:
-        """Return all dead letters, for reading only: they can't be settled any more."""
+        """Return all dead letters for reading; they stay in their queues, and can't be settled through this result."""
         async with DeadLetters(self.bus) as letters:
             return [letter async for letter in letters]
 
     async def drop(self, wanted: Sequence[str] | None) -> Sequence[Done]:
-        """Delete the letters with these ids; `None`: all."""
+        """Delete the dead letters with these ids, or all if `None`; return the deleted ones."""
         async with DeadLetters(self.bus) as letters:
             done = []
             async for letter in letters:
@@ -63,7 +63,7 @@ class DeadLetterCommands:
             return done
 
     async def replay(self, wanted: Sequence[str] | None) -> Sequence[Done]:
-        """Publish the letters with these ids again; `None`: all. Closed, settled and expired jobs are refused."""
+        """Publish the dead letters with these ids again, or all if `None`; refuse closed, settled and expired jobs."""
         async with DeadLetters(self.bus) as letters:
             found = [letter async for letter in letters if wanted is None or letter.id in wanted]
             settled = await self._settled([each.id for each in found if isinstance(each.message, Job)])
@@ -91,7 +91,7 @@ class DeadLetterCommands:
 
 
 def refusal(letter: DeadLetter, now: float, settled: set[str]) -> str | None:
-    """Return why a dead letter can't be replayed; `None` if it can."""
+    """Return why a dead letter can't be replayed; `None` if it can. `settled` are the ids of jobs with a final cost."""
     if letter.message is None:
         return "it can't be read"
     if not isinstance(letter.message, Job):

@@ -19,7 +19,7 @@ COLUMNS = ("id", "kind", "queue", "model", "reason")
 
 
 def table(letters: Sequence[DeadLetter]) -> Table:
-    """Return a table with a row for each letter."""
+    """Return a terminal table with a row for each dead letter, without its body."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title in COLUMNS:
         result.add_column(title.upper(), overflow="fold", no_wrap=title == "id")  # ids must not wrap, to be copied
@@ -34,7 +34,7 @@ def table(letters: Sequence[DeadLetter]) -> Table:
 
 
 def metadata(letter: DeadLetter) -> dict[str, Any]:
-    """Return a letter's metadata, without its body."""
+    """Return a dead letter's metadata as JSON values, without its body."""
     return {
         "id": letter.id,
         "kind": letter.kind.value,
@@ -51,7 +51,7 @@ def metadata(letter: DeadLetter) -> dict[str, Any]:
 
 
 def full_view(letter: DeadLetter, *, prompt: bool) -> dict[str, Any]:
-    """Return a letter with headers and body; with prompts and answers only if `prompt`."""
+    """Return a dead letter as JSON values with headers and body; prompts and answers only if `prompt` is true."""
     return metadata(letter) | {"headers": letter.headers, "body": _body(letter, prompt=prompt)}
 
 

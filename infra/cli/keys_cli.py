@@ -34,7 +34,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to `headrace`."""
+    """Add `keys` (create, list, rotate, revoke) and `control-secret` to the `headrace` application."""
     app.add_typer(keys, name="keys", rich_help_panel=PANEL)
     app.command(rich_help_panel=PANEL)(control_secret)
 

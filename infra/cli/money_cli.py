@@ -35,7 +35,7 @@ Reference = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to `headrace`."""
+    """Add `prices`, `credit`, `budget` and `audit` to the `headrace` application."""
     app.command(rich_help_panel=PANEL)(prices)
     app.command(rich_help_panel=PANEL)(budget)
     app.command(rich_help_panel=PANEL)(audit)

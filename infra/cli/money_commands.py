@@ -48,7 +48,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class MoneyCommands:
-    """The commands on one store. Every method raises `StoreUnavailable` if it fails."""
+    """Reads and changes prices, credit and budgets in one store. Every method raises `StoreUnavailable` if it fails."""
 
     connection: StoreConnection
 
@@ -57,7 +57,7 @@ class MoneyCommands:
         return await PriceBook(MongoPriceStore(self.connection)).current()
 
     async def audit(self) -> AuditReport:
-        """Return the differences between balances, ledger and jobs. Read only."""
+        """Compare balances, ledger and jobs, and return the differences; nothing in the store is changed."""
         return await Auditor(MongoAuditStore(self.connection)).audit()
 
     async def statement(self, organisation: str) -> Statement:
@@ -102,7 +102,7 @@ class MoneyCommands:
         return entry
 
     async def set_open(self, organisation: str, *, to: bool) -> None:
-        """Close or reopen an organisation's account; a closed one's new requests are refused.
+        """Reopen (`to` true) or close an organisation's account; new requests of a closed account are refused.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -118,7 +118,7 @@ class MoneyCommands:
     async def set_budget(
         self, organisation: str, usd: str | None, *, project: str | None = None, key: str | None = None
     ) -> None:
-        """Set the monthly budget of an organisation, a project or a key; `None` removes it.
+        """Set the monthly budget of an organisation, or of its `project` or `key` (ids); if `usd` is `None`, remove it.
 
         Raises:
             NoSuchRecord, UnacceptableAmount

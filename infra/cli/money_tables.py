@@ -59,7 +59,7 @@ def credit_table(entries: list[CreditEntry]) -> Table:
 
 
 def check_table(report: AuditReport) -> Table:
-    """Return the checks of an audit, with the number of differences of each."""
+    """Return a table of an audit's checks with the number of differences that each found."""
     table = _table(
         f"{report.accounts} accounts, {report.jobs} jobs, {report.rows} rows of the ledger", ["differs if"], [""]
     )
@@ -70,7 +70,7 @@ def check_table(report: AuditReport) -> Table:
 
 
 def difference_table(differences: Sequence[Difference]) -> Table:
-    """Return the differences that an audit found."""
+    """Return a table of the differences between balances, ledger and jobs that an audit found."""
     table = _table("differences", ["what", "organisation", "of", "numbers (nano-USD)"], [])
     for each in differences:
         table.add_row(each.check.value, each.organisation, each.subject, each.detail)

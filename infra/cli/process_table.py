@@ -20,7 +20,7 @@ from infra.rabbitmq import definitions
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table."""
+    """One process in the table of `headrace ps`."""
 
     name: str
     pid: str
@@ -41,7 +41,7 @@ def rows(home: Home) -> list[Row]:
 
 
 def table(shown: list[Row]) -> Table:
-    """Return the table for a terminal."""
+    """Return the terminal table of `headrace ps` with these rows."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title, align in (("NAME", "left"), ("PID", "right"), ("STATE", "left"), ("UP", "right")):
         result.add_column(title, justify="right" if align == "right" else "left", no_wrap=True)
@@ -90,7 +90,7 @@ def duration(seconds: float) -> str:
 
 
 def doing(home: Home, record: ProcessRecord) -> str:
-    """Return a summary of a process's `/status`."""
+    """Request a process's `/status` and return a short text of its current work."""
     if not record.status_url:
         return ""
     if record.name == "rabbitmq":

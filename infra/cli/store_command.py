@@ -26,7 +26,7 @@ MongoUrl = Annotated[
 def run_command(
     opened: AbstractAsyncContextManager[CommandsT], work: Callable[[CommandsT], Awaitable[ResultT]]
 ) -> ResultT:
-    """Run `work` with the connection `opened`; print an `AccountError` in one line and exit with status 1."""
+    """Run `work` with what the context `opened` yields; print an `AccountError` in one line and exit with status 1."""
 
     async def run() -> ResultT:
         async with opened as commands:

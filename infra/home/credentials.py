@@ -11,7 +11,7 @@ from infra.home.home import Home
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file atomically with mode 0600."""
+    """Write `text` to a file atomically, with mode 0600: only this user can read it."""
     fresh = path.with_name(path.name + ".new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -26,7 +26,7 @@ def password_file(home: Home, user: str) -> Path:
 
 
 def broker_passwords(home: Home, users: Iterable[str]) -> dict[str, str]:
-    """Return the password of each user; missing ones are generated and stored."""
+    """Return the passwords of these RabbitMQ users by name; generate missing ones and store them in the home."""
     passwords = {}
     for user in users:
         path = password_file(home, user)
@@ -42,7 +42,7 @@ def write_client_env(home: Home, base_url: str, api_key: str) -> None:
 
 
 def read_client_key(home: Home) -> str | None:
-    """Return the API key in `client.env`, or `None`."""
+    """Return the API key in the home's `client.env`; `None` if there is none."""
     if not home.client_env.exists():
         return None
     lines = dict(line.split("=", 1) for line in home.client_env.read_text().splitlines() if "=" in line)

@@ -19,12 +19,12 @@ SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
 def variable(field: str) -> str:
-    """Return the environment variable of a settings field."""
+    """Return the name of the environment variable that sets a settings field."""
     return PREFIX + field.upper()
 
 
 def variables(settings: Iterable[type[BaseSettings]]) -> set[str]:
-    """Return the environment variables of all fields of these settings classes."""
+    """Return the names of the environment variables that set the fields of these settings classes."""
     return {variable(field) for each in settings for field in each.model_fields}
 
 

@@ -50,7 +50,7 @@ class Home:
         return self.path / "client.env"
 
     def prepare(self) -> None:
-        """Create the directories.
+        """Create the home directory and its subdirectories where they are missing.
 
         Raises:
             StartupError: the home is not writable.
@@ -84,7 +84,7 @@ class HomeLocked(StartupError):
 
 @contextmanager
 def lock_home(home: Home, holder: LockHolder) -> Iterator[None]:
-    """Hold the lock of `home` while the context lasts.
+    """Hold the lock of `home`, which one launcher at a time can hold, while the context lasts.
 
     Raises:
         HomeLocked: another launcher holds it.

@@ -48,7 +48,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Start order; processes are stopped in reverse."""
 
     def process(self) -> psutil.Process | None:
-        """Return the running process of this record, or `None`."""
+        """Return the running operating system process of this record; `None` if it has ended."""
         if not self.pid:
             return None
         try:
@@ -64,7 +64,7 @@ def _alive(process: psutil.Process) -> bool:
 
 
 class ProcessRecords:
-    """The process records in one directory."""
+    """Reads and writes the process records in one directory, usually `Home.run`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -79,7 +79,7 @@ class ProcessRecords:
             pid_file.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """Delete the record of a process."""
+        """Delete the record and the pid file of a process."""
         for suffix in ("json", "pid"):
             (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)
 
@@ -123,6 +123,6 @@ def _end(process: psutil.Process, grace: float) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Kill the rest of a process group, e.g. a worker's engine. Every supervised process leads its own group."""
+    """Kill (SIGKILL) the process group that pid `leader` leads, e.g. a supervised worker with its engine."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)

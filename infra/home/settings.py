@@ -47,5 +47,5 @@ class LauncherSettings(BaseSettings):
 
     @property
     def model_or_default(self) -> str:
-        """Model to serve."""
+        """Model to serve: the configured one, else the default model."""
         return self.model or str(self.folder.models / MODEL_FILE)

@@ -39,7 +39,7 @@ def check_python() -> None:
 
 
 def install(installation: Installation) -> None:
-    """Run all steps that are not done yet.
+    """Run all set-up steps that are not done yet: the virtual environment, then lanes of steps concurrently.
 
     Raises:
         StepFailed: a step failed; if both lanes failed, the first lane's error. One lane continues if the other fails.
@@ -68,7 +68,7 @@ def install(installation: Installation) -> None:
 
 
 def main() -> int:
-    """`python3 -m infra.install [--dev]`."""
+    """Run `python3 -m infra.install [--dev]`: set this checkout up and return the exit status."""
     parser = argparse.ArgumentParser(prog="infra.install", description="Set up everything that Headrace needs to run.")
     parser.add_argument("--dev", action="store_true", help="linters and test programs too")
     home = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace")

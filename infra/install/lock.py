@@ -47,7 +47,7 @@ class Resolver:
     """uv in a temporary virtual environment, and the versions that it resolved for all dependencies."""
 
     def __init__(self, folder: Path, *, upgrade: bool) -> None:
-        """Install uv in `folder`."""
+        """Create a virtual environment with uv in `folder`; `upgrade` prefers newest versions over locked ones."""
         self._folder = folder
         self._upgrade = upgrade
         self._versions = folder / "versions.txt"
@@ -55,7 +55,7 @@ class Resolver:
         subprocess.run([str(folder / "venv/bin/python"), "-m", "pip", "install", "--quiet", UV], check=True)
 
     def resolve(self) -> dict[str, str]:
-        """Resolve all dependencies; returns the version of each package."""
+        """Resolve all dependencies of the project; return the version of each package by name."""
         if not self._upgrade:  # uv prefers the versions of an existing output file
             locked = {line for lock in LOCKS.glob("*.txt") for line in _requirements(lock.read_text())}
             self._versions.write_text("".join(f"{line}\n" for line in sorted(locked)))
@@ -64,7 +64,7 @@ class Resolver:
         return dict(line.partition(";")[0].strip().split("==") for line in lines)
 
     def write(self, lock: str, arguments: Sequence[str], leave_out: Sequence[str]) -> None:
-        """Write a lock of the resolved versions with their hashes, without the packages `leave_out`."""
+        """Write the lock file `lock`: resolved versions with hashes, without the packages `leave_out`."""
         target = LOCKS / f"{lock}.txt"
         if self._upgrade:
             target.unlink(missing_ok=True)
@@ -75,7 +75,7 @@ class Resolver:
         target.write_text(HEADER + target.read_text())
 
     def write_requirements(self, lock: str, requirements: Sequence[str], leave_out: Sequence[str] = ()) -> None:
-        """Write a lock for `requirements` instead of dependencies of the project."""
+        """Write the lock file `lock` for `requirements` instead of the project's dependencies, without `leave_out`."""
         source = self._folder / f"{lock}.in"
         source.write_text("\n".join(requirements))
         self.write(lock, [str(source)], leave_out)
@@ -110,7 +110,7 @@ def write_locks(*, upgrade: bool) -> None:
 
 
 def main() -> int:
-    """`python3 -m infra.install.lock [--upgrade]`."""
+    """Run `python3 -m infra.install.lock [--upgrade]`: write all lock files and return the exit status."""
     parser = argparse.ArgumentParser(prog="infra.install.lock", description="Write the locks of Python packages.")
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions that pyproject.toml allows")
     try:

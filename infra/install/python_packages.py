@@ -35,7 +35,7 @@ PIP_INSTALL = ("-m", "pip", "install", "--no-deps")
 
 
 def make_venv(folder: Path, log: Path) -> None:
-    """Create a virtual environment; on Debian without `python3-venv`, install that if root."""
+    """Create a virtual environment; if Debian's `python3-venv` is missing and this user is root, install it first."""
     try:
         run([sys.executable, "-m", "venv", "--clear", str(folder)], log)
     except StepFailed as error:
@@ -88,12 +88,12 @@ def packages_step(installation: Installation, log: Path) -> Step:
 
 
 def install_lock(python: Path, lock: Path, log: Path) -> None:
-    """Install exactly the packages of a lock, from wheels only. pip verifies every package if one has a hash."""
+    """Install the packages of a lock file from wheels, with pip of `python`; pip verifies all if one has a hash."""
     run([str(python), *PIP_INSTALL, "--only-binary", ":all:", "--requirement", str(lock)], log)
 
 
 def torch_lock(python: Path, log: Path) -> Path:
-    """Return the lock for the build of PyTorch that this machine's pip configuration selects.
+    """Return the lock file of the PyTorch build (CUDA or CPU) that this machine's pip configuration selects.
 
     It is `torch-cuda.txt` if that lists the selected file's hash, else `torch-cpu.txt`.
     """

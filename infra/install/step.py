@@ -101,7 +101,7 @@ def succeeds(command: Sequence[str]) -> bool:
 
 
 def can_use_apt() -> bool:
-    """Whether this process may install Debian packages."""
+    """Whether this process can install Debian packages: it is root and `apt-get` exists."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 

@@ -64,7 +64,7 @@ class Component:
 
 
 class AllInOne:
-    """Launcher of an installation in one process."""
+    """Launcher that runs gateway, chat, billing and one worker in this process (`headrace serve`)."""
 
     def __init__(self, settings: LauncherSettings, print_line: PrintLine) -> None:
         self._settings = settings
@@ -240,7 +240,7 @@ async def _first_heartbeat(bus: Bus) -> str:
 
 
 async def serve_all_in_one(settings: LauncherSettings, print_line: PrintLine) -> None:
-    """Run an installation in this process until a stop signal; see `AllInOne.run`."""
+    """Run gateway, chat, billing and one worker in this process until SIGTERM or Ctrl-C; raise as `AllInOne.run`."""
     # The terminal is for the banner: requests are logged only if a log level is set.
     level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
     logging.configure("serve", style=settings.log_style, level=level)

@@ -28,7 +28,7 @@ def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
 
 
 def curl(url: str, key: str, model: str) -> str:
-    """Return a shell command that streams an answer."""
+    """Return a `curl` shell command that streams a chat answer of `model` from the API at `url` with this API key."""
     return (
         f'Try it:  curl -N {url}/v1/chat/completions -H "Authorization: Bearer {key}" '
         f'-H "Content-Type: application/json" '

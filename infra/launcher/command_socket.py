@@ -57,7 +57,7 @@ def _short(folder: Path) -> Iterator[str]:
 
 @asynccontextmanager
 async def listening(home: Home, handle: Handler) -> AsyncIterator[None]:
-    """Serve commands while the context lasts."""
+    """Pass commands that arrive at the socket of `home` to `handle`, and send its results, while the context lasts."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -30,7 +30,7 @@ PrintLine = Callable[[str], None]
 
 
 class PlatformLauncher:
-    """Launcher of one platform on this machine."""
+    """Launcher that runs the platform as supervised processes on this machine (`headrace up`)."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PlatformLauncher:
         self._owner_token = ""
 
     async def run(self) -> None:
-        """Start everything, keep it running until SIGTERM or Ctrl-C, stop everything.
+        """Start all processes, restart dead ones until SIGTERM or Ctrl-C, then stop all.
 
         Raises:
             HomeLocked: a launcher runs in this home already.
@@ -141,7 +141,7 @@ class PlatformLauncher:
     # Commands
 
     async def handle_command(self, command: Command) -> str:
-        """Execute a command and return a message for the operator.
+        """Scale the workers, or stop, start or restart a process, as a command says; return a message for the operator.
 
         Raises:
             CommandRejected: it can't be executed.
@@ -178,7 +178,7 @@ class PlatformLauncher:
 def run_or_scale(
     launcher: PlatformLauncher, settings: LauncherSettings, workers: int | None, print_line: PrintLine
 ) -> None:
-    """Run a platform, or scale the one that already runs in this home.
+    """Run a platform, or scale the one that already runs in this home to `workers`.
 
     Raises:
         StartupError: it can't start, or `headrace serve` runs in this home.

@@ -40,7 +40,7 @@ def worker_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class PlatformProcesses:
-    """Builds the process specs of one platform."""
+    """Builds the specs (program, environment, readiness check) of one platform's processes."""
 
     settings: LauncherSettings
     home: Home
@@ -65,7 +65,7 @@ class PlatformProcesses:
 
     @cached_property
     def control_secret(self) -> str:
-        """Secret of control messages; also written to a file, for workers that are started by hand."""
+        """Secret that signs control messages; also written to a file, for workers that are started by hand."""
         secret = os.environ.get("HEADRACE_CONTROL_SECRET") or control_secret(
             load_pepper(self.home.path, os.environ.get("HEADRACE_API_KEY_PEPPER", ""))
         )
@@ -74,7 +74,7 @@ class PlatformProcesses:
 
     @cached_property
     def store(self) -> EmbeddedStore:
-        """The embedded store."""
+        """The embedded MongoDB-compatible store in the platform's home."""
         return EmbeddedStore(self.home.path, port=free_port())
 
     def rabbitmq(self) -> ProcessSpec:
@@ -120,7 +120,7 @@ class PlatformProcesses:
         return self._ours("gateway-1", ["gateway", "--id", "gateway-1"], GATEWAY, own | self._accounts("gateway"))
 
     def worker(self, number: int, *, of: int) -> ProcessSpec:
-        """Return the spec of one of `of` workers that share this machine's cores."""
+        """Return the spec of worker `number`, one of `of` workers that share this machine's cores."""
         name = worker_name(number)
         own = {
             "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
@@ -176,10 +176,10 @@ class PlatformProcesses:
 
 
 def kv_cache_per_worker(device: str) -> str | None:
-    """Return the KV cache size of a CPU engine beside the platform; `None`: the operator or the engine decides."""
+    """Return the KV cache size of a CPU worker; `None` on a GPU, or if the operator has set a size."""
     return None if device != "cpu" or "HEADRACE_KV_CACHE_MEMORY" in os.environ else "1GiB"
 
 
 def threads_per_worker(workers: int) -> int:
-    """Return the CPU threads of each of `workers` engines on one machine (docs/adr/0018)."""
+    """Return the CPU threads of each of `workers` engines: an equal share of the cores that this process may use."""
     return max(1, len(os.sched_getaffinity(0)) // workers)

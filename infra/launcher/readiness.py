@@ -42,7 +42,7 @@ def _is_ok(url: str) -> bool:
 
 
 def url_is_ok(url: str) -> Callable[[], Awaitable[bool]]:
-    """Return a check whether a GET of the URL is answered with 200."""
+    """Return an async check that is true when a GET of the URL is answered with 200."""
 
     async def ready() -> bool:
         return await asyncio.to_thread(_is_ok, url)
@@ -60,7 +60,7 @@ def _answers(port: int, greeting: bytes, answer: bytes) -> bool:
 
 
 def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awaitable[bool]]:
-    """Return a check whether a loopback port answers `greeting` with bytes that begin with `answer`."""
+    """Return an async check that is true when a loopback port answers `greeting` with bytes beginning with `answer`."""
 
     async def ready() -> bool:
         return await asyncio.to_thread(_answers, port, greeting, answer)
@@ -69,7 +69,7 @@ def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awai
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen on this port now."""
+    """Whether a server could listen on this port of `host` now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -103,7 +103,7 @@ _ports = _rotated_by_pid(_non_ephemeral_ports())
 
 
 def status_is_started(url: str) -> Callable[[], Awaitable[bool]]:
-    """Return a check whether the `state` in a process's `/status` is no longer `starting` (model loading)."""
+    """Return an async check that is true once `state` in the `/status` at `url` is not `starting` (model loading)."""
 
     async def ready() -> bool:
         status = await asyncio.to_thread(get_json, url)

@@ -50,7 +50,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class RestartBackoff:
-    """Restart delays in seconds. Jitter keeps processes that died together from restarting together."""
+    """Delays, in seconds, before a dead process is restarted. Jitter keeps processes from restarting together."""
 
     first: float = 0.5
     limit: float = 30.0
@@ -67,7 +67,7 @@ class RestartBackoff:
 
 
 class SupervisedProcess:
-    """One supervised process."""
+    """Keeps one process running: starts it, restarts it with backoff when it dies, and records its state."""
 
     def __init__(
         self, spec: ProcessSpec, records: ProcessRecords, backoff: RestartBackoff, notify: Callable[[str], None]
@@ -90,12 +90,12 @@ class SupervisedProcess:
 
     @property
     def state(self) -> ProcessState:
-        """Current state."""
+        """Current state of the process, as in its process record."""
         return self._record.state
 
     @property
     def reason(self) -> str:
-        """Why it does not run, if known."""
+        """Why the process does not run; empty if it runs or the reason is not known."""
         return self._record.reason
 
     def start(self) -> None:
@@ -106,12 +106,12 @@ class SupervisedProcess:
             self._task = asyncio.create_task(self._keep_running(), name=f"keep {self.spec.name} running")
 
     async def settled(self) -> ProcessState:
-        """Wait until the process is ready, can't start, or was stopped."""
+        """Wait until the process is ready, can't start, or was stopped; return its state."""
         await self._settled.wait()
         return self.state
 
     async def stop(self) -> None:
-        """Stop the process by SIGTERM, or SIGKILL after its grace, and wait. Idempotent."""
+        """Stop the process by SIGTERM, or SIGKILL after its grace, and wait until it has ended. Idempotent."""
         self._stopping.set()
         if self._task is None or self._task.done():
             return
@@ -122,7 +122,7 @@ class SupervisedProcess:
         await self._task
 
     def stop_now(self) -> None:
-        """Stop now: a second SIGTERM, then SIGKILL after `KILL_DELAY_SECONDS`."""
+        """Stop without drain, and do not wait: send SIGTERM (again), and SIGKILL after `KILL_DELAY_SECONDS`."""
         self._stopping.set()
         if self._process is not None and self._process.returncode is None:
             self._signal(signal.SIGTERM)
@@ -231,7 +231,7 @@ def _describe_exit(status: int, log: Path) -> str:
 
 
 def last_line(log: Path, *, window: int = 4096) -> str:
-    """Return the last line of a log, without the `headrace:` prefix."""
+    """Return the last line within the last `window` bytes of a log file, without the `headrace:` prefix."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - window))
         lines = file.read().decode(errors="replace").strip().splitlines()
@@ -272,20 +272,20 @@ class Supervisor:
         return process
 
     async def remove(self, name: str) -> None:
-        """Stop a process and remove it."""
+        """Stop the process with this name, wait for its end, and supervise it no longer."""
         process = self._processes[name]
         await process.stop()
         del self._processes[name]
         self._records.remove(name)
 
     async def stop_all(self) -> None:
-        """Stop all processes, in reverse order; those of the same order concurrently."""
+        """Stop all processes in reverse start order and wait; those with the same `order` are stopped concurrently."""
         for order in sorted({process.spec.order for process in self._processes.values()}, reverse=True):
             await asyncio.gather(
                 *(self.remove(name) for name in self.names() if self._processes[name].spec.order == order)
             )
 
     def stop_now(self) -> None:
-        """Stop all processes now, without drain."""
+        """Stop all processes without drain: SIGTERM again, then SIGKILL after `KILL_DELAY_SECONDS`; does not wait."""
         for process in self._processes.values():
             process.stop_now()

@@ -32,7 +32,7 @@ _PRIVATE = r"amq\.gen.*"
 
 @dataclass(frozen=True)
 class Permissions:
-    """A user's regular expressions, each matched against a whole name."""
+    """Regular expressions of the queues and exchanges that a RabbitMQ user may configure, write to and read from."""
 
     configure: str
     write: str
@@ -40,7 +40,7 @@ class Permissions:
 
 
 def permissions() -> dict[str, Permissions]:
-    """Return the permissions by user name."""
+    """Return the permissions of each RabbitMQ user of the platform, by user name."""
     return {
         "gateway": _permissions(
             publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.SETTLE_EXCHANGE]

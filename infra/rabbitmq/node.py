@@ -128,7 +128,7 @@ class RabbitMQNode:
             raise
 
     def stop(self) -> None:
-        """Stop gracefully: connections are closed, data is flushed to disk."""
+        """Stop the node gracefully and wait: connections are closed, data is flushed to disk."""
         self._end(self._server, signal.SIGTERM)
         self._end(self._epmd, signal.SIGTERM)
         self._forget()

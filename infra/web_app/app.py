@@ -39,7 +39,7 @@ API = "/v1"
 
 
 def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings) -> FastAPI:
-    """Return the application of an installation on a started bus."""
+    """Return the FastAPI application that serves API, chat API and chat page; `bus` must be started."""
     news = invalidation_publisher(bus)
     services = GatewayServices(
         bus,
@@ -89,7 +89,7 @@ def _is_below(path: str, prefix: str) -> bool:
 
 
 async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """Run the gateway as a process of the platform.
+    """Run the gateway with the web chat as a process of the platform until `stop` is set.
 
     Raises:
         StartupError: no broker, no store, or the port is in use.

@@ -37,7 +37,7 @@ _CANNOT_CONTINUE = frozenset({FailureCode.INVALID_PROMPT, FailureCode.INVALID_PA
 
 
 class GatewayModelClient:
-    """Implements `chat_ui.generations.model_client.ModelClient`."""
+    """Calls models for the chat through the gateway of this process (implements `ModelClient`)."""
 
     def __init__(self, gateway: Gateway, prices: PriceBook) -> None:
         self._gateway = gateway
@@ -81,7 +81,7 @@ class GatewayModelClient:
 
 
 class GatewayFleet:
-    """Implements `chat_ui.admin_services.Fleet` from the heartbeats that the gateway receives."""
+    """Status of workers and queues from heartbeats that this gateway receives (implements `chat_ui`'s `Fleet`)."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -95,7 +95,7 @@ class GatewayFleet:
         return self._gateway.models.models()
 
     def queued(self, model: str) -> int:
-        """Return the number of sequences that wait for a model, over all gateways."""
+        """Return the number of sequences, of all gateways' requests, that wait for a worker of `model`."""
         return self._gateway.queues.waiting(model)
 
 
