@@ -80,7 +80,7 @@ class UnsupportedParameter(InvalidRequest):
 
 
 class InvalidIdempotencyKey(InvalidRequest):
-    """Raised for an `Idempotency-Key` header without a valid key."""
+    """Raised for an `Idempotency-Key` header that is repeated, empty, too long or not printable ASCII."""
 
 
 class ContextLengthExceeded(InvalidRequest):
@@ -88,7 +88,7 @@ class ContextLengthExceeded(InvalidRequest):
 
 
 class NotAuthenticated(GatewayError):
-    """Raised for a request without a usable API key."""
+    """Raised for a request without an API key in a bearer token."""
 
     message = (
         "You didn't provide an API key. Provide it in an Authorization header using Bearer auth "
@@ -117,7 +117,7 @@ class UnknownUrl(GatewayError):
 
 
 class MethodNotAllowed(GatewayError):
-    """Raised for a route that exists with another method."""
+    """Raised for a path that has a route, but not for the request's HTTP method."""
 
 
 class ExportsBusy(GatewayError):
@@ -155,11 +155,11 @@ class Overloaded(GatewayError):
 
 
 class GenerationError(GatewayError):
-    """Base of the errors that end an opened generation."""
+    """Base of the errors that end a generation after its jobs were opened."""
 
 
 class JobFailed(GenerationError):
-    """Raised when a worker reports that the job failed."""
+    """Raised when the terminal reply to a job says that it failed, with the reply's failure code."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.message, param=failed.param)
@@ -204,7 +204,7 @@ class RepliesLost(GenerationError):
 
 
 class SlowClient(GenerationError):
-    """Raised when a client does not read its response."""
+    """Raised when a client reads its response too slowly, so that unread output exceeds a limit or a send times out."""
 
     message = "The client reads too slowly."
 
@@ -216,6 +216,6 @@ class ClientDisconnected(GenerationError):
 
 
 class ServerShutdown(GenerationError):
-    """Raised for requests that still run when the gateway's shutdown grace period ends."""
+    """Raised in requests that still run when the gateway's shutdown grace period ends."""
 
     message = "The server is shutting down. Please try again."

@@ -70,7 +70,7 @@ class AdmissionController:
         """Admit a chat completion or completion.
 
         Raises:
-            InvalidRequest: It has more choices than the operator allows, or the model does not generate text.
+            InvalidRequest: The request has more choices than the operator allows, or the model does not generate text.
             ModelNotFound: The model is unknown, or the caller may not use it.
             ModelUnavailable: No worker has served the model within the last minute.
             BrokerDown: The connection to the broker is down.

@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ModelCatalogue:
-    """The models of a registry by all of their names."""
+    """Lookup of served models by name or by the operator's aliases."""
 
     def __init__(self, models: ModelRegistry, aliases: Mapping[str, str]) -> None:
         """`aliases` maps alias names to model names, as `read_aliases` returns them."""
@@ -40,14 +40,14 @@ class ModelCatalogue:
         self._shadowed: set[str] = set()
 
     def observe(self, status: WorkerStatus) -> None:
-        """Update the registry by a worker's heartbeat."""
+        """Update the registry with a worker's heartbeat, which adds its model or keeps it listed."""
         self._models.observe(status)
         if status.model in self._aliases and status.model not in self._shadowed:
             self._shadowed.add(status.model)
             _log.warning("an alias has no effect: a model is served under its name", alias=status.model)
 
     def find(self, name: str, allowed: Collection[str] | None) -> ModelInfo:
-        """Return the model with a name or alias.
+        """Return the model with a name or alias that the caller may use.
 
         Args:
             name: Model name as the client sent it.
@@ -65,7 +65,7 @@ class ModelCatalogue:
         return model
 
     def listed(self, allowed: Collection[str] | None) -> list[tuple[str, ModelInfo]]:
-        """Return all usable names with their models, sorted by name; `allowed` as in `find`."""
+        """Return (name or alias, model) pairs by name. `allowed`: names that the caller may use; `None`: all."""
         served = {model.name: model for model in self._models.models()}
         also = {alias: served[target] for alias, target in self._aliases.items() if target in served}
         return [(name, model) for name, model in sorted((also | served).items()) if self._is_allowed(model, allowed)]

@@ -51,19 +51,19 @@ class QueuedJob:
 
     @property
     def released(self) -> bool:
-        """Whether the job may be published."""
+        """Whether the job may be published, because the workers have capacity for it."""
         return self._released.is_set()
 
     async def wait(self) -> None:
-        """Wait until the job may be published."""
+        """Wait until `release` allows the job to be published."""
         await self._released.wait()
 
     def release(self) -> None:
-        """Allow the job to be published."""
+        """Allow the job to be published: wake the caller of `wait`."""
         self._released.set()
 
     def charge(self, reply: Reply) -> None:
-        """Charge the job's tenant for the prompt tokens or generated tokens that a reply reports."""
+        """Count a reply's tokens as service to the job's tenant; tenants with less service are released first."""
         match reply:
             case Started():
                 self._queue.charge(self.job, PROMPT_WEIGHT * reply.prompt_tokens)
@@ -93,11 +93,11 @@ class PublishQueue:
 
     @property
     def waiting(self) -> int:
-        """Number of jobs that may not be published yet."""
+        """Number of this gateway's jobs, of all models, that wait for capacity to be published."""
         return sum(len(queue.waiting) for queue in self._queues.values())
 
     def enter(self, job: Job) -> QueuedJob:
-        """Queue a job, which may be released at once. The caller must make it `leave` in the end."""
+        """Queue a job, and release it at once if there is capacity. Call `leave` on the entry when the job ends."""
         queue = self._queues.get(job.model)
         if queue is None:
             queue = self._queues[job.model] = _ModelQueue(lambda: self._capacity(job.model))

@@ -119,7 +119,7 @@ class _Entry:
 
 
 class QueuedRequest:
-    """The jobs of one request in the queue, from their admission to their end."""
+    """The jobs of one request as the estimator counts them, waiting or running, from admission to end."""
 
     def __init__(self, queue: _Queue, entries: Sequence[_Entry]) -> None:
         self._queue = queue
@@ -129,17 +129,17 @@ class QueuedRequest:
 
     @property
     def tenant(self) -> str:
-        """Tenant of the jobs; "" if none of them waits."""
+        """Tenant of the request; "" if none of its jobs waits for a first token."""
         return "" if (entry := self._first) is None else entry.job.tenant
 
     @property
     def number(self) -> int | None:
-        """Sequence number of the first waiting job."""
+        """Sequence number, in order of admission, of the request's first waiting job; `None` if none waits."""
         return None if (entry := self._first) is None else entry.number
 
     @property
     def tokens_each(self) -> float | None:
-        """Expected tokens of each sequence of the first waiting job."""
+        """Expected tokens of each sequence of the request's first waiting job; `None` if none waits."""
         return None if (entry := self._first) is None else entry.tokens / entry.job.n
 
     @property
@@ -147,7 +147,7 @@ class QueuedRequest:
         return next((entry for entry in self._entries.values() if not entry.begun), None)
 
     def begun(self, job: str) -> None:
-        """Count a job as running, because it has its first token. Idempotent."""
+        """Count the job with id `job` as running, not waiting, because it has its first token. Idempotent."""
         entry = self._entries.get(job)
         if entry is not None and not entry.begun:
             entry.begun = True
@@ -155,7 +155,7 @@ class QueuedRequest:
             self._queue.leave(entry)
 
     def leave(self) -> None:
-        """Remove the jobs of a request that has ended. Idempotent."""
+        """Stop counting the jobs of the request, which has ended. Idempotent."""
         for entry in self._entries.values():
             if entry.begun:
                 self._queue.running -= entry.job.n
@@ -165,7 +165,7 @@ class QueuedRequest:
 
 
 class QueueEstimator:
-    """One gateway's view of the job queues. Other gateways' reports expire after `report_timeout` seconds."""
+    """Estimates queue positions and waits from this gateway's jobs and other gateways' load reports, which expire."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class QueueEstimator:
         self._answer_tokens: dict[str, float] = {}
 
     def enter(self, jobs: Sequence[Job]) -> QueuedRequest:
-        """Add a request's jobs, which are all of one model and class."""
+        """Count a request's jobs (of one model and service class) as waiting; return their entry in the queue."""
         queue = self._own.setdefault((jobs[0].model, jobs[0].service_class), _Queue())
         entries = []
         for job in jobs:
@@ -191,19 +191,19 @@ class QueueEstimator:
         return QueuedRequest(queue, entries)
 
     def record_answer(self, model: str, tokens: float) -> None:
-        """Update the average length of a model's answers by a finished sequence of `tokens` tokens."""
+        """Update the moving average of a model's answer lengths with a finished sequence of `tokens` tokens."""
         mean = self._answer_tokens.get(model, tokens)
         self._answer_tokens[model] = mean + NEWEST_WEIGHT * (tokens - mean)
 
     def observe(self, load: GatewayLoad) -> None:
-        """Store another gateway's load report."""
+        """Store a gateway's load report in place of its earlier one; this gateway's own is ignored."""
         if load.gateway != self._gateway_id:
             now = self._clock()
             self._others[load.gateway] = (now, load)
             self._others = {name: each for name, each in self._others.items() if now - each[0] <= self._report_timeout}
 
     def report(self) -> GatewayLoad:
-        """Return this gateway's load report."""
+        """Return this gateway's load to broadcast: waiting and running sequences by model and service class."""
         queues = [
             QueuedWork(
                 model=model,
@@ -222,7 +222,7 @@ class QueueEstimator:
         return round(sum(self._waiting((model, service_class)).sequences for service_class in _ORDER))
 
     def other_gateways(self, model: str) -> OtherGatewaysLoad:
-        """Return the other gateways' load on a model."""
+        """Return the number of other gateways that use a model and of their sequences, from unexpired reports."""
         of_model = [
             sum(work.waiting + work.running for work in load.queues if work.model == model) for load in self._loads()
         ]
@@ -231,7 +231,7 @@ class QueueEstimator:
     def estimate(
         self, model: ModelInfo, service_class: ServiceClass, queued: QueuedRequest | None = None, *, tenant: str = ""
     ) -> QueueEstimate:
-        """Estimate position and waiting time of `queued`, or of a new request of `tenant`."""
+        """Estimate queue position and wait of `queued`, or of a new request of `tenant` if `queued` is `None`."""
         usual = self._answer_tokens.get(model.name, DEFAULT_ANSWER_TOKENS)
         own = None if queued is None else queued.tokens_each
         tenant, number = (tenant, None) if queued is None else (queued.tenant, queued.number)

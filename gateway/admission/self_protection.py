@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SelfProtection:
-    """Overload checks of one gateway process, which must `run` it while it serves."""
+    """Overload checks of one gateway process: broker and event loop lag. `run` must run while requests are served."""
 
     def __init__(self, bus: Bus, *, max_loop_lag: float) -> None:
         """`max_loop_lag`: sustained event loop lag in seconds that is tolerated."""
@@ -39,7 +39,7 @@ class SelfProtection:
         self._was_late = False
 
     def check(self) -> None:
-        """Raise unless requests may be accepted.
+        """Raise if this gateway should refuse new requests.
 
         Raises:
             BrokerDown: The connection to the broker is down.
@@ -55,7 +55,7 @@ class SelfProtection:
             raise Overloaded("loop_lag", BUSY_RETRY_SECONDS)
 
     async def run(self) -> None:
-        """Measure the event loop's lag until cancelled."""
+        """Measure the event loop's lag, which `check` compares with the limit, until cancelled."""
         while True:
             began = time.monotonic()
             await asyncio.sleep(PROBE_SECONDS)

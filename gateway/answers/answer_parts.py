@@ -20,7 +20,7 @@ LOWEST_LOGPROB = -9999.0
 
 @dataclass(frozen=True)
 class AnswerMetadata:
-    """The fields that every chunk of an answer repeats."""
+    """Fields such as id, time and model that a response and all chunks of its stream carry."""
 
     id: str
     created: int
@@ -30,13 +30,13 @@ class AnswerMetadata:
 
     @classmethod
     def of(cls, job: Job, admitted: AdmittedRequest) -> AnswerMetadata:
-        """Return the metadata of the answer whose first job is `job`."""
+        """Return the metadata of the answer to the `admitted` request whose first job is `job`."""
         model = admitted.model
         version = hashlib.sha256(f"{model.name} {model.max_model_len}".encode()).hexdigest()[:10]
         return cls(job.id, int(job.created), model.name, admitted.service_class, f"fp_{version}")
 
     def fields(self, kind: str) -> dict[str, Any]:
-        """Return the fields that every chunk begins with; `kind` is the value of `object`."""
+        """Return the metadata as JSON fields; `kind` is the value of `object`, such as `chat.completion`."""
         return {
             "id": self.id,
             "object": kind,
@@ -49,7 +49,7 @@ class AnswerMetadata:
 
 @dataclass
 class CollectedChoice:
-    """A choice that is collected from the deltas received so far."""
+    """One choice of an answer, assembled from its deltas for a response without streaming."""
 
     text: list[str] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
@@ -60,7 +60,7 @@ class CollectedChoice:
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """The parts of an answer that a request selects besides the text.
+    """The optional parts that a request selects for its answer, such as log probabilities and usage.
 
     `logprobs` and `prompt_logprobs` are numbers of most likely tokens per position; `None`: no log probabilities.
     """
@@ -75,7 +75,7 @@ class AnswerOptions:
 
     @classmethod
     def of(cls, body: GenerationRequest) -> AnswerOptions:
-        """Return the options of a request."""
+        """Return the options that a request body selects."""
         return cls(
             logprobs=body.top_logprob_count,
             prompt_logprobs=body.prompt_logprobs,
@@ -112,5 +112,5 @@ def usage_chunk(frames: ChunkFrames, options: AnswerOptions, generation: Generat
 
 
 def bounded(logprob: float) -> float:
-    """Return a log probability that JSON can represent."""
+    """Return `logprob`, raised to a finite minimum where it is minus infinity, which JSON can't represent."""
     return max(logprob, LOWEST_LOGPROB)

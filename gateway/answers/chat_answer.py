@@ -39,7 +39,7 @@ _ROLE_OF_CALLER = '{"role":"assistant","content":null,"refusal":null}'
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """Formatter of one request's answer."""
+    """Formats one chat completion's answer in OpenAI's shape, as one body or as stream chunks."""
 
     metadata: AnswerMetadata
     n: int
@@ -52,7 +52,7 @@ class ChatAnswer:
     """Whether the request forces a call of one named tool."""
 
     def body(self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
-        """Return the whole response."""
+        """Return the response without streaming, from all choices, the echoed prompt and the usage."""
         alternatives = self.options.prompt_logprobs
         return ChatCompletion(
             id=self.metadata.id,
@@ -69,7 +69,7 @@ class ChatAnswer:
     async def events(self, generation: Generation) -> AsyncIterator[str]:
         """Yield the stream: roles of all choices in order of index, text, an empty delta at each end, and the usage.
 
-        There is one item per batch of `generation`; the usage is in the last one.
+        Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item.
         """
         frames = ChunkFrames(self.metadata.fields(CHUNK), usage=self.options.usage)
         begun = False

@@ -7,7 +7,7 @@ from gateway.jobs.generation import Generation
 
 
 async def collect(generation: Generation) -> list[CollectedChoice]:
-    """Return all choices of a generation in order of index.
+    """Read a generation to its end; return all choices, whole, in order of index.
 
     Raises:
         GenerationError: The generation did not finish.
@@ -25,7 +25,7 @@ async def collect(generation: Generation) -> list[CollectedChoice]:
 
 
 async def collect_vectors(generation: Generation) -> list[bytes]:
-    """Return the vectors of an embedding job in order of its inputs; raises as `collect` does."""
+    """Read an embedding job to its end; return its float32 vectors by input. Raises `GenerationError` if it fails."""
     vectors: dict[int, bytes] = {}
     async for batch in generation.vectors():
         for embedded in batch:
@@ -34,7 +34,7 @@ async def collect_vectors(generation: Generation) -> list[bytes]:
 
 
 def best(choices: list[CollectedChoice], candidates: int, n: int) -> list[CollectedChoice]:
-    """Return the `n` most likely of each prompt's `candidates`, by mean log probability per token, the best first.
+    """Return the `n` likeliest of each prompt's `candidates` choices by mean log probability per token, best first.
 
     The choices must have log probabilities if `candidates` is more than `n`.
     """

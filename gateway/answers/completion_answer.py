@@ -35,14 +35,14 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class CompletionAnswer:
-    """Formatter of one request's answer; `n` is the number of choices per prompt."""
+    """Formats one completion's answer, as one body or as stream chunks; `n` is the number of choices per prompt."""
 
     metadata: AnswerMetadata
     n: int
     options: AnswerOptions
 
     def body(self, choices: Sequence[CollectedChoice], prompts: Sequence[EchoedPrompt], usage: Usage) -> Completion:
-        """Return the whole response."""
+        """Return the response without streaming; `prompts` has each prompt's echo."""
         return Completion(
             id=self.metadata.id,
             created=self.metadata.created,
@@ -56,7 +56,7 @@ class CompletionAnswer:
     async def events(self, generation: Generation) -> AsyncIterator[str]:
         """Yield the stream: first chunks in order of index; the last chunk of a choice has its finish reason.
 
-        There is one item per batch of `generation`; the usage is in the last one.
+        Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item.
         """
         frames = ChunkFrames(self.metadata.fields(KIND), usage=self.options.usage)
         choices = self.n * len(generation.jobs)

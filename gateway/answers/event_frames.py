@@ -22,21 +22,21 @@ def compact(payload: Any) -> str:
 
 
 def frame(payload: dict[str, Any]) -> str:
-    """Return an event whose data is `payload` as JSON."""
+    """Return a Server-Sent Events frame whose data is `payload` as JSON."""
     return f"data: {compact(payload)}\n\n"
 
 
 class ChunkFrames:
-    """Encoder of one stream's chunks. `fields` are in every chunk; with `usage` each chunk has a `usage` field."""
+    """Encodes one stream's chunks as event frames. `fields` are in every chunk; with `usage` also `"usage": null`."""
 
     def __init__(self, fields: dict[str, Any], *, usage: bool) -> None:
         self._before = f'data: {compact(fields)[:-1]},"choices":['
         self._after = ',"usage":null}\n\n' if usage else "}\n\n"
 
     def choice(self, choice: str, extra: str = "") -> str:
-        """Return a chunk with one choice (JSON). `extra`: further fields of the chunk, each after a comma."""
+        """Return the frame of a chunk with one `choice` (JSON text); `extra`: further fields, each after a comma."""
         return f"{self._before}{choice}]{extra}{self._after}"
 
     def usage(self, usage: dict[str, Any]) -> str:
-        """Return the last chunk, which has the usage and no choices."""
+        """Return the frame of the last chunk, which has the usage and no choices."""
         return f'{self._before}],"usage":{compact(usage)}}}\n\n'

@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class IdempotentRequests:
-    """The running requests with idempotency keys of one gateway. Their leases are renewed every `renewal_interval`."""
+    """Runs one gateway's requests with idempotency keys; renews their leases every `renewal_interval` seconds."""
 
     def __init__(self, keys: IdempotencyKeys, renewal_interval: float) -> None:
         self._keys = keys
@@ -53,12 +53,12 @@ class IdempotentRequests:
         body: bytes,
         resources: AbstractContextManager[None],
     ) -> tuple[SharedResponse, bool]:
-        """Return the response to a request and whether another request started it; if none did, `app` is run.
+        """Return the response to a request, and whether it joins an earlier request's run here; if not, run `app`.
 
-        `resources` is entered when the run starts, before the first wait, and left when `app` has ended.
+        `resources` is entered when the run starts, before anything is awaited, and exited when `app` has ended.
 
         Raises:
-            AnswerNotKept: The running response has lost its beginning.
+            AnswerNotKept: The running response is so long that its beginning was dropped from the buffer.
             KeyInUse: The previous run failed, and its record is not removed yet.
         """
         while (running := self._running.get(request)) is not None and _has_failed(running):
@@ -76,7 +76,7 @@ class IdempotentRequests:
         return answer, False
 
     async def close(self) -> None:
-        """Stop all runs; the records of those that do not stop in time expire with their leases."""
+        """Abandon all runs; cancel those still running after `STOP_SECONDS`, whose records expire with their leases."""
         for answer in self._running.values():
             answer.abandoned.set()
         if self._tasks:

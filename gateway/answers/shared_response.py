@@ -36,7 +36,7 @@ class ResponseHead:
 
 
 class SharedResponse:
-    """One response, in progress or complete."""
+    """One response, in progress or complete, that a route writes and several requests read from the beginning."""
 
     def __init__(self) -> None:
         self.head: ResponseHead | None = None
@@ -64,17 +64,17 @@ class SharedResponse:
 
     @property
     def has_beginning(self) -> bool:
-        """Whether the beginning of the body is still in the buffer."""
+        """Whether a new reader can get the whole body: no chunk was dropped because the buffer was full."""
         return not self._dropped
 
     @property
     def is_storable(self) -> bool:
-        """Whether the body is short enough to be stored."""
+        """Whether the whole body is in the buffer, at most `MAX_BYTES`, so that it can be stored for repeats."""
         return self._bytes <= MAX_BYTES and self.has_beginning
 
     @property
     def body(self) -> bytes:
-        """The part of the body that is in the buffer."""
+        """The part of the body that is in the buffer: what was received and not dropped."""
         return b"".join(self._chunks)
 
     def ends_with(self, end: bytes) -> bool:
@@ -82,12 +82,12 @@ class SharedResponse:
         return bool(self._chunks) and self._chunks[-1].endswith(end)
 
     def start(self, head: ResponseHead) -> None:
-        """Set the status and the headers."""
+        """Set the response's status and headers, and wake its readers."""
         self.head = head
         self._wake()
 
     def append(self, chunk: bytes) -> None:
-        """Append bytes to the body, and drop the oldest chunks of an overlong body; the last chunk is always kept."""
+        """Append a chunk to the body; drop the oldest chunks above `MAX_BYTES`, but never the last one."""
         self._chunks.append(chunk)
         self._bytes += len(chunk)
         while self._bytes > MAX_BYTES and len(self._chunks) > 1:
@@ -96,14 +96,14 @@ class SharedResponse:
         self._wake()
 
     def end(self, error: Exception | None = None) -> None:
-        """End the response, with an error if it is incomplete. Later calls have no effect."""
+        """Mark the response as ended; an `error` is raised in its readers. Later calls do nothing."""
         if not self._ended:
             self._ended, self._error = True, error
             self._wake()
 
     @contextmanager
     def reader(self) -> Iterator[None]:
-        """Count a reader inside the block. Without readers for `LINGER_SECONDS` the response is abandoned."""
+        """Count a reader while the block runs; without readers for `LINGER_SECONDS` `abandoned` is set."""
         self._readers += 1
         if self._abandon_timer is not None:
             self._abandon_timer.cancel()
@@ -115,10 +115,10 @@ class SharedResponse:
                 self._abandon_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self.abandoned.set)
 
     async def started(self) -> ResponseHead:
-        """Wait for the status and the headers.
+        """Wait for the response's status and headers, and return them.
 
         Raises:
-            Exception: The error with which the response ended before them.
+            Exception: The error with which the response ended before it had a status.
         """
         while self.head is None:
             if self._error is not None:
@@ -127,7 +127,7 @@ class SharedResponse:
         return self.head
 
     async def wait_for_body(self) -> bytes:
-        """Wait for the end and return the whole body."""
+        """Wait for the response's end and return the whole body. Raises as `chunks` does."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -157,21 +157,21 @@ class SharedResponse:
 
 
 class ResponseRecorder:
-    """ASGI client of a route whose response is shared: sends `body`, and disconnects if the response is abandoned."""
+    """ASGI client of a route: sends it `body`, records its response in `answer`, disconnects if that is abandoned."""
 
     def __init__(self, body: bytes, answer: SharedResponse) -> None:
         self._unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         self._answer = answer
 
     async def receive(self) -> Message:
-        """Return the body, then a disconnect once the response is abandoned."""
+        """Return the request body at the first call, then wait for `abandoned` and return a disconnect."""
         if self._unread:
             return self._unread.pop()
         await self._answer.abandoned.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Record a part of the response. Keep-alive comments are not recorded: each reader's stream sends its own."""
+        """Record a part of the response. A keep-alive comment is not added to the body, only stored as `comment`."""
         if message["type"] == "http.response.start":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             headers.pop("content-length", None)

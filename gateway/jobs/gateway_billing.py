@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GatewayBilling:
-    """Billing of one gateway process; `run` it from before the first request until after the last."""
+    """Billing of one gateway process: holds, checkpoints, receipts, voids. `run` must run while requests are served."""
 
     def __init__(self, billing: Billing, bus: Bus, gateway_id: str, metrics: GatewayMetrics, timings: Timings) -> None:
         self.gateway = f"{gateway_id}-{secrets.token_hex(4)}"
@@ -82,7 +82,7 @@ class GatewayBilling:
     # The port of `RequestBilling`
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
-        """Hold the most that the jobs of `holds` may cost, all or nothing; see `BillingPort.reserve`."""
+        """Hold the most that the jobs of `holds` may cost: all or none. Raises as `BillingPort.reserve` does."""
         if self._breaker.is_open or self._reserving >= MAX_RESERVING or len(self._receipts) >= MAX_UNPUBLISHED_RECEIPTS:
             self._metrics.holds.labels("refused_unasked").inc()
             raise StoreUnavailable("holds are backed up or have failed lately")
@@ -106,30 +106,30 @@ class GatewayBilling:
             self._metrics.hold_seconds.observe(time.monotonic() - began)
 
     def submit_receipt(self, receipt: Receipt) -> None:
-        """Publish a receipt in the background, until the broker confirms it."""
+        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it."""
         self._receipts.add([receipt])
         self._metrics.receipts_waiting.set(len(self._receipts))
 
     def void(self, jobs: Sequence[str]) -> None:
-        """Release the holds of jobs that were not queued, in the background."""
+        """Release the holds of `jobs` (ids), which were never queued, in the background; retry until the store has."""
         self._voids.add(jobs)
 
     def started(self, request: RequestBilling) -> None:
-        """Include the request in checkpoints."""
+        """Add a request to those whose delivered usage checkpoints store."""
         self._requests.add(request)
 
     def ended(self, request: RequestBilling) -> None:
-        """Leave the request out of checkpoints."""
+        """Remove an ended request from those whose delivered usage checkpoints store."""
         self._requests.discard(request)
 
     def checkpoint_soon(self) -> None:
-        """Write the next checkpoint without waiting for its interval."""
+        """Write the next checkpoint at once, but at least `MIN_CHECKPOINT_INTERVAL` after the last one."""
         self._checkpoint_due.set()
 
     # Background tasks
 
     async def run(self) -> None:
-        """Record heartbeats, write checkpoints, publish receipts and release holds, until cancelled."""
+        """Write heartbeats and checkpoints to the store, publish receipts and release holds, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._send_heartbeats())
             group.create_task(self._checkpoint())

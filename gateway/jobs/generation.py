@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ChoiceDelta(NamedTuple):
-    """A delta of one choice of the answer; choice `prompt * n + i` is choice `i` of a prompt's job."""
+    """New tokens of one choice of the answer; `choice` is the prompt's number times `n` plus the choice's number."""
 
     choice: int
     delta: Delta
@@ -68,8 +68,8 @@ class GenerationServices(NamedTuple):
 class Generation:
     """The jobs of one request (all of one model and class, with equal `n`), open for replies from the start.
 
-    Publish it, then iterate once over `batches` or `vectors`; `usage` is final after that. Iterating to the end closes
-    it, else its owner must. Opening waits for nothing, so the request keeps its admitted queue position.
+    Call `publish`, then iterate once over `batches` or `vectors`; `usage` is final after that. Iterating to the end
+    closes the generation, else its owner must. The constructor enters the jobs in the estimated queue.
     """
 
     def __init__(self, services: GenerationServices, jobs: Sequence[Job], billing: RequestBilling) -> None:
@@ -105,7 +105,7 @@ class Generation:
 
     @property
     def waiting(self) -> QueueEstimate | None:
-        """Queue position and estimated wait; `None` once a worker has started a job, or when it has ended."""
+        """Queue position and estimated wait; `None` once a worker has started a job, or the generation is closed."""
         model = self._services.models.find(self.model)
         if self._closed or model is None or self._is_begun:
             return None
@@ -113,28 +113,28 @@ class Generation:
 
     @property
     def usage(self) -> Usage:
-        """Usage of all finished jobs, as it is billed."""
+        """Total usage of the finished jobs, which the response reports and the client is billed for."""
         return self._billing.usage
 
     @property
     def usage_so_far(self) -> Usage:
-        """Usage of all output delivered until now."""
+        """Total usage until now: final usage of finished jobs, delivered output of the others."""
         return self._billing.so_far
 
     def tokens_used(self) -> int:
-        """Return the tokens of prompts and answers until now, which token rate limits count."""
+        """Return the number of prompt and answer tokens until now, which token rate limits count."""
         used = self._billing.so_far
         return used.prompt_tokens + used.completion_tokens
 
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Hold credit for the jobs, then publish them with confirm. Close the generation also if this raises.
 
-        A job that the publish queue releases later is published then; an error then ends the generation.
+        A job that has to wait for capacity is published later, in the background; an error then ends the generation.
 
         Raises:
             AccountError: the account can't pay, or the store did not answer.
-            GenerationError: the request failed meanwhile.
-            PublishError: at least one job may not be queued.
+            GenerationError: the request failed while credit was held.
+            PublishError: the broker did not confirm at least one job.
         """
         await self._billing.reserve()
         self._unread.peek()
@@ -194,7 +194,7 @@ class Generation:
                 raise JobFailed(arrival.reply)
 
     def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
-        """Iterate over the deltas of all choices, in order; each batch is what arrived since the last one.
+        """Iterate over the deltas of all choices, in order of arrival; each batch has those since the previous batch.
 
         The last batch may be empty.
 
@@ -204,12 +204,12 @@ class Generation:
         return self._until_end(self._deltas)
 
     def vectors(self) -> AsyncIterator[list[Embedded]]:
-        """Iterate over the vectors of an embedding job, in any order; raises as `batches` does."""
+        """Iterate over the vectors of an embedding job in order of arrival. Raises as `batches` does."""
         return self._until_end(self._embedded)
 
     @property
     def finished(self) -> bool:
-        """Whether all jobs have finished: the latest batch ends the answer."""
+        """Whether all jobs have finished, so that the latest batch is the last one."""
         return not self._unfinished
 
     def abandon(self) -> None:
@@ -217,11 +217,11 @@ class Generation:
         self._unread.discard(ClientDisconnected())
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when the generation closes."""
+        """Set the one `callback` to call when the generation closes; replaces an earlier one."""
         self._on_close = callback
 
     def close(self, error: Exception | None = None) -> None:
-        """Close the jobs, and cancel those that have not ended. Idempotent; the first outcome counts."""
+        """Cancel unended jobs, and settle or release all holds; `error` is why the answer is unfinished. Idempotent."""
         if self._closed:
             return
         self._closed = True

@@ -26,10 +26,10 @@ _log = structlog.get_logger(__name__)
 
 
 class BillingPort(Protocol):
-    """The gateway's billing as requests use it; only `reserve` waits for the store."""
+    """The gateway's billing as `RequestBilling` uses it; only `reserve` waits for the store."""
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
-        """Hold the most that the jobs of `holds` may cost, all or nothing.
+        """Hold the most that the jobs of `holds` may cost: all or none.
 
         Raises:
             AccountError: the account can't pay.
@@ -37,19 +37,19 @@ class BillingPort(Protocol):
         """
 
     def submit_receipt(self, receipt: Receipt) -> None:
-        """Publish a receipt in the background, until the broker confirms it."""
+        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it."""
 
     def void(self, jobs: Sequence[str]) -> None:
-        """Release the holds of jobs that were not queued, in the background."""
+        """Release the holds of `jobs` (ids), which were never queued, in the background."""
 
     def started(self, request: RequestBilling) -> None:
-        """Include the request in checkpoints."""
+        """Add a request to those whose delivered usage checkpoints store."""
 
     def ended(self, request: RequestBilling) -> None:
-        """Leave the request out of checkpoints."""
+        """Remove an ended request from those whose delivered usage checkpoints store."""
 
     def checkpoint_soon(self) -> None:
-        """Write the next checkpoint without waiting for its interval."""
+        """Write the next checkpoint earlier, because many tokens were delivered since the last one."""
 
 
 class _BilledJob:
@@ -120,12 +120,12 @@ class _BilledJob:
 
 
 class RequestBilling:
-    """Billing of one request's jobs, by their number. Call `close` exactly once, however the request ends."""
+    """Billing of one request's jobs, numbered from 0. Call `close` exactly once, however the request ends."""
 
     def __init__(
         self, port: BillingPort, principal: Principal, holds: Sequence[HoldRequest], *, streamed: bool
     ) -> None:
-        """`streamed`: the client keeps what was delivered even if the request fails later."""
+        """`streamed`: the client gets output at once, and pays for it even if the request fails later."""
         self._port = port
         self._principal = principal
         self._streamed = streamed
@@ -143,7 +143,7 @@ class RequestBilling:
         return _sum(job.finished or job.so_far for job in self._jobs)
 
     async def reserve(self) -> None:
-        """Hold the most that the jobs may cost; raises as `BillingPort.reserve`."""
+        """Hold credit for the most that the jobs may cost. Raises as `BillingPort.reserve` does."""
         self._may_be_held = True
         try:
             await self._port.reserve(self._principal, [job.hold for job in self._jobs])
@@ -155,28 +155,28 @@ class RequestBilling:
         self._port.started(self)
 
     def queued(self, number: int) -> None:
-        """Record that the broker confirmed job `number`."""
+        """Record that the broker confirmed job `number`, whose hold is then settled by a receipt, not released."""
         self._jobs[number].queued = True
 
     def take(self, number: int, reply: Reply) -> None:
-        """Count a reply about job `number` that is delivered to the client."""
+        """Count the tokens of a reply about job `number` as delivered to the client."""
         job = self._jobs[number]
         job.take(reply)
         if job.unsaved_tokens >= CHECKPOINT_TOKENS:
             self._port.checkpoint_soon()
 
     def unsaved_usage(self) -> Mapping[str, Usage]:
-        """Return, by job id, the usage so far of jobs with tokens that the store does not have."""
+        """Return, by job id, the usage so far of jobs that delivered tokens since their last stored checkpoint."""
         return {job.hold.job: job.so_far for job in self._jobs if job.unsaved_tokens > 0}
 
     def checkpointed(self, saved: Mapping[str, Usage]) -> None:
-        """Note the usage, by job id, that the store has now."""
+        """Record the usage, by job id, that the latest checkpoint stored."""
         for job in self._jobs:
             if (usage := saved.get(job.hold.job)) is not None:
                 job.checkpointed = usage.completion_tokens
 
     def close(self, error: Exception) -> None:
-        """Release or settle the holds of all jobs; `error` is what ended those that have not finished."""
+        """Void jobs that were not queued, and submit receipts of the others; `error` ended the unfinished ones."""
         self._port.ended(self)
         if not self._may_be_held:
             return

@@ -79,7 +79,7 @@ def build_chat_job(body: ChatCompletionRequest, admitted: AdmittedRequest, origi
 
 
 def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
-    """Build one job for each prompt; the first job's id is the id of the answer. Each samples as it would alone."""
+    """Build one job per prompt, seeded as if it were the only one; the first job's id is the id of the answer."""
     first = f"cmpl-{uuid.uuid4().hex}"
     return [
         _job(
@@ -94,7 +94,7 @@ def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, or
 
 
 def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
-    """Build the job of an embedding request."""
+    """Build the one job that embeds all inputs of a request."""
     return Job(
         id=f"embd-{uuid.uuid4().hex}",
         model=admitted.model.name,

@@ -28,7 +28,7 @@ class JobCopies:
         """Extent of the output at the newest copy."""
 
     def publish(self, extent: int) -> list[Command] | None:
-        """Return the command to publish a copy, nothing if one is under way, `None` if the limit is reached."""
+        """Return the command to publish a new copy; `[]` while one is being published, `None` at the limit."""
         if self._futile >= self._timings.republish_limit and not self.outgrown(extent):
             return None
         if self._publishing:
@@ -38,34 +38,34 @@ class JobCopies:
         return [Republish(self._last)]
 
     def replace_dead(self, extent: int) -> list[Command] | None:
-        """Publish a copy after the newest one was dead-lettered; `None` if that one has brought no progress."""
+        """Return what `publish` does, for a dead-lettered newest copy; `None` if it brought no progress."""
         return self.publish(extent) if self.outgrown(extent) else None
 
     def published(self, copy_number: int, extent: int, now: float, *, confirmed: bool) -> None:
-        """Record how publishing a copy ended."""
+        """Record whether the broker confirmed copy `copy_number`; a confirmed copy becomes the newest one."""
         self._publishing = False
         if confirmed:
             self._futile = 1 if self.outgrown(extent) else self._futile + 1
             self.newest, self._extent, self._republished_at = copy_number, extent, now
 
     def queued(self, now: float) -> None:
-        """Record that the broker confirmed the original."""
+        """Record that the broker confirmed the job's first message at monotonic time `now`."""
         self._queued_at = now
 
     def outgrown(self, extent: int) -> bool:
-        """Whether the answer has made progress since the newest copy."""
+        """Return whether `extent` exceeds the extent at the newest copy: the answer has made progress since."""
         return extent > self._extent
 
     def in_pickup(self, now: float) -> bool:
-        """Whether the newest copy is so recent that a worker may still request to resume it."""
+        """Return whether the newest copy is so recent that a worker may still request to resume the job."""
         fast = self._futile < self._timings.fast_republishes
         return now - self._republished_at < (self._timings.pickup_timeout if fast else self._timings.give_up_after)
 
     def publish_overdue(self, broker: BrokerHealth, now: float, *, has_capacity: bool) -> list[Command]:
-        """Publish a copy of a job that no attempt has replied to, if it is overdue.
+        """Return the command to publish a copy of a job that no attempt has replied to, if a reply is overdue.
 
-        Once after each absence of the broker, since all replies may be lost; and while a worker has free capacity,
-        since the job may be at a worker that hangs.
+        Once after each loss of the broker connection, since replies may be lost; and while a worker has free
+        capacity, since the job may be at a worker that hangs.
         """
         back, last = broker.disturbed_at, max(self._queued_at, self._republished_at)
         if last <= back + self._timings.watch_interval:

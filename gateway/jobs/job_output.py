@@ -81,10 +81,10 @@ class _ChoiceOutput:
 
 
 class JobOutput:
-    """The accepted output of one job. Only the job's recovery changes it."""
+    """The tokens and vectors of one job that the gateway has accepted. Only the job's recovery changes them."""
 
     def __init__(self, choices: int, *, inputs: int = 0, echo: bool = False, scores: bool = False) -> None:
-        """`choices` get tokens, `inputs` get vectors; `echo` and `scores` of the prompt are requested."""
+        """`choices`, `inputs`: numbers expected; `echo`, `scores`: prompt text, log probabilities are requested."""
         self._choices = [_ChoiceOutput() for _ in range(choices)]
         self._prompt = _PromptOutput(echo=echo, scores=scores)
         self._inputs = inputs
@@ -94,7 +94,7 @@ class JobOutput:
 
     @classmethod
     def of(cls, job: Job) -> JobOutput:
-        """Return the empty output of `job`."""
+        """Return an empty output with the choices, inputs and prompt parts that `job` requests."""
         if isinstance(job.prompt, EmbeddingPrompt):
             return cls(0, inputs=len(job.prompt.inputs))
         return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
@@ -118,12 +118,12 @@ class JobOutput:
 
     @property
     def begun(self) -> bool:
-        """Whether a choice has a token or has ended: a new attempt can't start over."""
+        """Whether a choice has a token or has ended, so that a new attempt must continue instead of starting over."""
         return self.tokens > 0 or any(choice.finished for choice in self._choices)
 
     @property
     def tokens(self) -> int:
-        """Accepted tokens of all choices."""
+        """Number of accepted tokens, over all choices."""
         return sum(choice.positions for choice in self._choices)
 
     @property
@@ -133,12 +133,12 @@ class JobOutput:
 
     @property
     def positions(self) -> list[int]:
-        """Accepted tokens of each choice."""
+        """Number of accepted tokens of each choice, by choice index."""
         return [choice.positions for choice in self._choices]
 
     @property
     def resumable(self) -> bool:
-        """Whether another attempt can continue: the ids of all delivered tokens are known."""
+        """Whether another attempt can continue the output: the token ids of all accepted output are known."""
         return all(len(choice.token_ids) == choice.positions for choice in self._choices)
 
     @property

@@ -21,7 +21,7 @@ class EchoedPrompt:
     ranks: list[int] = field(default_factory=list)
 
     def take(self, reply: PromptEcho | PromptLogprobs) -> None:
-        """Add a reply; another attempt may repeat what is known."""
+        """Add a worker's reply about the prompt; log probabilities that an earlier attempt sent are skipped."""
         if isinstance(reply, PromptEcho):
             self.ids, self.text, self.first = reply.token_ids, reply.text, reply.first_text
         else:

@@ -38,7 +38,7 @@ TERMINAL = get_args(Terminal)
 
 
 class JobRecovery:
-    """Attempts, copies and accepted output of one job. `broker` is shared and kept current by the caller."""
+    """Decides which attempt at one job is authoritative and which output counts; the caller keeps `broker` current."""
 
     def __init__(self, job: messages.Job, broker: BrokerHealth, timings: Timings, now: float) -> None:
         self.job = job
@@ -66,7 +66,7 @@ class JobRecovery:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands; see the module's table."""
+        """Where the job stands: queued, running, contested, standby, orphaned or ended."""
         if self.ended or self._closed:
             return JobState.ENDED
         if self.attempt_id is None:
@@ -76,7 +76,7 @@ class JobRecovery:
         return JobState.ORPHANED if self._released else JobState.RUNNING
 
     def receive(self, event: Event, now: float) -> list[Command]:
-        """Take an event at monotonic time `now`, and return the commands that follow, to be performed in order."""
+        """Update the state by an event at monotonic time `now`; return the commands to perform, in order."""
         commands: list[Command] = []
         match event:
             case events.ReplyReceived(worker_id, reply):
@@ -283,7 +283,7 @@ class JobRecovery:
 
 
 def dismiss(worker_id: str, reply: Reply) -> list[Command]:
-    """Return the commands that follow from a reply to a job that is not open: its worker has to stop."""
+    """Return the commands for a reply to a job that is not open: drop the reply, and have its worker stop."""
     if isinstance(reply, messages.ResumeRequest):
         return [_decision(worker_id, reply, ResumeDecision.GONE)]
     drop = events.Drop(known=False, tokens=reply.positions if isinstance(reply, messages.Delta) else 0)

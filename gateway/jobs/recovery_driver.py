@@ -63,7 +63,7 @@ class OpenJob:
 
 
 class RecoveryDriver:
-    """Drives the recovery of one gateway's open jobs. Use it on the event loop only."""
+    """Passes events to one gateway's job recoveries, and performs their commands. Use it on the event loop only."""
 
     def __init__(
         self, bus: Bus, metrics: GatewayMetrics, timings: Timings, has_capacity: Callable[[str], bool]
@@ -79,17 +79,17 @@ class RecoveryDriver:
         """Copies to publish, by number."""
 
     def open(self, number: int, job: Job, unread: UnreadReplies) -> OpenJob:
-        """Return the open job of `job`, the request's job number `number`."""
+        """Start the recovery of `job`, number `number` of its request; accepted replies are added to `unread`."""
         return OpenJob(number, JobRecovery(job, self._broker, self._timings, time.monotonic()), unread)
 
     def close(self, job: OpenJob, *, cancel: bool) -> None:
-        """End the recovery of a job; `cancel` it at its worker unless it has ended."""
+        """End a job's recovery and its timer; with `cancel`, have its worker cancel the job unless it has ended."""
         self.handle(job, RequestClosed(cancel))
         if job.timer is not None:
             job.timer.cancel()
 
     def handle(self, job: OpenJob, event: Event, *, not_before: float = -math.inf) -> None:
-        """Pass an event to the job's recovery, and perform the commands; an unexpected error fails its request only."""
+        """Pass an event to a job's recovery, perform the commands; an unexpected error fails the job's request only."""
         try:
             self.perform(job, job.recovery.receive(event, max(not_before, self.refresh())))
         except Exception:  # noqa: BLE001 - the replies to all other requests come the same way
@@ -97,13 +97,13 @@ class RecoveryDriver:
             job.unread.fail(RepliesLost())
 
     def refresh(self) -> float:
-        """Update the broker's health from the bus's state; return the monotonic time."""
+        """Update the `BrokerHealth` of all recoveries from the bus's state; return the monotonic time."""
         self._broker.up = self._bus.state is ConnectionState.UP
         self._broker.lost_at = self._bus.lost_at
         return time.monotonic()
 
     def perform(self, job: OpenJob | None, commands: Iterable[Command]) -> None:
-        """Perform commands in order; without an open `job` only those to other processes are possible."""
+        """Perform commands in order. `job`: the open job they are about; `None`: only drops and messages to workers."""
         for command in commands:
             match command:
                 case Deliver(reply) if job is not None:
@@ -136,14 +136,14 @@ class RecoveryDriver:
                 job.unread.fail(error)
 
     async def run(self, jobs: Mapping[str, OpenJob]) -> None:
-        """Check the open `jobs` for missing replies periodically, and publish copies, until cancelled."""
+        """Periodically check the open `jobs` (by id): ping silent workers, republish overdue jobs; until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch(jobs))
             while True:
                 tasks.create_task(self._republish(*await self._copies.get()))
 
     def unreachable(self, target: str, jobs: Mapping[str, OpenJob]) -> None:
-        """Notify those of the open `jobs` that run at `target` that the broker returned a control message to it.
+        """Report to the open `jobs` of the worker `target` that the broker returned a control message to that worker.
 
         A dead worker's jobs are all pinged at once, and one message comes back for each: the others are not visited.
         """

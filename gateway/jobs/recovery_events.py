@@ -11,7 +11,7 @@ from router.messages import Control, Reply, ResumeRequest
 
 
 class JobState(Enum):
-    """Where a job stands; the transitions are in the docstring of `recovery.py`."""
+    """Where a job's recovery stands, as a state; `recovery.py` has the table of transitions."""
 
     QUEUED = auto()
     RUNNING = auto()
@@ -22,7 +22,7 @@ class JobState(Enum):
 
 
 class Candidate(NamedTuple):
-    """A worker that requests to resume; `timeout` (monotonic) is infinite once the running attempt was seen alive."""
+    """A worker's request to resume a job; granted at `timeout` (monotonic), infinite if the old attempt is alive."""
 
     worker_id: str
     request: ResumeRequest
@@ -49,7 +49,7 @@ class BrokerHealth:
 
     @property
     def disturbed_at(self) -> float:
-        """The last moment at which replies may have been lost with the connection."""
+        """Monotonic time at which the connection was last lost, down or blocked, so that replies may be missing."""
         return max(self.lost_at, self.unusable_at)
 
 
@@ -72,13 +72,13 @@ class JobRepublished(NamedTuple):
 
 
 class WorkerUnreachable(NamedTuple):
-    """The broker returned a control message because no queue is bound for this target."""
+    """The broker returned a control message: no queue is bound for `target`, so that worker is not connected."""
 
     target: str
 
 
 class TimerFired(NamedTuple):
-    """The time of the last `WakeAt` has come."""
+    """The monotonic time of the job's latest `WakeAt` command has come."""
 
 
 class WatchTick(NamedTuple):
@@ -99,13 +99,13 @@ Event = ReplyReceived | JobQueued | JobRepublished | WorkerUnreachable | TimerFi
 
 
 class Deliver(NamedTuple):
-    """Append the reply to the request's unread replies."""
+    """Append an accepted reply to its request's unread replies, which the client gets."""
 
     reply: Reply
 
 
 class Drop(NamedTuple):
-    """Count a reply as dropped; one to a job that is not open (`known`), with the tokens generated in vain."""
+    """Count a reply as dropped. `known`: its job is open; `tokens`: generated tokens in it if the job is not open."""
 
     known: bool = True
     tokens: int = 0
@@ -125,7 +125,7 @@ class StopAttempt(NamedTuple):
 
 
 class SendControl(NamedTuple):
-    """Send a control message to `target`; a `mandatory` one comes back as `WorkerUnreachable`."""
+    """Send a control message to `target`; if it is `mandatory` and unroutable, `WorkerUnreachable` is reported."""
 
     target: str
     control: Control
@@ -133,19 +133,19 @@ class SendControl(NamedTuple):
 
 
 class Republish(NamedTuple):
-    """Publish a fresh copy of the job, and report `JobRepublished`."""
+    """Publish copy `copy_number` of the job's message; then report `JobRepublished` to its recovery."""
 
     copy_number: int
 
 
 class WakeAt(NamedTuple):
-    """Report `TimerFired` at this monotonic time; replaces an earlier one."""
+    """Report `TimerFired` to the job's recovery at this monotonic time; replaces the job's earlier timer."""
 
     time: float
 
 
 class AttemptResumed(NamedTuple):
-    """Log and count that another attempt took over."""
+    """Log and count that attempt `attempt_id` continues the job in place of the previous worker's attempt."""
 
     worker_id: str
     attempt_id: str

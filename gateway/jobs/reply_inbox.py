@@ -21,7 +21,7 @@ from router.timings import Timings
 
 
 class ReplyInbox:
-    """The open jobs of all requests of this gateway, by job id."""
+    """Reader of this gateway's reply queue: dispatches replies to the jobs of open requests by job id."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class ReplyInbox:
         return len(self._jobs)
 
     async def listen(self) -> TypedSubscription[Window]:
-        """Declare this gateway's reply queue: no reply to a job published from now on is missed."""
+        """Declare and consume this gateway's reply queue, before any job is published; pass the result to `run`."""
         return await self._bus.replies(self.gateway_id)
 
     async def run(self, windows: TypedSubscription[Window]) -> None:
-        """Dispatch replies to their jobs until the feed is closed."""
+        """Dispatch the replies in `windows` to their jobs, and run recovery, until the subscription closes."""
         async with asyncio.TaskGroup() as tasks:  # if recovery dies, this fails too
             recovering = tasks.create_task(self._recovery.run(self._jobs))
             async for window in windows:
@@ -68,14 +68,14 @@ class ReplyInbox:
         return opened
 
     def close(self, jobs: Sequence[OpenJob], *, cancel: bool) -> None:
-        """Close a request's jobs: later replies are dropped; `cancel` those that have not ended. Idempotent."""
+        """Close a request's jobs: drop later replies; with `cancel`, have workers cancel unended jobs. Idempotent."""
         for job in jobs:
             if self._jobs.pop(job.recovery.job.id, None) is not None:
                 self._recovery.close(job, cancel=cancel)
         self._metrics.inbox_jobs.set(len(self))
 
     def fail_all(self, error: GenerationError) -> None:
-        """End every open request with `error`."""
+        """Fail every open request of this gateway: its task gets `error` after the replies already received."""
         for job in list(self._jobs.values()):
             job.unread.fail(error)
 

@@ -17,7 +17,7 @@ BATCH = 128
 
 
 class RetryQueue(Generic[T]):
-    """Items to process. `process` takes a batch and returns the items to try again."""
+    """Queue of items for `process`, which takes a batch and returns the items to retry, after `retry_wait`."""
 
     def __init__(
         self, process: Callable[[Sequence[T]], Awaitable[Sequence[T]]], *, retry_wait: wait_base = DEFAULT_WAIT
@@ -33,14 +33,14 @@ class RetryQueue(Generic[T]):
         return len(self._items)
 
     def add(self, items: Iterable[T]) -> None:
-        """Append items."""
+        """Append items to the queue; `run` processes them."""
         self._items.extend(items)
         if self._items:
             self._not_empty.set()
             self._empty.clear()
 
     async def run(self) -> None:
-        """Process items as they come, until cancelled."""
+        """Process queued items in batches, retrying those that fail, until cancelled."""
         while True:
             await self._not_empty.wait()
             batch = [self._items[number] for number in range(min(BATCH, len(self._items)))]
@@ -57,7 +57,7 @@ class RetryQueue(Generic[T]):
                 self._backoff.reset()
 
     async def wait_until_empty(self, seconds: float) -> bool:
-        """Wait at most `seconds` until the queue is empty; return whether it is."""
+        """Wait at most `seconds` until all items are processed; return whether they are."""
         try:
             async with asyncio.timeout(seconds):
                 await self._empty.wait()

@@ -24,7 +24,7 @@ _CERTAIN_SHARE = 8
 
 
 class JobSubmission:
-    """Submits the jobs of one gateway's requests."""
+    """Submits the jobs of one gateway's requests: charges rate limits, holds credit, and publishes them."""
 
     def __init__(self, services: GenerationServices, billing: GatewayBilling) -> None:
         self._services = services
@@ -45,13 +45,13 @@ class JobSubmission:
         Args:
             admitted: the request's admission; nothing may be awaited between it and this call.
             jobs: the request's jobs.
-            allowance: the caller's rate limits, entered already.
+            allowance: the caller's rate limits, which have counted the request already.
             streamed: the client has what was delivered even if no more follows, and pays for it.
             disconnected: returns when the client has left; the generation is abandoned then, also after the block.
 
         Raises:
             AccountError, PublishError: the request can't be paid for or queued.
-            GenerationError: it has failed meanwhile.
+            GenerationError: the request failed before it was published.
             RateLimitExceeded, StoreUnavailable: the caller's limits don't allow it.
         """
         billing = self._billing.open(admitted, jobs, streamed=streamed)

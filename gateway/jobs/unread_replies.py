@@ -24,10 +24,10 @@ class Arrival(NamedTuple):
 
 
 class UnreadReplies:
-    """Filled by the reply inbox and read by one task, the request's: waiting costs one future and one timer."""
+    """Bounded buffer of the replies to one request's jobs: filled by the reply inbox, read by the request's task."""
 
     def __init__(self, max_bytes: int, on_failure: Callable[[], object] = lambda: None) -> None:
-        """`on_failure` is called when the request fails: no reply is accepted any more."""
+        """`max_bytes`: approximate memory limit of unread replies; `on_failure` is called when the request fails."""
         self._max_bytes = max_bytes
         self._on_failure = on_failure
         self._queue: deque[Arrival] = deque()
@@ -36,7 +36,7 @@ class UnreadReplies:
         self._reader: asyncio.Future[None] | None = None
 
     def append(self, job: int, reply: Reply) -> None:
-        """Add a reply; a reader that is too far behind gets `SlowClient` instead of all that is unread."""
+        """Add a reply about job number `job`; above `max_bytes` drop all unread ones and fail with `SlowClient`."""
         self._queue.append(Arrival(job, reply))
         self._bytes += _size(reply)
         if self._bytes > self._max_bytes:
@@ -44,14 +44,14 @@ class UnreadReplies:
         self._wake()
 
     def fail(self, error: GenerationError) -> None:
-        """Raise `error` to the reader after the replies that are already here. The first error counts."""
+        """Fail the request: the reader gets the unread replies, then `error` is raised. Only the first error counts."""
         if self._error is None:
             self._error = error
             self._on_failure()
         self._wake()
 
     def discard(self, error: GenerationError) -> None:
-        """Raise `error` to the reader, and drop all unread replies."""
+        """Fail the request at once: drop all unread replies, and raise `error` in the reader."""
         self._queue.clear()
         self.fail(error)
 
@@ -61,27 +61,27 @@ class UnreadReplies:
         return self._error is not None
 
     def peek(self) -> Sequence[Arrival]:
-        """Return the unread replies, and leave them unread.
+        """Return the unread replies without removing them.
 
         Raises:
-            GenerationError: there are none, and none will come.
+            GenerationError: no reply is unread, and the request has failed.
         """
         if not self._queue and self._error is not None:
             raise self._error
         return self._queue
 
     def take_all(self) -> list[Arrival]:
-        """Return the unread replies in order of arrival; they count as read."""
+        """Remove and return all unread replies in order of arrival."""
         arrivals = list(self._queue)
         self._queue.clear()
         self._bytes = 0
         return arrivals
 
     async def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for a reply; return whether there is one.
+        """Wait at most `seconds` for an unread reply; return whether there is one.
 
         Raises:
-            GenerationError: there is none, and none will come.
+            GenerationError: no reply is unread, and the request has failed.
         """
         if not self.peek():
             loop = asyncio.get_running_loop()
