@@ -53,7 +53,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class GatewayServices:
-    """The services that a gateway depends on."""
+    """The services that a gateway depends on, such as the bus to the broker, authentication and billing."""
 
     bus: Bus
     authenticator: Authenticator
@@ -66,7 +66,7 @@ class GatewayServices:
 
 
 def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
-    """Return the application. Start `services.bus` before the application's lifespan, which consumes from it.
+    """Return the gateway's FastAPI application. Start `services.bus` before its lifespan, which consumes replies.
 
     Raises:
         StartupError: A route neither requires a key nor is marked public, or the alias file is invalid.
@@ -85,7 +85,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
 
 
 def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
-    """Create and connect the gateway's components.
+    """Create the gateway's components from its services and settings, and connect them; nothing runs yet.
 
     Raises:
         StartupError: The alias file is invalid.

@@ -27,7 +27,7 @@ QUEUE_CHECK_INTERVAL = 1.0
 
 @dataclass(frozen=True)
 class QueueUpdate:
-    """The request waits: its queue position, and the estimated wait in seconds; `None` if it is not known."""
+    """A waiting request's queue position (0: a slot is free) and estimated wait in `seconds`; `None`: unknown."""
 
     position: int
     seconds: float | None
@@ -35,7 +35,7 @@ class QueueUpdate:
 
 @dataclass(frozen=True)
 class AnswerUpdate:
-    """Text since the last update, and usage and cost (nano-USD) so far; `finish_reason` is set in the last one."""
+    """Text since the previous update, usage and cost (nano-USD) so far; the last update has a `finish_reason`."""
 
     text: str
     usage: Usage

@@ -33,7 +33,7 @@ def document_route(
     query: type[QueryParameters] | None = None,
     streamed: type[ApiModel] | None = None,
 ) -> dict[str, Any]:
-    """Return the route arguments that document its `body` or `query`, its response `answer` or events of `streamed`."""
+    """Return FastAPI route arguments that add models of body, query, response and stream events to the OpenAPI page."""
     content: dict[str, Any] = {}
     if streamed is not None:
         # Before OpenAPI 3.2 there is no schema of an event stream, so this is the schema of one event.
@@ -54,7 +54,7 @@ def document_route(
 
 
 def document_file_route(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
-    """Return the route arguments that document its `query` and a file of one of `media_types` as its response."""
+    """Return FastAPI route arguments that document the `query`, and as response a file of one of `media_types`."""
     schema = {"type": "string", "format": "binary"}
     content = {each.partition(";")[0]: {"schema": schema} for each in media_types}
     return {
@@ -65,7 +65,7 @@ def document_file_route(media_types: Sequence[str], *, query: type[QueryParamete
 
 
 def openapi_document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """Return the OpenAPI document of `routes`."""
+    """Return the OpenAPI document of `routes`, with the models of all request bodies."""
     document = get_openapi(title="Headrace", version="1", summary="An OpenAI-compatible API", routes=routes)
     _, schemas = models_json_schema(
         [(body, "validation") for body in (*ENDPOINTS.values(), *BODIES)], ref_template=_SCHEMAS + "{model}"

@@ -40,11 +40,11 @@ class ApiKeySecurity(SecurityBase):
         self.scheme_name = "ApiKey"
 
     async def __call__(self, request: Request) -> Principal:
-        """Return the authenticated principal; raises as `caller` does."""
+        """Authenticate a request's API key for FastAPI, and return its principal. Raises as `caller` does."""
         return await self.caller(request)
 
     async def caller(self, request: Request) -> Principal:
-        """Return the authenticated principal.
+        """Authenticate the API key in a request's headers, and return its principal.
 
         Raises:
             NotAuthenticated, AmbiguousCredentials, InvalidApiKey, StoreUnavailable: The caller can't be authenticated.
@@ -81,7 +81,7 @@ def read_key(headers: Headers) -> str:
 
 
 def public(endpoint: Endpoint) -> Endpoint:
-    """Mark an endpoint as public: it may be called without an API key."""
+    """Mark a route's function as callable without an API key, so that `unprotected_routes` accepts it (decorator)."""
     setattr(endpoint, PUBLIC, True)
     return endpoint
 

@@ -41,7 +41,7 @@ class BodySecurity(ApiKeySecurity, Generic[Body]):
         self._kind = kind
 
     async def __call__(self, request: Request) -> AuthorisedRequest[Body]:  # type: ignore[override]
-        """Return the authorised request; raises as `caller` does.
+        """Authorise the caller, count the request against rate limits, read its body. Raises as `caller` does, and:
 
         Raises:
             BrokerDown, Overloaded, RateLimitExceeded, StoreUnavailable: The request may not run now.
@@ -52,7 +52,7 @@ class BodySecurity(ApiKeySecurity, Generic[Body]):
 
 
 def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """Return a dependency that reads the body as `kind` for callers that `guard` authorises."""
+    """Return a FastAPI dependency that has `guard` authorise the caller, then reads the body as `kind`."""
 
     async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - FastAPI's convention
         return await _read(request, caller, kind)

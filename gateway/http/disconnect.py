@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `coroutine`, which is cancelled if the client disconnects. Read the request's body first.
+    """Return the result of `coroutine`; cancel it if the client disconnects. The request's body must have been read.
 
     Raises:
         ClientDisconnected: The client disconnected before the coroutine returned.
@@ -31,6 +31,6 @@ async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, 
 
 
 async def disconnected(receive: Receive) -> None:
-    """Return when the client disconnects. Read the request's body first."""
+    """Wait until the client disconnects. The request's body must have been read before."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -25,7 +25,7 @@ from runtime.strict_json import MalformedRequest
 
 
 def install(app: FastAPI) -> None:
-    """Install the exception handlers in `app`."""
+    """Have `app` answer every exception of a route with OpenAI's error body."""
     app.add_exception_handler(Overloaded, _overloaded)
     for kind in (GatewayError, MalformedRequest, PublishError, AccountError):
         app.add_exception_handler(kind, _answer)
@@ -34,7 +34,7 @@ def install(app: FastAPI) -> None:
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """Return the response to an error."""
+    """Return the response to an error: status, headers and OpenAI's error body from the error table."""
     return JSONResponse(error_body(error), http_error(error).status, error_headers(error))
 
 

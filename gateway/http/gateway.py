@@ -29,7 +29,7 @@ from router.timings import Timings
 
 @dataclass(frozen=True)
 class Gateway:
-    """The components that routes use."""
+    """The components of one gateway process that routes use, such as admission, jobs, limits and metrics."""
 
     settings: GatewaySettings
     bus: Bus

@@ -70,7 +70,7 @@ from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, Malfo
 
 @dataclass(frozen=True)
 class HttpError:
-    """The HTTP response to an error. `message` replaces the exception's own where that is not meant for clients."""
+    """A row of the error table: how an error is answered. `message` replaces exception text not meant for clients."""
 
     status: int
     type: str
@@ -82,7 +82,7 @@ class HttpError:
     message: str | Callable[[Any], str] | None = None
 
     def message_of(self, error: Exception) -> str:
-        """Return the message that the client gets for `error`."""
+        """Return the message that the client gets: this row's `message`, or else the text of `error`."""
         if self.message is None:
             return str(error)
         return self.message if isinstance(self.message, str) else self.message(error)
@@ -200,7 +200,7 @@ def http_error(error: Exception) -> HttpError:
 
 
 def error_body(error: Exception) -> dict[str, Any]:
-    """Return OpenAI's error body; all four keys are always present."""
+    """Return OpenAI's error body: `error` with `message`, `type`, `param` and `code`, of which some may be null."""
     response = http_error(error)
     return {
         "error": {

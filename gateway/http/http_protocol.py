@@ -24,13 +24,13 @@ STOPPING_SECONDS = 1.0
 
 
 class GatewayProtocol(H11Protocol):
-    """The protocol of one client connection."""
+    """HTTP/1.1 on one client connection, with a head timeout and a limit on unauthenticated connections."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the idle timeout, and count the connection as unauthenticated."""
+        """Start the idle timeout; count the connection as unauthenticated, or refuse it if its address has too many."""
         super().connection_made(transport)
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         # Behind a trusted proxy all connections are the proxy's, which limits their number itself.
@@ -40,7 +40,7 @@ class GatewayProtocol(H11Protocol):
             self._refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the connection's timers, and stop counting it."""
+        """Cancel the connection's timers, and stop counting it as unauthenticated."""
         self._unset_keepalive_if_required()
         self._set_head_timer(incomplete=False)
         if self.client is not None:
@@ -48,7 +48,7 @@ class GatewayProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse data, and run a timer while the head of a request is incomplete."""
+        """Parse received bytes; refuse the connection if a request's head stays incomplete for `HEAD_SECONDS`."""
         super().data_received(data)
         if self._stopping and self.cycle is not None:
             self.cycle.keep_alive = False
@@ -67,7 +67,7 @@ class GatewayProtocol(H11Protocol):
             super().shutdown()
 
     def send_400_response(self, _msg: str) -> None:
-        """Answer data that is not HTTP."""
+        """Answer data that is not HTTP with OpenAI's error body and status 400, and close the connection."""
         self._refuse(MalformedHttp())
 
     @property

@@ -24,7 +24,7 @@ _NO_LIMIT = LimitStatus(UNLIMITED, UNLIMITED, 0.0)
 
 
 async def enter(request: Request, principal: Principal) -> Allowance:
-    """Count a request of `principal` against its limits, once per request.
+    """Count a request against the limits of `principal`; later calls for the request return the same allowance.
 
     Raises:
         RateLimitExceeded, StoreUnavailable: The request may not run.
@@ -38,14 +38,14 @@ async def enter(request: Request, principal: Principal) -> Allowance:
 
 
 def allowance_of(request: Request) -> Allowance:
-    """Return the allowance of a request that `enter` has counted."""
+    """Return the allowance that `enter` made for a request, against which tokens are charged."""
     allowance: Allowance = request.scope[_KEY]
     return allowance
 
 
 @contextmanager
 def retained(scope: Mapping[str, Any]) -> Iterator[None]:
-    """Keep the allowance of a request open inside the block, which may outlive the request."""
+    """Keep a request's allowance open, so that it counts as running, until the block ends, even after the request."""
     allowance: Allowance = scope[_KEY]
     allowance.retain()
     try:
@@ -55,7 +55,7 @@ def retained(scope: Mapping[str, Any]) -> Iterator[None]:
 
 
 def leave(scope: MutableMapping[str, Any]) -> None:
-    """Close the allowance of a request that has ended, if it has one."""
+    """Close the allowance of an ended request, if `enter` made one: the request no longer counts as running."""
     if (allowance := scope.get(_KEY)) is not None:
         allowance.close()
 

@@ -53,14 +53,14 @@ class _Progress:
 
 
 class RequestContext:
-    """The middleware that wraps every request."""
+    """ASGI middleware that gives each request an id, trace and common headers, measures it and answers its errors."""
 
     def __init__(self, app: ASGIApp, metrics: GatewayMetrics) -> None:
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Run the application for one ASGI request; at its end, release its rate limits and record its metrics."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -110,12 +110,12 @@ class RequestContext:
 
 
 def new_request_id() -> str:
-    """Return a new request id."""
+    """Return a new random request id for the `x-request-id` header and the logs."""
     return f"req_{uuid.uuid4().hex}"
 
 
 def common_headers(request_id: str, seconds: float) -> dict[str, str]:
-    """Return the headers of every response. `seconds`: time since the request's headers were received."""
+    """Return the headers that every response has. `seconds`: time since the request's headers were received."""
     return {
         "x-request-id": request_id,
         "openai-processing-ms": str(int(seconds * 1000)),

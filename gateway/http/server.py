@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class BackgroundTaskDied(Exception):
-    """A background task of the gateway died; the log says which, and why."""
+    """Raised when a background task of the gateway died, so that the server stopped; the log has the reason."""
 
 
 class _Server(EmbeddedServer):
@@ -57,11 +57,11 @@ class _Server(EmbeddedServer):
 
 
 async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """Serve an application of `create_app` until `stop` is set and its requests have ended or the grace period has.
+    """Serve an application of `create_app` until `stop` is set, then let its requests end within the grace period.
 
     Raises:
         StartupError: A port is in use, an address is not local, or the application does not start.
-        BackgroundTaskDied: The gateway can't answer requests any more.
+        BackgroundTaskDied: A background task died, so that the gateway can't answer requests any more.
     """
     gateway: Gateway = app.state.gateway
     listener = bind(settings.host, settings.port)
@@ -116,13 +116,13 @@ def _accept_backlog(listener: socket.socket) -> list[socket.socket]:
 
 
 def listener_address(server: uvicorn.Server) -> tuple[str, int]:
-    """Return the address and port on which a started server listens; the system may have chosen the port."""
+    """Return the address and port on which a started server listens, also where the system chose the port."""
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     return host, port
 
 
 def gateway_status(gateway: Gateway) -> dict[str, Any]:
-    """Return the gateway's current state for `headrace ps`."""
+    """Return the gateway's id, broker state, number of open jobs and live models, for `headrace ps`."""
     return {
         "gateway": gateway.settings.gateway_id,
         "broker": gateway.bus.state.value,

@@ -105,7 +105,7 @@ class _Stream(StreamingResponse):
 
 
 class SharedEventStream(_Stream):
-    """A stream whose frames other requests may read too, so that a client's disconnect does not end its generation."""
+    """One client's copy of a stream that other requests may read too: its disconnect does not end the generation."""
 
     def __init__(
         self, gateway: Gateway, frames: AsyncIterator[bytes], headers: Mapping[str, str], comment: Callable[[], bytes]
@@ -113,7 +113,7 @@ class SharedEventStream(_Stream):
         super().__init__(gateway, _or_error(frames), headers, comment)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the end or the client's disconnect."""
+        """Send the frames until they end, or the client disconnects or reads too slowly."""
         try:
             with suppress(ClientDisconnected):
                 await run_until_disconnect(receive, self.stream_response(send))
@@ -122,10 +122,10 @@ class SharedEventStream(_Stream):
 
 
 class EventStream(_Stream):
-    """A stream of `events` that are made from `generation`, which is closed at the end in any case.
+    """A response that streams `events`, made from `generation`; closes the generation at the end in any case.
 
-    Each item is one or more whole frames in ASCII, sent together. The route that opened the generation must watch for
-    the client's disconnect (`disconnect.py`).
+    Each item of `events` is one or more whole frames in ASCII, sent together. The route that opened the generation must
+    watch for the client's disconnect (`disconnect.py`).
     """
 
     def __init__(self, gateway: Gateway, generation: Generation, events: AsyncIterator[str]) -> None:
@@ -150,7 +150,7 @@ class EventStream(_Stream):
 
 
 def keep_alive_comment(estimate: QueueEstimate | None) -> bytes:
-    """Return a comment, which clients ignore, with the request's queue position if it is waiting."""
+    """Return a Server-Sent Events comment, which clients ignore, with the queue position in `estimate` if any."""
     if estimate is None or not estimate.position:
         return PING
     if estimate.seconds is None or math.isinf(estimate.seconds):

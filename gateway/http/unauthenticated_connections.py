@@ -19,7 +19,7 @@ Peer = tuple[str, int]
 
 
 class UnauthenticatedConnections:
-    """The unauthenticated connections, by client address or IPv6 /64 network; `limit` is the maximum of each."""
+    """Counts unauthenticated connections by client address or IPv6 /64 network, up to `limit` for each."""
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit

@@ -55,7 +55,7 @@ class RequestBody(ApiModel):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Validate decoded JSON.
+        """Validate decoded JSON, and return the body.
 
         Raises:
             UnsupportedParameter: A field in `not_offered` has a value that is not neutral.
@@ -86,7 +86,7 @@ _FIELD = "field"
 
 
 def conflict(field: str, message: str) -> PydanticCustomError:
-    """Return the error that a validator of a whole model raises where `field` conflicts with another field."""
+    """Return the error to raise in a model validator if `field` conflicts with another field: 400 with that `param`."""
     return PydanticCustomError("invalid_value", "{message}", {"message": message, _FIELD: (field,)})
 
 

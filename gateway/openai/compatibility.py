@@ -47,7 +47,7 @@ def rows(request: type[RequestBody]) -> list[Row]:
 
 
 def page() -> str:
-    """Return the whole document as Markdown."""
+    """Return the text of `docs/openai-compatibility.md` as Markdown."""
     lines = [PREAMBLE]
     for path, request in ENDPOINTS.items():
         lines += [f"## `POST {path}`\n", "| field | here | what it does |", "|---|---|---|"]

@@ -61,7 +61,7 @@ class CompletionRequest(SamplingRequest):
 
     @property
     def returns_prompt(self) -> bool:
-        """Whether the response contains any part of the prompt."""
+        """Whether the response contains any part of the prompt, such as its text or log probabilities."""
         return bool(self.echo) or super().returns_prompt
 
     @property

@@ -43,7 +43,7 @@ class ContentPart(ApiModel):
 
     @property
     def plain(self) -> str:
-        """Text of the part, or of its refusal."""
+        """The part's text; for a refusal, the refusal's text."""
         return (self.text if self.type == "text" else self.refusal) or ""
 
 
@@ -122,7 +122,7 @@ Message = Annotated[
 
 
 def text_of(content: str | list[ContentPart] | None) -> str | None:
-    """Return content as one string. Parts are joined by newlines, as vLLM does for templates without content parts."""
+    """Return a message's content as one string, its text parts joined by newlines as vLLM does; `None` stays."""
     return content if content is None or isinstance(content, str) else "\n".join(part.plain for part in content)
 
 
@@ -155,7 +155,7 @@ def _legacy_call_id(name: str) -> str:
 
 
 def check_tool_results(messages: list[Message]) -> None:
-    """Check that tool messages answer the calls of the assistant's message before them, each call once.
+    """Raise unless tool messages answer the calls of the assistant's message before them, each call once.
 
     Raises:
         PydanticCustomError: A message is out of order, or a tool message is missing.

@@ -20,7 +20,7 @@ _TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum"
 
 
 def prompts_schema(max_prompts: int) -> dict[str, Any]:
-    """Return the JSON schema of up to `max_prompts` prompts."""
+    """Return the JSON schema of a field with up to `max_prompts` prompts: text or token ids, one or a list."""
     return {
         "anyOf": [
             _TEXT,
@@ -32,7 +32,7 @@ def prompts_schema(max_prompts: int) -> dict[str, Any]:
 
 
 def prompts_up_to(max_prompts: int) -> Callable[[Any], Prompts]:
-    """Return a validator that turns any of the four forms into a list of up to `max_prompts` prompts."""
+    """Return a validator of up to `max_prompts` prompts: text, texts, token ids or lists of them become a list."""
 
     def read(value: Any) -> Prompts:
         if isinstance(value, str) or _is_token_list(value):

@@ -42,7 +42,7 @@ class QueryParameters(RequestBody):
 
     @classmethod
     def parse_query(cls, items: Iterable[tuple[str, str]]) -> Self:
-        """Validate the names and values of a query string.
+        """Validate the (name, value) pairs of a query string, and return the parameters.
 
         Raises:
             InvalidRequest: A parameter is unknown, invalid or repeated; `param` names it.
@@ -72,7 +72,7 @@ class QueryParameters(RequestBody):
 
 
 def document_parameters(kind: type[QueryParameters]) -> list[dict[str, Any]]:
-    """Return the parameters' descriptions for the OpenAPI document."""
+    """Return the OpenAPI `parameters` of a route whose query string is parsed as `kind`."""
     schema = kind.model_json_schema()
     required, definitions = schema.get("required", []), schema.get("$defs", {})
     return [

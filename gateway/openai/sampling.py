@@ -190,7 +190,7 @@ class SamplingRequest(RequestBody):
 
     @property
     def top_logprob_count(self) -> int | None:
-        """Number of most likely tokens to return at each position; `None`: no log probabilities."""
+        """Number of most likely tokens to return at each generated position; `None`: no log probabilities."""
         return None
 
     @property
@@ -200,22 +200,22 @@ class SamplingRequest(RequestBody):
 
     @property
     def returns_prompt(self) -> bool:
-        """Whether the response contains any part of the prompt."""
+        """Whether the response contains any part of the prompt, such as its text or log probabilities."""
         return bool(self.return_token_ids) or self.prompt_logprob_count is not None
 
     @property
     def choices(self) -> int:
-        """Number of choices to return: `n`, default 1."""
+        """Number of choices to return for each prompt: `n`, default 1."""
         return self.n or 1
 
     @property
     def candidates(self) -> int:
-        """Number of choices to generate: `best_of`, default `n`."""
+        """Number of choices to generate for each prompt, of which the best `n` are returned: `best_of`, default `n`."""
         return self.best_of or self.choices
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with its usage."""
+        """Whether a stream's last chunk has the usage (`stream_options.include_usage`)."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property

@@ -107,7 +107,7 @@ class StructuredOutputs(ApiModel):
 
 
 def grammar_of(response_format: ResponseFormat | None, structured_outputs: StructuredOutputs | None) -> Grammar | None:
-    """Return the grammar of a request, which sets at most one of the two fields."""
+    """Return the grammar that either field demands (at most one is set); `None`: the output is unconstrained."""
     if structured_outputs is not None:
         return structured_outputs.as_grammar()
     return response_format.grammar() if response_format is not None else None

@@ -99,7 +99,7 @@ ToolChoiceOption = Literal["none", "auto", "required"] | NamedTool | AllowedTool
 
 
 def check_tool_choice(choice: ToolChoiceOption | None, tools: Sequence[FunctionTool]) -> None:
-    """Check that a `tool_choice` is possible with the request's `tools`.
+    """Raise unless a `tool_choice` is possible with the request's `tools`.
 
     Raises:
         PydanticCustomError: A named tool is missing, or there are no tools.
@@ -114,7 +114,7 @@ def check_tool_choice(choice: ToolChoiceOption | None, tools: Sequence[FunctionT
 
 
 def tool_choice_to_wire(choice: ToolChoiceOption | None, parallel: bool | None) -> ToolChoice:
-    """Return the message form of `tool_choice` and `parallel_tool_calls`."""
+    """Return `tool_choice` and `parallel_tool_calls` (`parallel`) as jobs carry them."""
     if isinstance(choice, NamedTool):
         # A named function is called exactly once.
         return ToolChoice(mode=ToolMode.REQUIRED, names=_names(choice), parallel=False)

@@ -33,7 +33,7 @@ class CompletionUsage(ApiModel):
 
     @classmethod
     def of(cls, usage: Usage) -> CompletionUsage:
-        """Convert the worker's count to OpenAI's fields."""
+        """Return a request's token counts in OpenAI's fields."""
         return cls(
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,

@@ -19,7 +19,7 @@ from router.messages import Job
 
 
 def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> Origin:
-    """Return the origin of a request's jobs: gateway id, deadline, and default limit of output tokens."""
+    """Return what a request's jobs have in common: this gateway's id, their deadline, the default output limit."""
     settings = gateway.settings
     until = deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
     return Origin(settings.gateway_id, until, settings.default_max_tokens)
@@ -28,12 +28,12 @@ def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> Origin:
 def submit(
     request: Request, gateway: Gateway, admitted: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool
 ) -> AbstractAsyncContextManager[Generation]:
-    """Submit the jobs of an HTTP request, whose generation ends when its client disconnects."""
+    """Submit an HTTP request's jobs: the block gets their generation, abandoned when the client disconnects."""
     allowance = rate_limits.allowance_of(request)
     leaving = partial(disconnected, request.receive)
     return gateway.jobs.submit(admitted, jobs, allowance, streamed=streamed, disconnected=leaving)
 
 
 def json_response(model: ApiModel) -> Response:
-    """Return a response with a model as JSON."""
+    """Return a 200 response whose body is `model` as JSON."""
     return Response(model.model_dump_json(), media_type="application/json")

@@ -25,7 +25,7 @@ class SpendLimitUpdate(RequestBody):
 
     @property
     def nano_usd(self) -> int:
-        """Budget in nano_usd-USD."""
+        """Budget in nano-USD, converted from the body's cents."""
         return self.threshold_amount * NANO_PER_CENT
 
 

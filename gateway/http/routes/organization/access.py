@@ -41,13 +41,13 @@ class Administrator:
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Scopes of the caller's key."""
+        """Scopes of the caller's API key, which limit those of admin keys that it creates."""
         return self.principal.scopes
 
     async def record(
         self, event: Event, target: str, *, project: str = "", details: Mapping[str, Detail] | None = None
     ) -> None:
-        """Write an action that was performed into the audit log.
+        """Write `event`, an action that the caller has performed on `target` (an id), into the audit log.
 
         Raises:
             StoreUnavailable: The entry may be missing, although the action was performed.
@@ -81,5 +81,5 @@ Writer = Annotated[Administrator, Depends(_administrator(_write_guard))]
 
 
 def admin_body(kind: type[Body]) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """Return a dependency that parses the body as `kind`. Declare it after `Writer`, which must be checked first."""
+    """Return a FastAPI dependency that parses the body as `kind`. Declare it after `Writer`, which authorises first."""
     return body_of(kind, _write_guard)

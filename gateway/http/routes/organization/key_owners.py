@@ -23,13 +23,13 @@ OPERATOR = "operator"
 
 @dataclass(frozen=True)
 class Owners:
-    """Possible owners of keys, by id: the members of an organisation and the service accounts of a project."""
+    """Possible owners of API keys, by id: an organisation's members (`people`), a project's service `accounts`."""
 
     people: dict[str, KeyOwner]
     accounts: dict[str, KeyOwner]
 
     def project_key(self, record: ApiKeyRecord) -> ProjectApiKey:
-        """Return the API model of a project's key."""
+        """Return the API model of a project's key, with its owner and without its secret text."""
         kind, owner = self._owner(record)
         return ProjectApiKey(
             id=format_key_id(record.key_id),
@@ -46,7 +46,7 @@ class Owners:
         )
 
     def admin_key(self, record: ApiKeyRecord, value: str | None = None) -> AdminApiKey:
-        """Return the API model of an admin key; `value` is the key's secret text."""
+        """Return the API model of an admin key, with its owner; `value`: the secret text, only for a new key."""
         kind, owner = self._owner(record)
         return AdminApiKey(
             id=format_key_id(record.key_id),

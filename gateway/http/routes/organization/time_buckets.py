@@ -22,7 +22,7 @@ class Period:
     until: int
 
     def buckets(self, width: int, number: int) -> list[Period]:
-        """Return up to `number` first buckets, which begin at multiples of `width`; the outer ones may be shorter."""
+        """Return the first `number` buckets, cut at multiples of `width` seconds; the first and last may be shorter."""
         found: list[Period] = []
         begin = self.since
         while begin < self.until and len(found) < number:
@@ -33,7 +33,7 @@ class Period:
 
 
 def requested_period(start_time: int, end_time: int | None) -> Period:
-    """Return the period of a query; without `end_time` it ends now.
+    """Return the period of a query from `start_time` to `end_time`, or until now.
 
     Raises:
         InvalidRequest: The period is empty or longer than a year.
@@ -47,7 +47,7 @@ def requested_period(start_time: int, end_time: int | None) -> Period:
 
 
 def page_of_period(period: Period, page: str | None) -> Period:
-    """Return the rest of a period from the beginning of a page.
+    """Return the rest of `period` from the beginning of the page with token `page`; all of it for `None`.
 
     Raises:
         InvalidRequest: `page` does not name a page of this period.
@@ -61,5 +61,5 @@ def page_of_period(period: Period, page: str | None) -> Period:
 
 
 def next_page(begin: int) -> str:
-    """Return the token of the page that begins at a time in Unix seconds."""
+    """Return the token of the usage report's page that begins at `begin` (Unix seconds)."""
     return f"page_{begin}"

@@ -138,7 +138,7 @@ def _filter(
 
 
 def usage_dimensions(ids: Mapping[str, Sequence[str]]) -> dict[Dimension, Sequence[str]]:
-    """Return the usage filter of query parameters such as `project_ids`."""
+    """Return the usage filter for lists of ids by query parameter name, such as `project_ids`."""
     only: dict[Dimension, Sequence[str]] = {_DIMENSIONS[name.removesuffix("s")]: values for name, values in ids.items()}
     if Dimension.KEY in only:
         only[Dimension.KEY] = [parse_key_id(each) for each in only[Dimension.KEY]]
