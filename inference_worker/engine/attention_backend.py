@@ -40,7 +40,7 @@ class AttentionMetadata:
 
 
 class AttentionBackend(ABC):
-    """Paged causal attention over one `KVCache`."""
+    """Paged causal attention: reads and writes the blocks of one `KVCache`, for all layers of a model."""
 
     name: str
 
@@ -59,13 +59,13 @@ class AttentionBackend(ABC):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """Write `key` and `value` to the cache, then compute attention over it.
+        """Write a step's `key` and `value` to the cache, then attend from each query to its sequence's positions.
 
         Args:
-            layer: index into the cache.
+            layer: index of the model's layer, which selects the cache tensors.
             query: [T, query heads, head size], rotated.
             key, value: [T, key-value heads, head size], rotated.
-            scale: factor on the scores.
+            scale: factor on the products of queries and keys, before the softmax.
             sliding_window: a position attends to itself and this many - 1 before it; None: to all before it.
 
         Returns:
@@ -75,7 +75,7 @@ class AttentionBackend(ABC):
 
 @dataclass(frozen=True)
 class StepAttention:
-    """A backend bound to one step's metadata; a model's layers call it."""
+    """An attention backend with one step's metadata; a model's layers call it with (layer, query, key, value)."""
 
     backend: AttentionBackend
     metadata: AttentionMetadata

@@ -24,7 +24,7 @@ class ScheduledSequence:
 
     @property
     def token_ids(self) -> array[int]:
-        """Ids of the tokens to compute."""
+        """Ids of the `count` tokens to compute, drafts included, in order of position."""
         known = self.sequence.token_ids[self.start : self.start + self.count]
         return known + array("q", self.drafts) if self.drafts else known
 
@@ -61,7 +61,7 @@ class ScheduledSequence:
 
 @dataclass(frozen=True, slots=True)
 class BlockCopy:
-    """A copy-on-write of one cache block, made before the step writes to the cache."""
+    """A copy-on-write of cache block `source` to block `target`, made before the step writes to the cache."""
 
     source: int
     target: int
@@ -83,7 +83,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The outcome of a batch; lists have one item per entry, in the batch's order.
+    """The outcome of computing a batch. Lists have one item per entry, in the batch's order.
 
     Attributes:
         token_ids: sampled token ids, `ScheduledSequence.sample_count` per entry. The token at index i is valid only if

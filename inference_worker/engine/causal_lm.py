@@ -26,17 +26,17 @@ class ModelShape:
 
 
 class CausalLM(Protocol):
-    """A causal language model over packed tokens."""
+    """The interface of a causal language model that computes packed tokens of many sequences with paged attention."""
 
     shape: ModelShape
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute hidden states.
+        """Compute the final hidden states of a step's tokens; their keys and values are written to the cache.
 
         Args:
             token_ids: [T] int64, all sequences of the step one after the other.
             positions: [T] int64, each token's position in its own sequence.
-            attention: called once per layer.
+            attention: the step's attention, called once per layer.
 
         Returns:
             [T, hidden size]: after the final norm, of the rows that are read (`AttentionMetadata.read_from`).
@@ -44,5 +44,5 @@ class CausalLM(Protocol):
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute scores over the vocabulary: [R, hidden size] to [R, vocab] float32."""
+        """Compute the next token's scores (logits) from final hidden states: [R, hidden size] to [R, vocab] float32."""
         ...

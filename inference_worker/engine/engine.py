@@ -72,7 +72,7 @@ class Engine:
 
     @classmethod
     def from_settings(cls, settings: EngineSettings) -> Engine:
-        """Load the model and build its engine.
+        """Load the model that `settings` name and build its engine, KV cache included.
 
         Raises:
             ModelError: the model can't be loaded, or its KV cache does not fit the memory.
@@ -94,7 +94,7 @@ class Engine:
         *,
         vocabulary: ReadVocabulary = no_vocabulary,
     ) -> Engine:
-        """Build the engine of a loaded model.
+        """Build the engine of a loaded model, and allocate its KV cache.
 
         Args:
             dtype: of the model's weights; `settings.quantization` names how they are quantised.
@@ -136,11 +136,11 @@ class Engine:
         )
 
     def ready(self) -> Ready:
-        """Return what was loaded, and its limits."""
+        """Return the message that reports the loaded model, its formats and the engine's limits to the worker."""
         return self._ready
 
     def add(self, request: GenerationRequest) -> None:
-        """Queue a request. One that can never run on this engine is reported by `failures`."""
+        """Queue a request, replacing one of the same id; `failures` reports one that this engine can never run."""
         self.abort(request.id)
         if request.grammar is None:
             self.scheduler.add(request)
@@ -148,19 +148,19 @@ class Engine:
             self.compilations.begin(request, request.grammar)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request, or one choice of it, and free its blocks. Unknown ids are ignored."""
+        """Drop a request, or only its choice `choice`, and free its KV blocks. Unknown ids are ignored."""
         if choice is None:
             self.compilations.abort(request)
         self.scheduler.abort(request, choice)
 
     def has(self, request: str) -> bool:
-        """Return whether a request was added and has neither ended nor been aborted."""
+        """Return whether the request with this id was added and has neither ended nor been aborted."""
         return self.scheduler.has(request) or self.compilations.has(request)
 
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[TokenEvent]], None]
     ) -> None:
-        """Let a short prompt that arrives during a step be prefilled between two layers of it (ADR 0049).
+        """Let a short prompt that arrives during a step be prefilled between two layers of that step (ADR 0049).
 
         Does nothing where the model can't be interrupted between layers.
 
@@ -179,22 +179,22 @@ class Engine:
         self._prefill_interrupt.wakeup_fd, self._prefill_interrupt.handler = commands, prefill
 
     def step(self) -> list[TokenEvent]:
-        """Compute one step for all running sequences."""
+        """Plan, compute and commit the next batch of scheduled sequences; return events with their new tokens."""
         self._take_compiled()
         batch = self.scheduler.schedule()
         result = self.runner.execute(batch)
         return self.scheduler.commit(batch, result)
 
     def has_work(self) -> bool:
-        """Return whether `step` would do something."""
+        """Return whether any request is live: waiting, running, or waiting for its grammar to compile."""
         return self.scheduler.has_work() or bool(self.compilations)
 
     def load(self) -> EngineLoad:
-        """Return the engine's counters and gauges."""
+        """Return the scheduler's counters (tokens, steps, preemptions) and gauges (sequences, KV blocks)."""
         return self.scheduler.load()
 
     def failures(self) -> list[RequestFailed]:
-        """Return the requests that failed since the last call."""
+        """Return and clear the requests that failed since the last call, each with its reason."""
         failures, self._failures = self._failures, []
         return failures + self.scheduler.take_failures()
 

@@ -46,28 +46,28 @@ R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
 
 class SteppingEngine(Protocol[R_contra]):
-    """The interface of an engine that the process's loop steps, for requests of type `R_contra`."""
+    """The interface of an engine that `serve` steps, for requests of type `R_contra`: generations or embeddings."""
 
     def ready(self) -> Ready:
-        """Return what was loaded."""
+        """Return the message that reports the loaded model and the engine's limits to the worker."""
 
     def add(self, request: R_contra) -> None:
-        """Queue a request."""
+        """Queue a request; the next steps compute it, or `failures` reports it."""
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request, or one choice of it."""
+        """Drop a request, or only its choice `choice`; unknown ids are ignored."""
 
     def step(self) -> Sequence[EngineEvent]:
-        """Compute one step."""
+        """Compute one batch of the queued requests and return its events: new tokens or vectors."""
 
     def has_work(self) -> bool:
-        """Return whether `step` would do something."""
+        """Return whether any request is live, so that `step` should be called."""
 
     def load(self) -> EngineLoad:
-        """Return the engine's counters and gauges."""
+        """Return the engine's counters and gauges, which are sent with each report."""
 
     def failures(self) -> list[RequestFailed]:
-        """Return the requests that failed since the last call."""
+        """Return and clear the requests that failed since the last call, each with its reason."""
 
 
 @runtime_checkable
@@ -75,12 +75,12 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
     """An engine that can accept requests while it computes a step."""
 
     def has(self, request: str) -> bool:
-        """Return whether a request was added and has neither ended nor been aborted."""
+        """Return whether the request with this id was added and has neither ended nor been aborted."""
 
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[Any]], None]
     ) -> None:
-        """Let a short prompt that arrives during a step be prefilled between two layers of it."""
+        """Let a short prompt that arrives during a step be prefilled between two layers; see `Engine` for arguments."""
 
 
 def run(
@@ -156,7 +156,7 @@ def _enable_prefill_interrupts(engine: InterruptibleEngine, reader: CommandReade
 
 
 class CommandReader:
-    """Reads the parent's commands from a pipe, in order."""
+    """Reads the worker process's commands (requests, aborts, shutdown) from a pipe, in order."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -164,11 +164,11 @@ class CommandReader:
         self._deferred: deque[Command] = deque()
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when a command arrives."""
+        """Return the pipe's file descriptor, which becomes readable when a command arrives."""
         return self._pipe.fileno()
 
     def next(self, *, wait: bool) -> Command | None:
-        """Return the next command; `None` if there is none and `wait` is false.
+        """Return the next command. With `wait` block until one arrives, else return `None` if there is none.
 
         Raises:
             EOFError, OSError: the parent has exited.
@@ -178,9 +178,9 @@ class CommandReader:
         return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(None if wait else 0) else None
 
     def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
-        """Yield the requests that may be added during a step: those with a new id, up to the first other command.
+        """Yield the requests that have arrived and whose ids are not `known`, up to the first other command.
 
-        That command and all after it are kept for `next`.
+        Safe during a step. That other command, and all after it, are kept for `next`.
 
         Raises:
             EOFError, OSError: the parent has exited.
@@ -204,11 +204,11 @@ class EventWriter:
 
     @property
     def writable(self) -> bool:
-        """Whether a short report can be written without blocking."""
+        """Whether the pipe can take a short report now, so that `write` would not block."""
         return bool(self._poller.poll(0))
 
     def write(self, report: Report) -> None:
-        """Write a report; blocks while the pipe is full.
+        """Write a report (ready, failed start, or a step's outcome) to the pipe; blocks while the pipe is full.
 
         Raises:
             OSError: the parent has exited.

@@ -43,12 +43,12 @@ class KVCacheShape:
 
     @property
     def bytes_per_block(self) -> int:
-        """Bytes of one block in all layers, keys and values."""
+        """Bytes that one block takes in all layers together, keys and values."""
         return 2 * self.layers * self.block_size * self.kv_heads * self.vector_length * self.dtype.itemsize
 
 
 class KVCache:
-    """The keys and values of all layers.
+    """The paged memory for keys and values of all layers on one device.
 
     Attributes:
         keys, values: per layer, [blocks, block_size, kv heads, vector length].
@@ -62,7 +62,7 @@ class KVCache:
         self.values = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
-        """Store `key` and `value` ([T, kv heads, head size]) at `slots` ([T])."""
+        """Store `key` and `value` ([T, kv heads, head size]) at token `slots` ([T]: block * block_size + offset)."""
         for side, vectors in ((self.keys, key), (self.values, value)):
             stored = quantise(vectors) if self.shape.quantised else vectors
             side[layer].flatten(0, 1).index_copy_(0, slots, stored)

@@ -14,7 +14,7 @@ from router.messages import SamplingParams
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """Mutable state of one choice of a request.
+    """Mutable state of one choice of a request in the scheduler.
 
     Attributes:
         token_ids: known tokens, prompt then generated. An `array`, so that numpy copies slices without a Python loop.

@@ -33,7 +33,7 @@ class NativeAttention(AttentionBackend):
 
     @cached_property
     def kernels(self) -> Kernels:
-        """The kernels with their threads, created on first use: a model in the kernels never needs these."""
+        """The compiled kernels and their threads, created on first use; `NativeDecoder` uses its own instead."""
         return Kernels(torch.get_num_threads())
 
     def forward(
@@ -47,7 +47,7 @@ class NativeAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
+        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
         rows = query.float().contiguous(), key.float().contiguous(), value.float().contiguous()
         out = self.kernels.attention(self.cache, layer, rows, metadata, scale=scale, window=sliding_window)
         return out.to(query.dtype)

@@ -12,7 +12,7 @@ from inference_worker.engine.attention_backend import AttentionBackend, Attentio
 
 
 class ReferenceAttention(AttentionBackend):
-    """An `AttentionBackend` that loops over sequences."""
+    """An `AttentionBackend` in float32 that loops over sequences: slow, the reference for tests of other backends."""
 
     name = "reference"
 
@@ -27,7 +27,7 @@ class ReferenceAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
+        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
         self.cache.write(layer, metadata.slot_mapping, key, value)
         output = torch.empty_like(query)
         starts = metadata.query_start.tolist()

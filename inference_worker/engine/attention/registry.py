@@ -22,7 +22,7 @@ BACKENDS: dict[str, type[AttentionBackend]] = {
 
 
 def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
-    """Return the backend called `name`; `auto`: the fastest for the device.
+    """Return the attention backend class called `name`; `auto` selects the fastest for the device.
 
     Raises:
         UnsupportedModel: there is no backend of that name.
@@ -37,7 +37,7 @@ def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
 
 
 def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:
-    """Create a backend over `cache`; `auto` falls back to PyTorch where the compiled kernels can't run.
+    """Create the attention backend `name` over `cache`; `auto` uses `SdpaAttention` if the device's fastest can't run.
 
     Raises:
         UnsupportedModel: there is no backend of that name, or it can't run here.

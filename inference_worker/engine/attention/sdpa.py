@@ -35,7 +35,10 @@ class _Group:
     masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
     def mask(self, window: int | None, shared: int, length: int) -> Tensor:
-        """Return the causal sliding-window mask, [s, 1, shared * q, n] bool."""
+        """Return which of `length` (n) positions each query sees, [s, 1, shared * q, n] bool; computed once per step.
+
+        `window`: sliding window; `shared`: query heads per key-value head.
+        """
         if (window, shared) not in self.masks:
             seen = torch.arange(length, device=self.own.device)
             visible = seen <= self.own
@@ -46,7 +49,7 @@ class _Group:
 
 
 class SdpaAttention(AttentionBackend):
-    """An `AttentionBackend` that gathers each group's blocks into one padded tensor."""
+    """An `AttentionBackend` for any device: gathers the cache blocks of similarly long queries into padded tensors."""
 
     name = "sdpa"
 
@@ -66,7 +69,7 @@ class SdpaAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
+        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
         self.cache.write(layer, metadata.slot_mapping, key, value)
         if metadata is not self._planned_for:
             self._groups, self._planned_for = _plan(metadata, self.cache.shape.block_size), metadata

@@ -31,7 +31,7 @@ PROGRAMS_PER_MULTIPROCESSOR = 2
 
 @dataclass(frozen=True)
 class Tiling:
-    """Launch parameters of `attention_kernel`: rows and positions of a matrix product, warps, and pipeline stages."""
+    """Launch parameters of `attention_kernel`: query rows and key positions per product, warps, pipeline stages."""
 
     rows: int
     tile: int
@@ -40,7 +40,7 @@ class Tiling:
 
 
 class TritonAttention(AttentionBackend):
-    """An `AttentionBackend` for CUDA. A row with slot -1 is not stored; the output of a sequence of length 0 is 0."""
+    """An `AttentionBackend` for CUDA. Keys of rows with slot -1 are not stored; the output of empty sequences is 0."""
 
     name = "triton"
 
@@ -69,12 +69,12 @@ class TritonAttention(AttentionBackend):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """Write `key` and `value` to the cache, then attend over it; see `AttentionBackend.forward`."""
+        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
         self._store(layer, _dense_rows(key), _dense_rows(value), metadata.slot_mapping)
         return self._attend(layer, _dense_rows(query), metadata, scale, sliding_window)
 
     def splits(self, rows: int) -> int:
-        """Return the number of splits per context, a power of two, for `rows` sequences of one query each."""
+        """Return the number of parts (a power of two) to split contexts into, so that `rows` queries fill the GPU."""
         wanted = PROGRAMS_PER_MULTIPROCESSOR * self._multiprocessors // (rows * self.cache.shape.kv_heads)
         return min(MOST_SPLITS, 1 << max(0, wanted.bit_length() - 1))
 
@@ -147,8 +147,9 @@ def _dense_rows(states: Tensor) -> Tensor:
 
 
 def tiling(group: int, head_size: int, itemsize: int, single: bool) -> Tiling:
-    """Return the launch parameters: single queries are bound by memory, blocks of queries by arithmetic.
+    """Return the launch parameters of `attention_kernel` for `group` query heads per key-value head.
 
+    `itemsize`: bytes of a number; `single`: whether each sequence has one query (bound by memory).
     The numbers are estimates, not yet measured. Float32 uses no tensor cores (they would round to tf32), so its tiles
     are kept small enough for registers.
     """

@@ -27,7 +27,7 @@ def store_kernel(
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
 ):
-    """Copy one row's key and value ([WIDTH], all heads) to its slot, unless that is negative.
+    """Copy one row's key and value ([WIDTH], all heads) to its cache slot; a row with a negative slot is skipped.
 
     Grid: (T,). `keys_ptr`, `values_ptr`: a layer's cache, [slots, WIDTH]. `PADDED`: the power of two above WIDTH.
     """
@@ -197,7 +197,7 @@ def combine_kernel(
     PADDED_SIZE: tl.constexpr,
     SPLITS: tl.constexpr,
 ):
-    """Combine the splits of one query head: the mean of their means, weighted by their sums.
+    """Combine the attention of one query head over the splits of its context: mean of means, weighted by softmax sums.
 
     Grid: (T * Hq,). `out_ptr`: [T * Hq, HEAD_SIZE]; the others written by `attention_kernel`; SPLITS: a power of two.
     """

@@ -18,7 +18,7 @@ FREE_PADDING = 256
 
 @dataclass(frozen=True)
 class PendingInput:
-    """Input `index` of a request, waiting to be embedded."""
+    """Input `index` of an embedding request, as token ids, waiting to be embedded."""
 
     request: str
     index: int
@@ -26,7 +26,7 @@ class PendingInput:
 
 
 class Batcher:
-    """Waiting inputs, by request and by length."""
+    """The waiting inputs of embedding requests; chooses which of similar length are computed together."""
 
     def __init__(self, max_tokens: int) -> None:
         """`max_tokens` is the size of a batch including padding; a single input may exceed it."""
@@ -40,7 +40,7 @@ class Batcher:
         return len(self._requests)
 
     def add(self, request: str, inputs: Sequence[list[int]], *, without: Collection[int] = ()) -> None:
-        """Add a request's inputs, except those at the indexes `without`."""
+        """Queue a request's inputs (token ids), except those at the indexes `without`, which are embedded already."""
         pending = [PendingInput(request, index, ids) for index, ids in enumerate(inputs) if index not in without]
         pending.sort(key=lambda each: len(each.ids), reverse=True)
         self._requests[request] = OrderedDict((each.index, each) for each in pending)
@@ -48,7 +48,7 @@ class Batcher:
             self._lengths.setdefault(len(each.ids), OrderedDict())[request, each.index] = each
 
     def drop(self, request: str) -> None:
-        """Remove a request; does nothing for unknown ids."""
+        """Remove the waiting inputs of a request; does nothing for unknown ids."""
         for each in list(self._requests.get(request, {}).values()):
             self._remove(each)
 

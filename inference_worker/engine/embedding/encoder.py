@@ -27,7 +27,7 @@ TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 
 
 class Encoder:
-    """A loaded encoder with its pooling."""
+    """A loaded encoder model that turns token ids into one vector per text by its configured pooling."""
 
     def __init__(self, model: PreTrainedModel, config: EmbeddingConfig) -> None:
         """Wrap the model and test it.

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class EmbeddingEngine:
-    """One encoder and its waiting inputs. Not thread-safe."""
+    """An engine that embeds queued inputs, one batch per step, with one encoder model. Not thread-safe."""
 
     def __init__(self, model: Encoder, settings: EngineSettings) -> None:
         """Create an engine for a loaded model.
@@ -47,7 +47,7 @@ class EmbeddingEngine:
 
     @classmethod
     def load_model(cls, source: ModelSource, settings: EngineSettings) -> EmbeddingEngine:
-        """Load the model and create its engine.
+        """Load the embedding model `source` and create its engine.
 
         Raises:
             ModelError: the model can't be loaded.
@@ -60,7 +60,7 @@ class EmbeddingEngine:
         return cls(encoder.load(source.path, read_config(source.path), dtype, device), settings)
 
     def ready(self) -> Ready:
-        """Return the engine's description and limits."""
+        """Return the message that reports the loaded model, its dimensions and the engine's limits to the worker."""
         return Ready(
             max_model_len=self._max_tokens,
             vocab_size=self._model.vocab_size,
@@ -75,18 +75,18 @@ class EmbeddingEngine:
         )
 
     def add(self, request: EmbeddingRequest) -> None:
-        """Add a request."""
+        """Queue the inputs of a request that are not embedded yet (`request.embedded` lists the others)."""
         self._dimensions[request.id] = request.dimensions
         self._batcher.add(request.id, request.inputs, without=frozenset(request.embedded))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Remove a request. Unknown ids are ignored, and so is `choice`."""
+        """Drop the waiting inputs of a request; unknown ids are ignored. embeddings have no `choice`."""
         del choice
         self._batcher.drop(request)
         self._dimensions.pop(request, None)
 
     def step(self) -> list[VectorEvent]:
-        """Compute one batch and return its vectors."""
+        """Embed the next batch of waiting inputs and return one event per vector; failures are in `failures`."""
         batch = self._batcher.next_batch()
         self._steps += 1
         self._tokens += sum(len(each.ids) for each in batch)
@@ -98,13 +98,13 @@ class EmbeddingEngine:
         return len(self._batcher) > 0
 
     def load(self) -> EngineLoad:
-        """Return the counters and gauges."""
+        """Return the numbers of waiting requests, computed tokens and steps, for the worker's metrics."""
         return EngineLoad(
             running=len(self._batcher), prompt_tokens=self._tokens, steps=self._steps, step_tokens=self._step_tokens
         )
 
     def failures(self) -> list[RequestFailed]:
-        """Return the requests that failed since the last call."""
+        """Return and clear the requests that failed since the last call, each with its reason."""
         failures, self._failures = self._failures, []
         return failures
 

@@ -29,5 +29,5 @@ def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
 
 
 def truncated(vectors: Tensor, dimensions: int | None) -> Tensor:
-    """Return the leading `dimensions` numbers of each vector (`None`: all), normalised."""
+    """Return the leading `dimensions` numbers of each vector (`None`: all), scaled to Euclidean length 1."""
     return F.normalize(vectors[..., :dimensions], dim=-1)

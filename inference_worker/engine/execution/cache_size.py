@@ -14,7 +14,7 @@ CUDA_SHARE = 0.9
 
 
 def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: int, device: torch.device) -> int:
-    """Return the number of cache blocks: as configured, else as many as fit the memory and all sequences could fill.
+    """Return the number of KV blocks: as configured, else what fits the memory, at most what all sequences could fill.
 
     Raises:
         ModelError: not even one block fits.
@@ -30,7 +30,10 @@ def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: i
 
 
 def available_memory(device: torch.device) -> int:
-    """Return the bytes of free memory that the cache may take, once the weights are loaded."""
+    """Return the bytes that the KV cache may take: 0.9 of free CUDA memory, or 0.25 of free RAM up to 4 GiB.
+
+    Call it once the weights are loaded.
+    """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * CUDA_SHARE)
     return min(CPU_MAX_BYTES, int(psutil.virtual_memory().available * CPU_SHARE))

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def cuda_runner(model: Decoder, attention: AttentionBackend, limits: EngineLimits) -> GraphRunner:
-    """Build the runner and capture the decode steps of `model` over the cache of `attention`."""
+    """Build the runner of `model` and capture its decode steps, over the cache of `attention`, as CUDA graphs."""
     device = attention.cache.keys[0].device
     started = time.perf_counter()
     runner = IsolatingRunner(ModelRunner(FusedDecoder(model), attention, device))

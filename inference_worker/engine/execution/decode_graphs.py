@@ -56,11 +56,11 @@ class DecodeGraphs:
         self._captured: dict[GraphKey, Work] = {}
 
     def key(self, sequences: int, stage: Stage) -> GraphKey:
-        """Return the key of the smallest captured step for so many sequences."""
+        """Return the key of the captured step with the smallest padded batch size that holds `sequences` sequences."""
         return GraphKey(self.sizes[bisect_left(self.sizes, sequences)], stage)
 
     def capture(self, capture: Capture) -> None:
-        """Capture all steps, the largest first, so that the others reuse its memory. All rows must be idle."""
+        """Capture a step of every batch size and stage, largest first to share its memory. All rows must be idle."""
         for size in reversed(self.sizes):
             for stage in Stage:
                 self.restart()
@@ -72,7 +72,7 @@ class DecodeGraphs:
         self._step.zero_()
 
     def replay(self, key: GraphKey) -> None:
-        """Run a captured step."""
+        """Run the captured step `key` on the device: it samples one token per row and advances the rows."""
         self._captured[key]()
 
     def step(self, key: GraphKey) -> None:
@@ -104,7 +104,7 @@ class DecodeGraphs:
 
 
 class CudaCapture:
-    """Captures work as CUDA graphs, which share one memory pool because only one runs at a time."""
+    """Records functions as CUDA graphs. The graphs share one memory pool because only one runs at a time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

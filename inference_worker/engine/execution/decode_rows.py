@@ -29,7 +29,7 @@ IDLE = -1
 
 @dataclass
 class _HostRow:
-    """The host's copy of a row's state on the device."""
+    """The host's copy of a row's state on the device: its sequence, next position and block table."""
 
     sequence: Sequence
     position: int
@@ -44,7 +44,7 @@ class _TableUpdates:
     blocks: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, begin: int, known: array[int], table: array[int]) -> None:
-        """Add the differences between `table`, which begins at index `begin`, and `known`, the device's copy."""
+        """Add the entries of `table` that differ from `known`, the device's copy, which begins at index `begin`."""
         common = len(known)
         if table[:common] != known:  # rare: a block was copied, or given back and another taken
             common = next(i for i, (old, new) in enumerate(zip_longest(known, table)) if old != new)
@@ -83,7 +83,10 @@ class DecodeRows:
         )
 
     def advance(self, count: int, tokens: Tensor) -> None:
-        """Advance the first `count` rows on the device by one position with `tokens`; at its end a row becomes idle."""
+        """Advance the first `count` rows on the device by one position, with `tokens` ([count]) as their last tokens.
+
+        A row whose sequence has reached its maximum length becomes idle.
+        """
         position = self.integers[POSITION, :count]
         following = position + 1
         goes_on = (position != IDLE) & (following < self.integers[END, :count])
@@ -93,7 +96,7 @@ class DecodeRows:
     # --- The host's side ----------------------------------------------------------------------------
 
     def update(self, sequences: Items[Sequence]) -> list[int]:
-        """Give `sequences` the first rows, in any order, and send the differences; return the row of each."""
+        """Give `sequences` the first rows, idle all others, send the changes; return each sequence's row."""
         rows = self._assign(sequences)
         idle = [row for row, host_row in enumerate(self._host_rows[len(rows) :], len(rows)) if host_row is not None]
         changed: list[tuple[int, Sequence]] = []
@@ -114,7 +117,7 @@ class DecodeRows:
         return rows
 
     def advance_host(self, rows: Items[int], steps: int) -> None:
-        """Advance the host's copy of these rows by so many steps."""
+        """Advance the host's copy of the positions of `rows` by `steps`, as the device has advanced them itself."""
         for row in rows:
             host_row = self._host_rows[row]
             if host_row is not None:

@@ -18,13 +18,13 @@ log = structlog.get_logger(__name__)
 
 
 class IsolatingRunner:
-    """A `Runner` that isolates the requests on which a `ModelRunner` fails."""
+    """A `Runner` that halves a batch on which a `ModelRunner` fails, until only the faulty requests are left out."""
 
     def __init__(self, runner: ModelRunner) -> None:
         self.runner = runner
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step; requests that can't be computed are listed in `StepResult.failed`."""
+        """Compute one step of `batch`; requests that can't be computed are listed in `StepResult.failed`."""
         # Copy blocks once, outside of the retries: a failed try may have written to a source block.
         self.runner.copy_blocks(batch.copies)
         return self._compute(batch.entries) if batch.entries else StepResult()

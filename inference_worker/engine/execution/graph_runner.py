@@ -27,7 +27,7 @@ NEW_WEIGHT = 0.2
 
 
 class GraphRunner:
-    """Runs decode batches as CUDA graphs, and other batches by the runner it wraps, whose model and cache it shares."""
+    """A `Runner` that runs pure decode batches as CUDA graphs, and other batches by a wrapped `IsolatingRunner`."""
 
     def __init__(self, eager: IsolatingRunner, limits: EngineLimits, capture: Capture, uniform: Uniform) -> None:
         self._eager = eager
@@ -43,11 +43,11 @@ class GraphRunner:
 
     @property
     def sizes(self) -> list[int]:
-        """Batch sizes that steps are captured for."""
+        """Padded batch sizes (numbers of sequences) for which decode steps are captured, ascending."""
         return self._graphs.sizes
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step, or up to `batch.steps` steps of a pure decode batch."""
+        """Compute one step of `batch`, or, if it only decodes, up to `batch.steps` steps (fewer if steps are slow)."""
         sequences = [entry.sequence for entry in batch.entries]
         decodes = bool(sequences) and all(entry.count == 1 and entry.sample_count == 1 for entry in batch.entries)
         stage = stage_of(sequences) if decodes else None

@@ -16,15 +16,15 @@ from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 
 
 class Runner(Protocol):
-    """The interface by which the engine has batches computed."""
+    """The interface of an object that computes planned batches for the engine."""
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute a planned batch."""
+        """Run the model over a planned batch, write its keys and values to the cache, and return the sampled tokens."""
         ...
 
 
 class ModelRunner:
-    """Runs one model over one KV cache on one device."""
+    """Runs one model over one KV cache on one device, and samples the next tokens. Errors are raised."""
 
     def __init__(self, model: CausalLM, attention: AttentionBackend, device: torch.device) -> None:
         self.model = model
@@ -33,20 +33,20 @@ class ModelRunner:
         self.sampler = Sampler()
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute a planned batch of one step."""
+        """Make the batch's block copies, run the model over its tokens once, and return the sampled tokens."""
         self.copy_blocks(batch.copies)
         return self.compute(batch.entries)
 
     @torch.inference_mode()
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Make the copy-on-write copies; all sources are read before any target is written."""
+        """Copy KV blocks, in all layers, for copy-on-write; all sources are read before any target is written."""
         if copies:
             source, target = torch.tensor([(copy.source, copy.target) for copy in copies], device=self.device).T
             self.attention.cache.copy_blocks(source, target)
 
     @torch.inference_mode()
     def compute(self, entries: list[ScheduledSequence]) -> StepResult:
-        """Compute some entries of a batch. Repeating it gives the same: keys and values go to the same slots."""
+        """Compute entries of a batch. May be repeated: keys and values are written again to the same cache slots."""
         if not entries:
             return StepResult()
         inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)

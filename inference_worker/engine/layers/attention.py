@@ -18,7 +18,7 @@ from inference_worker.engine.layers.rotary import Rotation
 
 @dataclass(frozen=True)
 class AttentionConfig:
-    """The parts of a family's attention; the same in all layers."""
+    """Sizes, biases and query-key normalisation of a model's attention; the same in all layers."""
 
     hidden_size: int
     query_heads: int

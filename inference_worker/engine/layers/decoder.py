@@ -72,7 +72,7 @@ class DecoderStack(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A `CausalLM` (`causal_lm.py`) of the Llama family. Parameters are left uninitialised."""
+    """A `CausalLM` (`causal_lm.py`) of the Llama family, in PyTorch. Parameters are uninitialised until loaded."""
 
     def __init__(self, config: DecoderConfig, rotary: Rotary, *, dtype: torch.dtype) -> None:
         super().__init__()
@@ -86,16 +86,16 @@ class Decoder(nn.Module):
         self.tied_embeddings = config.tied_embeddings
 
     def allocate(self, device: torch.device) -> None:
-        """Allocate the parameters of a model that was built on the meta device, uninitialised."""
+        """Allocate this model's parameters on `device`, uninitialised, after it was built on the meta device."""
         self.to_empty(device=device)
         self.rotary = self.rotary.to(device)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of packed tokens; see `CausalLM.forward`."""
+        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
         out: Tensor = self.model(token_ids, self.rotary.at(positions, self.dtype), attention)
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute scores over the vocabulary: [R, hidden] to [R, vocab] float32."""
+        """Compute the next token's scores (logits) from final hidden states: [R, hidden] to [R, vocab] float32."""
         head = self.model.embed_tokens if self.tied_embeddings else self.lm_head
         return head.scores(hidden)

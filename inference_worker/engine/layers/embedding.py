@@ -8,16 +8,16 @@ from torch.nn import functional as F
 
 
 class Embedding(nn.Module):
-    """A table with one row per token; with tied embeddings the same table is the output head."""
+    """A table with one hidden vector per token id; with tied embeddings the same table is the output head."""
 
     def __init__(self, vocab_size: int, hidden: int, *, dtype: torch.dtype) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden, dtype=dtype), requires_grad=False)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """Look token ids up: [T] to [T, hidden]."""
+        """Return the table rows of token ids: [T] to [T, hidden]."""
         return F.embedding(token_ids, self.weight)
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """Return the logits of hidden states: [R, hidden] to [R, vocab] float32."""
+        """Return the logits of hidden states, with the table as output head: [R, hidden] to [R, vocab] float32."""
         return F.linear(hidden, self.weight).float()

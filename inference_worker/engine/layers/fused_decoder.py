@@ -22,7 +22,7 @@ GATE_BLOCK = 1024
 
 
 class FusedDecoder:
-    """A `CausalLM` (`causal_lm.py`) around a loaded `Decoder`."""
+    """A `CausalLM` (`causal_lm.py`) on CUDA that runs a loaded `Decoder` with fused Triton kernels."""
 
     def __init__(self, decoder: Decoder) -> None:
         self.shape = decoder.shape
@@ -32,7 +32,7 @@ class FusedDecoder:
         self._following = [*(layer.input_layernorm for layer in self._layers[1:]), decoder.model.norm]
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of packed tokens; see `CausalLM.forward`."""
+        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
         rotation = self._decoder.rotary.at(positions, self._decoder.dtype)
         stream = self._decoder.model.embed_tokens(token_ids)
         normed: Tensor = self._layers[0].input_layernorm(stream)
@@ -43,7 +43,7 @@ class FusedDecoder:
         return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute scores over the vocabulary: [R, hidden] to [R, vocab] float32."""
+        """Compute the next token's scores (logits) from final hidden states: [R, hidden] to [R, vocab] float32."""
         return self._decoder.logits(hidden)
 
 
@@ -60,7 +60,7 @@ def _attend(module: SelfAttention, x: Tensor, rotation: Rotation, attention: Ste
 
 
 def add_norm(stream: Tensor, delta: Tensor, norm: RMSNorm) -> Tensor:
-    """Add `delta` to `stream` (both [T, hidden]) in place and return the normalised sum."""
+    """Add `delta` to the residual `stream` (both [T, hidden]) in place; return the sum normalised by `norm`."""
     out = torch.empty_like(stream)
     rows, width = stream.shape
     padded = triton.next_power_of_2(width)
@@ -71,7 +71,7 @@ def add_norm(stream: Tensor, delta: Tensor, norm: RMSNorm) -> Tensor:
 
 
 def normalise_and_rotate(module: SelfAttention, heads: Tensor, rotation: Rotation) -> None:
-    """Normalise and rotate the query and key heads of `heads`, [T, all heads, head size], in place."""
+    """Normalise and rotate the query and key heads in `heads`, [T, heads, size], in place, as `module` does."""
     config, half = module.config, module.config.head_size // 2
     norm = config.qk_norm_eps is not None
     if not norm and not module.pattern.rotary:
@@ -96,7 +96,7 @@ def normalise_and_rotate(module: SelfAttention, heads: Tensor, rotation: Rotatio
 
 
 def gated_activation(mlp: GatedMLP, x: Tensor) -> Tensor:
-    """Compute `act(gate(x)) * up(x)`: [T, hidden] to [T, inner]."""
+    """Compute `act(gate(x)) * up(x)` with the gate, up and activation of `mlp`: [T, hidden] to [T, inner]."""
     both: Tensor = mlp.gate_up_proj(x)
     if not isinstance(mlp.activation, SiLUActivation | nn.SiLU):
         gate, up = both.chunk(2, dim=-1)

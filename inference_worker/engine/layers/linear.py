@@ -23,7 +23,7 @@ class Linear(nn.Module):
         self.bias = _parameter((outputs,), dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Project the last dimension: [..., in] to [..., out]."""
+        """Return `x @ weight.T + bias`: [..., in] to [..., out]."""
         return F.linear(x, self.weight, self.bias)
 
 
@@ -35,7 +35,7 @@ class MergedLinear(Linear):
         self.parts = dict(parts)
 
     def views(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield views of each part's weight and bias under their checkpoint names (`q_proj.weight`)."""
+        """Yield name and view of each part's weight and bias; names are as in checkpoints (`q_proj.weight`)."""
         start = 0
         for part, rows in self.parts.items():
             yield f"{part}.weight", self.weight[start : start + rows]

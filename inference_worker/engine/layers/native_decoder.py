@@ -44,7 +44,7 @@ from inference_worker.errors import NativeUnavailable
 
 
 def check_supported(config: DecoderConfig) -> None:
-    """Raise if the kernels don't support a model's sizes or activation.
+    """Raise if the compiled CPU kernels don't support a model's sizes or activation.
 
     Raises:
         NativeUnavailable: the model is not supported.
@@ -64,7 +64,7 @@ def check_supported(config: DecoderConfig) -> None:
 
 
 class NativeDecoder:
-    """A `CausalLM` (`causal_lm.py`) on the compiled kernels, built from a loaded `Decoder` that it doesn't keep."""
+    """A `CausalLM` (`causal_lm.py`) on the compiled CPU kernels; copies the weights of a loaded `Decoder`, packed."""
 
     def __init__(self, model: Decoder, values: Mapping[str, Values], kernels: Kernels, *, row_bits: int = 16) -> None:
         """Pack a model's weights.
@@ -99,7 +99,7 @@ class NativeDecoder:
         self._bound: tuple[KVCache, ModelStruct] | None = None
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute hidden states (see `CausalLM.forward`); attention runs in the kernels, over the backend's cache."""
+        """Compute a step's final hidden states in the kernels, attention included; keys and values are cached."""
         states = self._kernels.gather(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
         model = self._bind_cache(attention.backend.cache)
@@ -112,7 +112,7 @@ class NativeDecoder:
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute scores over the vocabulary: [R, hidden] to [R, vocab] float32."""
+        """Compute the next token's scores (logits) from final hidden states: [R, hidden] to [R, vocab] float32."""
         return self._kernels.linear(self._head, hidden.contiguous())
 
     def _bind_cache(self, cache: KVCache) -> ModelStruct:

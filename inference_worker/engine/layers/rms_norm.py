@@ -16,5 +16,5 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last dimension: [..., size] to [..., size]."""
+        """Return `x` with its last dimension divided by its root mean square, times `weight`; same shape."""
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)

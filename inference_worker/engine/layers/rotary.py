@@ -40,7 +40,7 @@ class Rotary:
     magnitude: float = 1.0
 
     def at(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
-        """Return the rotation of [T] positions; angles are computed in float32."""
+        """Return cosines and sines for [T] positions as `dtype`; angles are computed in float32."""
         angles = positions[:, None, None].float() * self.frequencies
         return Rotation((angles.cos() * self.magnitude).to(dtype), (angles.sin() * self.magnitude).to(dtype))
 
@@ -54,7 +54,7 @@ class Rotary:
 
 
 def rotary_from_config(config: PreTrainedConfig, head_size: int) -> Rotary:
-    """Read the frequencies from a configuration's `rope_parameters`.
+    """Return the rotary frequencies of heads of `head_size`, from a configuration's `rope_parameters`.
 
     Raises:
         UnsupportedModel: the scaling is not static, or only a part of the head is rotated.

@@ -10,7 +10,7 @@ _NAMED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def weight_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Return the weights' dtype for a setting; `auto`: bfloat16 where the device multiplies it natively, else float32.
+    """Return the weights' dtype called `name`; `auto`: bfloat16 if the device multiplies it natively, else float32.
 
     Raises:
         ModelError: the name is unknown.
@@ -23,9 +23,9 @@ def weight_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def kv_cache_dtype_for(name: str, dtype: torch.dtype, quantization: str, activation_bits: int) -> torch.dtype:
-    """Return the KV cache's dtype for a setting.
+    """Return the KV cache's dtype called `name`.
 
-    `auto` is the weights' dtype; with quantised weights it is int8 or float16, by the bits of the activations.
+    `auto` is `dtype`, the weights'; with quantised weights it is int8 for 8-bit activations, else float16.
 
     Raises:
         ModelError: the name is unknown.

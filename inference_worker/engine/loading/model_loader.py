@@ -27,7 +27,7 @@ _DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})
 
 
 def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) -> CausalLM:
-    """Load the model `source` onto `device`.
+    """Load the model in the safetensors folder or GGUF file `source` onto `device`, with weights as `dtype`.
 
     Raises:
         UnsupportedModel: the engine does not support the model.
@@ -47,7 +47,7 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
 
 
 def read_config(folder: Path) -> PreTrainedConfig:
-    """Read `config.json`, with the end-of-text ids of `generation_config.json` added.
+    """Return the model configuration in `folder`: `config.json`, and the end-of-text ids of `generation_config.json`.
 
     Raises:
         UnsupportedModel: the family is unknown or needs its repository's code, or the weights are quantised.

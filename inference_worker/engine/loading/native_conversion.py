@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
-    """Return the model, computed by the kernels where they support it, and the quantisation in force.
+    """Return the model, on the CPU kernels if they support it, and its quantisation (`none`, `int8` or `int4`).
 
     Raises:
         UnsupportedModel: this model, file or machine does not support the configured quantisation.

@@ -14,7 +14,7 @@ from inference_worker.errors import UnsupportedModel
 def decoder_config(
     config: PreTrainedConfig, attention: AttentionConfig, layers: tuple[LayerPattern, ...], *, mlp_bias: bool = False
 ) -> DecoderConfig:
-    """Build a decoder's configuration from a family's attention and layer patterns and the common fields."""
+    """Build a decoder's configuration: attention and layer patterns as given, the rest from `config`."""
     return DecoderConfig(
         shape=_shape(config, attention),
         attention=attention,
@@ -34,7 +34,7 @@ def attention_config(
     output_bias: bool = False,
     qk_norm_eps: float | None = None,
 ) -> AttentionConfig:
-    """Read the sizes of a model's attention.
+    """Return the attention configuration: sizes from `config`, biases and query-key normalisation from the arguments.
 
     Raises:
         UnsupportedModel: query heads can't share key-value heads evenly.
@@ -56,7 +56,7 @@ def eos_token_ids(*sources: object) -> tuple[int, ...]:
 
 
 def sliding_windows(config: PreTrainedConfig) -> list[int | None]:
-    """Return each layer's sliding window from `layer_types`.
+    """Return each layer's sliding window in tokens, by `config.layer_types`; `None`: full attention.
 
     Raises:
         UnsupportedModel: a layer has neither full nor sliding attention.

@@ -31,7 +31,7 @@ ATTENTION = "headrace"
 
 
 class TransformersModel:
-    """A `CausalLM` (`causal_lm.py`) around a `transformers` model."""
+    """A `CausalLM` (`causal_lm.py`) that runs a `transformers` model on our paged attention."""
 
     def __init__(self, model: PreTrainedModel, shape: ModelShape) -> None:
         self.shape = shape
@@ -39,14 +39,14 @@ class TransformersModel:
         self._head = _head_only(model)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of packed tokens; see `CausalLM.forward`."""
+        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
         out: Tensor = self._body(
             input_ids=token_ids[None], position_ids=positions[None], use_cache=False, step_attention=attention
         ).last_hidden_state[0]
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute scores over the vocabulary by the model's own head, with its scalings and caps."""
+        """Compute [R, vocab] logits of [R, hidden] states by the model's own head, with its scalings and caps."""
         ids = torch.zeros((1, hidden.shape[0]), dtype=torch.int64, device=hidden.device)
         out: Tensor = self._head(input_ids=ids, use_cache=False, precomputed_hidden=hidden[None]).logits[0].float()
         return out
@@ -97,7 +97,7 @@ def paged_attention(
 
     Args:
         module: the layer; its `layer_idx` chooses the cache.
-        query, key, value: [1, heads, T, head size].
+        query, key, value: [1, heads, T, head size], of the step's packed tokens.
         attention_mask: must be None.
         step_attention: passed through from `TransformersModel.forward`.
         scaling: factor on the scores; None: 1 / sqrt(head size).

@@ -25,7 +25,7 @@ TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 
 @dataclass(frozen=True)
 class AttentionSizes:
-    """The attention sizes seen in the model's layers; the same in all layers."""
+    """The head counts and head size that a `transformers` model passes to attention; the same in all layers."""
 
     query_heads: int
     kv_heads: int
@@ -33,7 +33,9 @@ class AttentionSizes:
 
 
 def verify(model: PreTrainedModel, candidate: CausalLM, attention: str) -> AttentionSizes:
-    """Compare `candidate` with the eager `model` that it wraps, and leave `model` on `attention`.
+    """Check that `candidate`, on packed tokens, gives the logits of the `model` that it wraps; return its sizes.
+
+    Runs `model` with eager attention, then sets its attention implementation to `attention`.
 
     Raises:
         UnsupportedModel: the results differ, or a layer does not use the attention backend.

@@ -66,7 +66,7 @@ def best_instructions() -> str:
 
 
 def built_library(instructions: str) -> Path:
-    """Return the path of the kernels for an instruction set; compile them if there is no such file yet.
+    """Return the path of the kernels' shared library for an instruction set; compile it if it is missing.
 
     Raises:
         NativeUnavailable: there is no compiler, or it failed.

@@ -27,7 +27,7 @@ _int64, _float, _pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
 class LinearStruct(ctypes.Structure):
-    """`Linear` of `src/decoder.h`."""
+    """The ctypes mirror of `Linear` in `src/decoder.h`: a packed weight and its bias."""
 
     _fields_ = (
         ("format", _int64),
@@ -39,19 +39,19 @@ class LinearStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, weight: PackedWeight) -> LinearStruct:
-        """Build from the addresses of a packed weight."""
+        """Return the structure with the addresses of `weight`, which the caller must keep alive."""
         bias = None if weight.bias is None else weight.bias.data_ptr()
         return cls(weight.format, weight.inputs, weight.padded_outputs, weight.panels.data_ptr(), bias)
 
 
 class NormStruct(ctypes.Structure):
-    """`Norm` of `src/decoder.h`; a null weight means no normalisation."""
+    """The ctypes mirror of `Norm` in `src/decoder.h`; a null weight means no normalisation."""
 
     _fields_ = (("weight", _pointer), ("epsilon", _float))
 
 
 class LayerStruct(ctypes.Structure):
-    """`Layer` of `src/decoder.h`."""
+    """The ctypes mirror of `Layer` in `src/decoder.h`: the weights of one decoder layer."""
 
     _fields_ = (
         ("input_norm", NormStruct),
@@ -70,25 +70,25 @@ class LayerStruct(ctypes.Structure):
 
 
 class HeadsStruct(ctypes.Structure):
-    """`Heads` of `src/attention.h`."""
+    """The ctypes mirror of `Heads` in `src/attention.h`: the sizes of a model's attention heads."""
 
     _fields_ = (("query", _int64), ("kv", _int64), ("size", _int64))
 
 
 class CacheStruct(ctypes.Structure):
-    """`Cache` of `src/decoder.h`."""
+    """The ctypes mirror of `Cache` in `src/decoder.h`: the number format and block size of the KV cache."""
 
     _fields_ = (("format", _int64), ("block_size", _int64), ("integer", _int64))
 
     @classmethod
     def of(cls, cache: KVCache, *, integer: bool) -> CacheStruct:
-        """Describe a cache. `integer`: prefill computes attention in integers unless it is float32 (ADR 0042)."""
+        """Return the structure for `cache`. `integer`: prefill attends in integers, except in float32 (ADR 0042)."""
         form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]
         return cls(form, cache.shape.block_size, integer)
 
 
 class ModelStruct(ctypes.Structure):
-    """`Model` of `src/decoder.h`."""
+    """The ctypes mirror of `Model` in `src/decoder.h`: all weights and sizes of a decoder."""
 
     _fields_ = (
         ("hidden", _int64),
@@ -102,7 +102,7 @@ class ModelStruct(ctypes.Structure):
 
 
 class StepStruct(ctypes.Structure):
-    """`Step` of `src/attention.h`."""
+    """The ctypes mirror of `Step` in `src/attention.h`: the attention metadata of a step."""
 
     _fields_ = (
         ("rows", _int64),
@@ -117,7 +117,7 @@ class StepStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, metadata: AttentionMetadata) -> StepStruct:
-        """Build from the addresses of a step's metadata, which must be int64 and contiguous."""
+        """Return the structure with the addresses of `metadata`'s tensors, which must be int64 and contiguous."""
         sequences, width = metadata.block_tables.shape
         return cls(
             metadata.slot_mapping.shape[0],
@@ -132,11 +132,11 @@ class StepStruct(ctypes.Structure):
 
 
 class Kernels:
-    """The loaded kernels with their threads and scratch memory. Not thread-safe.
+    """The loaded library of compiled CPU kernels, with its threads and scratch memory. Not thread-safe.
 
     Attributes:
-        instructions: the instruction set that they are compiled for, a name in `build.INSTRUCTION_SETS`.
-        panel: number of a weight's outputs that they compute together; `packing.pack` needs it.
+        instructions: the instruction set that the library is compiled for, a name in `build.INSTRUCTION_SETS`.
+        panel: number of a weight's outputs that a kernel computes together; `packing.pack` needs it.
         multiplies_bytes: whether products of int8 weights are faster with 8-bit activations.
     """
 
@@ -192,7 +192,10 @@ class Kernels:
         window: int | None,
         integer: bool = False,
     ) -> Tensor:
-        """Compute a layer's attention. `rows`: query, key and value in float32; `integer`: see `CacheStruct.of`."""
+        """Store a step's keys and values in `cache` and return the attention, [T, query heads, head size] float32.
+
+        `rows`: query, key and value in float32; `window`: sliding window; `integer`: as in `CacheStruct.of`.
+        """
         query, key, _ = rows
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])
@@ -222,7 +225,7 @@ class Kernels:
         first: int = 0,
         wakeup_fd: int = NO_DESCRIPTOR,
     ) -> int:
-        """Compute all layers and the final norm in place.
+        """Compute a decoder's layers from `first` on, and the final norm, over the states in `rows`, in place.
 
         Args:
             model: the model's structures, with the addresses of its cache.
@@ -232,7 +235,7 @@ class Kernels:
             wakeup_fd: a file descriptor; the call returns between two layers once it is readable.
 
         Returns:
-            Number of layers that are computed, fewer than the model's if the call was interrupted.
+            Number of layers computed so far, fewer than the model's if the call was interrupted.
         """
         step, done = StepStruct.of(metadata), _int64()
         _raise_on_error(

@@ -29,7 +29,7 @@ class Int4Values:
     minimums: Tensor
 
     def dequantise(self) -> Tensor:
-        """Dequantise to [out, in] float32."""
+        """Return the weight that these codes stand for, [out, in] float32."""
         groups = self.codes.view(*self.scales.shape, GROUP).float()
         return (groups * self.scales[..., None] + self.minimums[..., None]).flatten(1)
 
@@ -43,7 +43,7 @@ class Int8Values:
 
     @staticmethod
     def of(weight: Tensor) -> Int8Values:
-        """Quantise an [out, in] weight symmetrically; the largest magnitude of a group becomes 127."""
+        """Quantise an [out, in] weight symmetrically in groups of 32 inputs, whose largest magnitude becomes 127."""
         groups = weight.float().view(weight.shape[0], -1, GROUP)
         # Scales are rounded first, because the kernel multiplies codes by the rounded scale.
         scales = (groups.abs().amax(dim=-1) / 127).half().float()
@@ -51,7 +51,7 @@ class Int8Values:
         return Int8Values(codes.flatten(1), scales)
 
     def dequantise(self) -> Tensor:
-        """Dequantise to [out, in] float32."""
+        """Return the weight that these codes stand for, [out, in] float32."""
         return (self.codes.view(*self.scales.shape, GROUP) * self.scales[..., None]).flatten(1)
 
 
@@ -60,7 +60,7 @@ Values = Tensor | Int4Values | Int8Values
 
 
 def concatenate(parts: Sequence[Values]) -> Values:
-    """Concatenate matrices of one kind and width by rows."""
+    """Concatenate weights of one kind (float, int8 or int4) and input size along their outputs."""
     if isinstance(parts[0], Tensor):
         return torch.cat(parts)  # type: ignore[arg-type]
     columns = zip(*(vars(part).values() for part in parts), strict=True)
@@ -73,7 +73,7 @@ def interleave_rows(rows: Tensor, every: int) -> Tensor:
 
 
 def interleave(values: Values, every: int) -> Values:
-    """Apply `interleave_rows` to a weight of any kind."""
+    """Interleave the two halves of a weight's outputs, `every` rows at a time, in any kind of weight."""
     if isinstance(values, Tensor):
         return interleave_rows(values, every)
     return type(values)(*(interleave_rows(part, every) for part in vars(values).values()))
@@ -105,7 +105,10 @@ class PackedWeight:
 
 
 def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
-    """Pack a weight in panels of `panel` outputs. `row_bits`: bits of activations (16 or 8) for integer weights."""
+    """Return a weight in the kernels' layout, in panels of `panel` outputs (`Kernels.panel`).
+
+    `row_bits`: bits of activations (16 or 8) for integer weights.
+    """
     if isinstance(values, Int4Values):
         form, inputs_together = (INT4_ROWS8, 4) if row_bits == 8 else (INT4, 2)
         panels, size = _int4_panels(values, panel, inputs_together), values.codes.shape

@@ -17,14 +17,14 @@ ALIGNMENT = 64
 
 
 class WeightArena:
-    """An arena that grows by slabs; a slab is freed with the last tensor in it."""
+    """A memory arena for packed weights that grows by slabs; a slab is freed with the last tensor in it."""
 
     def __init__(self, slab_bytes: int = SLAB) -> None:
         self._slab_bytes = slab_bytes
         self._left = torch.empty(0, dtype=torch.uint8)
 
     def store(self, tensor: Tensor) -> Tensor:
-        """Copy a tensor behind the last one and return the copy; a tensor longer than a slab gets its own."""
+        """Copy a tensor behind the one stored last and return the copy; one longer than a slab gets its own slab."""
         size = tensor.numel() * tensor.element_size()
         if size > len(self._left):
             self._left = _slab(max(self._slab_bytes, size))

@@ -19,13 +19,13 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class AllowedTokens:
-    """The rows of a batch that set `allowed_token_ids`, each with these ids."""
+    """The rows of a batch whose requests set `allowed_token_ids`: row numbers, each with the allowed ids."""
 
     rows: list[tuple[int, Tensor]]
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> AllowedTokens | None:
-        """Collect the rows that set `allowed_token_ids`; `None` if there are none."""
+        """Collect the rows (indexes into `wanted`) that set `allowed_token_ids`; `None` if no row does."""
         rows = [
             (row, torch.tensor(p.allowed_token_ids, device=device))
             for row, p in enumerate(wanted)
@@ -34,7 +34,7 @@ class AllowedTokens:
         return cls(rows) if rows else None
 
     def apply(self, logits: Tensor) -> None:
-        """Set the logits of all tokens that are not allowed to -inf, in [R, V] in place."""
+        """Set the logits of all tokens that these rows do not allow to -inf, in [R, V] in place."""
         for row, ids in self.rows:
             kept = logits[row, ids]
             logits[row].fill_(NEVER)

@@ -32,7 +32,7 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def top_token(scores: Tensor) -> Tensor:
-    """Return each row's best token, the first among equals: [R, V] to [R]."""
+    """Return the id of each row's highest score, the lowest id among equal scores: [R, V] to [R]."""
     if scores.shape[1] % GROUP:
         return scores.argmax(dim=-1)
     groups = _groups(scores)

@@ -22,7 +22,7 @@ Uniform = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Stage(IntEnum):
-    """The sampling work of a batch; each stage includes those before it."""
+    """The sampling work of a batch: argmax; also random rows; also rows truncated by top_k, top_p or min_p."""
 
     GREEDY = 0
     RANDOM = 1
@@ -44,7 +44,7 @@ class RowParameters:
 
 
 def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
-    """Return the lowest stage that serves all sequences; `None` if one of them uses a feature that needs the host."""
+    """Return the least stage that serves all sequences; `None` if any needs the host (for a grammar, say)."""
     stage = Stage.GREEDY
     for sequence in sequences:
         wanted = sequence.sampling
@@ -67,7 +67,7 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
 
 
 def sample(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) -> Tensor:
-    """Sample the next token of each row: [R, V] float32 to [R]."""
+    """Return each row's next token id from its logits: [R, V] float32 to [R]. `uniform` gives the random numbers."""
     likeliest = logits.argmax(dim=-1)
     if stage is Stage.GREEDY:
         return likeliest

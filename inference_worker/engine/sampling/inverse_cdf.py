@@ -24,7 +24,7 @@ def exponentials(scores: Tensor) -> Tensor:
 
 
 def chunk_masses(weights: Tensor) -> Tensor:
-    """Sum [D, V] weights to [D, V / chunk] float64; how a row is summed does not depend on the other rows."""
+    """Return the sums of fixed chunks of each row, [D, V] to [D, V / chunk] float64, in an order independent of D."""
     return _chunks(weights).sum(dim=-1).double()
 
 
@@ -33,7 +33,7 @@ def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
 
     Args:
         scores: [D, V] float32, the largest of each row 0; overwritten. Tokens at -inf are never sampled.
-        numbers: [D] float64.
+        numbers: [D] float64, random numbers.
 
     Returns:
         [D] token ids.

@@ -24,13 +24,13 @@ class RawScores:
 
     @classmethod
     def of(cls, scores: Tensor) -> RawScores:
-        """Build from [W, V] scores, which are kept by reference."""
+        """Build from the model's [W, V] scores, which are kept by reference, so they must not be changed later."""
         peak = scores.amax(dim=-1, keepdim=True)
         mass = chunk_masses(exponentials(scores - peak)).sum(dim=-1, keepdim=True)
         return cls(scores, peak + mass.log().float())
 
     def report(self, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:
-        """Return natural-logarithm probabilities of the chosen tokens and of the best ones, one entry per row.
+        """Return, for each row, the natural log probabilities of its chosen token and of its likeliest tokens.
 
         Args:
             chosen: [W] token ids.

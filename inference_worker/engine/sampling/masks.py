@@ -34,13 +34,13 @@ class _Run:
 
 
 class Masks:
-    """Token masks of one engine."""
+    """Masks the logits of tokens that grammars do not allow, with llguidance's threads; one object per engine."""
 
     def __init__(self) -> None:
         self._threads = llguidance.LLExecutor()
 
     def apply(self, logits: Tensor, sequences: Rows[Sequence]) -> None:
-        """Set the logits of tokens that are not allowed to minus infinity, in place.
+        """Set the logits of tokens that the sequences' grammars do not allow to minus infinity, in place.
 
         A row whose grammar allows no token stays unmasked, because its matcher rejects any sampled token. If the
         request's own bans exclude all tokens that the grammar allows, one token remains that the matcher rejects.

@@ -28,11 +28,11 @@ RowSampling = tuple[SamplingParams, int]
 
 @dataclass(frozen=True)
 class RandomRows:
-    """Parameters of D rows that are sampled at random.
+    """Sampling parameters of D rows of a batch that are sampled at random, not greedily.
 
     Attributes:
-        row_numbers: [D] their numbers in the batch.
-        rows: [D] the same on the device; `None`: all rows.
+        row_numbers: [D] indexes of the rows in the batch.
+        rows: [D] the same indexes on the device; `None`: all rows.
         seeds, choices: [D].
         temperature: [D, 1].
         truncation: top_k, min_p and top_p; `None`: these rows are sampled from the whole vocabulary.
@@ -49,7 +49,7 @@ class RandomRows:
     def of(
         cls, row_sampling: Rows[RowSampling], row_numbers: list[int], device: torch.device, *, truncated: bool
     ) -> RandomRows | None:
-        """Collect the parameters of the rows `row_numbers`; `None` if there are none."""
+        """Collect the parameters of `row_numbers`, with top_k, min_p and top_p if `truncated`; `None` without rows."""
         if not row_numbers:
             return None
         wanted = [row_sampling[row][0] for row in row_numbers]
@@ -97,7 +97,7 @@ class SamplingParameters:
 
     @classmethod
     def of(cls, row_sampling: list[RowSampling], device: torch.device) -> SamplingParameters:
-        """Collect the parameters of all rows."""
+        """Collect the parameters of all rows into tensors on `device`, `None` for each feature that no row uses."""
         wanted = [sampling for sampling, _ in row_sampling]
         sampled = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
         truncated = [row for row in sampled if _is_truncated(wanted[row])]

@@ -29,7 +29,7 @@ class Bias:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Bias | None:
-        """Collect the bias of all rows; `None` if there is none."""
+        """Collect the `logit_bias` of all rows (indexes into `wanted`); `None` if no row sets any."""
         cells = [(row, token, value) for row, p in enumerate(wanted) for token, value in p.logit_bias.items()]
         if not cells:
             return None
@@ -41,7 +41,7 @@ class Bias:
         )
 
     def apply(self, logits: Tensor) -> None:
-        """Add the bias to [R, V] in place."""
+        """Add the bias to the batch's `logits`, [R, V], in place."""
         logits.index_put_((self.rows, self.token_ids), self.values, accumulate=True)
 
 
@@ -52,7 +52,7 @@ def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], min_tokens_rows:
 
     Args:
         logits: [R, V].
-        sequences: R of them.
+        sequences: R sequences.
         min_tokens_rows: rows that set `min_tokens`.
     """
     cells = [
@@ -72,7 +72,7 @@ class Penalties:
     """The P rows of a batch that set any penalty.
 
     Attributes:
-        row_numbers: [P] their numbers in the batch.
+        row_numbers: [P] indexes of the rows in the batch.
         columns: [3, P] repetition, frequency and presence penalty.
     """
 
@@ -81,7 +81,7 @@ class Penalties:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Penalties | None:
-        """Collect the penalties of all rows; `None` if there are none."""
+        """Collect the penalties of all rows (indexes into `wanted`); `None` if no row sets any."""
         row_numbers = [row for row, p in enumerate(wanted) if _penalised(p)]
         if not row_numbers:
             return None
@@ -92,7 +92,7 @@ class Penalties:
         return cls(row_numbers, torch.tensor(columns, device=device).T)
 
     def apply(self, logits: Tensor, counts: Rows[TokenCounts]) -> None:
-        """Penalise the tokens of the P sequences, whose counts are `counts`, in [R, V] in place."""
+        """Lower the logits ([R, V], in place) of the tokens that the P rows' sequences contain, by their `counts`."""
         lengths = [len(one.token_ids) for one in counts]
         tokens, owners, generated = (
             torch.from_numpy(part).to(logits.device)

@@ -20,7 +20,7 @@ _WEYL_OF_ROUND = np.arange(_ROUNDS, dtype=np.uint64)[:, None, None] * _WEYL
 
 
 def philox4x32(counter: Words, key: Words) -> Words:
-    """Compute the block function of Philox4x32-10.
+    """Return the four 32-bit random words that Philox4x32-10 gives for each column's counter and key.
 
     Args:
         counter: [4, R], each below 2**32.

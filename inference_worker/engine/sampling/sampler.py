@@ -22,7 +22,7 @@ from inference_worker.engine_protocol import PositionLogprobs
 
 
 class Sampler:
-    """Samples the tokens of batches; caches the last batch's parameters, which rarely change, and its token counts."""
+    """Samples next tokens from logits; caches the last batch's parameters, which rarely change, and token counts."""
 
     def __init__(self) -> None:
         self._parameters: SamplingParameters | None = None

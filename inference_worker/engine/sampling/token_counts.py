@@ -33,7 +33,7 @@ class TokenCounts:
         return self._generated[: self._size]
 
     def catch_up(self, sequence: Sequence) -> None:
-        """Count the tokens generated since the last call."""
+        """Count the tokens of `sequence` generated since the last call."""
         for token in sequence.token_ids[self._seen :]:
             place = self._place.setdefault(token, self._size)
             if place == self._size:
@@ -49,7 +49,7 @@ class TokenCounts:
 
 
 class TokenCountCache:
-    """The token counts of the sequences of the last step."""
+    """A cache of `TokenCounts` for the sequences of the last step that set penalties."""
 
     def __init__(self) -> None:
         self._counts: dict[Sequence, TokenCounts] = {}

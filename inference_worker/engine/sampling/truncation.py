@@ -40,7 +40,7 @@ class Truncation:
 
     @classmethod
     def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Truncation:
-        """Build from one number per row."""
+        """Build from one number per row, each with its API meaning (top_k 0, min_p 0 and top_p 1 are off)."""
         bounded = [k > 0 or p > 0 for k, p in zip(top_k, min_p, strict=True)]
         return cls(
             torch.tensor(top_k, device=device)[:, None],
@@ -51,7 +51,7 @@ class Truncation:
         )
 
     def of_rows(self, rows: Tensor) -> Truncation:
-        """Return the parameters of some rows."""
+        """Return the parameters of the rows whose indexes are in `rows`."""
         return Truncation(self.top_k[rows], self.floor[rows], self.top_p[rows], self.bounded[rows], self.whole)
 
 

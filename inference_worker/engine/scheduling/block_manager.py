@@ -15,7 +15,7 @@ from inference_worker.engine.sequence import Sequence
 
 
 class BlockManager:
-    """Allocates `num_blocks` blocks of `block_size` tokens to sequences.
+    """Allocates `num_blocks` KV cache blocks of `block_size` tokens to sequences, and shares blocks of equal prefixes.
 
     A free block keeps its content and can be found by its hash until it is allocated again. The free list is
     ordered: blocks that are not in the prefix cache come first, then the least recently used.
@@ -53,12 +53,12 @@ class BlockManager:
         return self._cache.match(sequence.block_hashes[:count])
 
     def can_admit(self, sequence: Sequence, prefix: list[int]) -> bool:
-        """Return whether all known tokens fit now: a sequence admitted with fewer would soon be preempted."""
+        """Return whether free blocks suffice for all known tokens of `sequence` after the cached blocks `prefix`."""
         revived = sum(not self._references[block] for block in prefix)
         return self.blocks_for(len(sequence.token_ids)) - len(prefix) <= len(self._free) - revived
 
     def adopt(self, sequence: Sequence, prefix: list[int]) -> None:
-        """Start a sequence that holds no blocks with the cached blocks of `prefix`."""
+        """Give a sequence that holds no blocks the cached blocks `prefix`, and count their tokens as computed."""
         self._acquire(prefix)
         sequence.block_table = array("q", prefix)
         sequence.published = len(prefix)
@@ -67,17 +67,23 @@ class BlockManager:
     # --- Growth -------------------------------------------------------------------------------------
 
     def can_extend(self, sequence: Sequence, end: int) -> bool:
-        """Return whether there are blocks to compute the sequence up to token `end`."""
+        """Return whether free blocks suffice to compute the sequence's first `end` tokens, a copy-on-write included."""
         missing = self.blocks_for(end) - len(sequence.block_table)
         return missing + (self._shared_write(sequence) is not None) <= len(self._free)
 
     def can_extend_all(self, sequences: list[Sequence], ends: list[int]) -> bool:
-        """Return whether there are blocks to compute each sequence up to its end; none may share its last block."""
+        """Return whether free blocks suffice to compute every sequence up to its end in `ends`, together.
+
+        No sequence may share its last block with another.
+        """
         missing = (self.blocks_for(end) - len(s.block_table) for s, end in zip(sequences, ends, strict=True))
         return sum(max(0, blocks) for blocks in missing) <= len(self._free)
 
     def extend(self, sequence: Sequence, end: int) -> list[BlockCopy]:
-        """Allocate the blocks to compute a sequence up to `end`; return the copy of a shared block it writes to."""
+        """Allocate the blocks for a sequence's first `end` tokens. Check `can_extend` first.
+
+        Returns the copy-on-write to make first if the next token goes to a shared block.
+        """
         table, copies = sequence.block_table, []
         index = self._shared_write(sequence)
         if index is not None:
@@ -89,7 +95,7 @@ class BlockManager:
         return copies
 
     def trim(self, sequence: Sequence) -> None:
-        """Free the blocks beyond the computed tokens: they held rejected drafts."""
+        """Free a sequence's blocks beyond its computed tokens, after drafts were rejected or it ended early."""
         kept = self.blocks_for(sequence.computed)
         self._release(sequence.block_table[kept:])
         del sequence.block_table[kept:]
@@ -102,7 +108,7 @@ class BlockManager:
         return None
 
     def publish(self, sequence: Sequence) -> None:
-        """Register the full blocks computed since the last call in the prefix cache."""
+        """Register a sequence's full blocks computed since its last call in the prefix cache, for reuse."""
         full = sequence.computed // self.block_size
         if full > sequence.published:
             extend_hashes(sequence, full, self.block_size)
@@ -113,14 +119,14 @@ class BlockManager:
     # --- Sharing and release ------------------------------------------------------------------------
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Let `child`, which holds no blocks, share all blocks that `parent` has computed."""
+        """Let `child`, which holds no blocks, share all blocks of `parent`; both are then computed equally far."""
         self._acquire(parent.block_table)
         child.block_table = parent.block_table[:]
         child.block_hashes = parent.block_hashes[: parent.computed // self.block_size]
         child.published, child.computed = parent.published, parent.computed
 
     def release(self, sequence: Sequence) -> None:
-        """Free all blocks of a sequence and reset its computed tokens to 0."""
+        """Free all blocks of a sequence that no other shares, and reset its computed tokens to 0."""
         self._release(reversed(sequence.block_table))  # so that the end of a prompt is evicted before its beginning
         sequence.block_table = array("q")
         sequence.computed = sequence.published = 0

@@ -13,7 +13,7 @@ from inference_worker.engine_protocol import EngineLoad
 
 @dataclass(slots=True)
 class Counters:
-    """The counters of `EngineLoad`, under the same names."""
+    """The scheduler's running totals since start-up, under the names that `EngineLoad` reports."""
 
     prompt_tokens: int = 0
     generation_tokens: int = 0
@@ -26,12 +26,12 @@ class Counters:
     step_tokens: int = 0
 
     def count_step(self, batch: Batch, steps: int = 1) -> None:
-        """Count a computed batch of one or more steps."""
+        """Count the steps and computed tokens of a batch that ran `steps` steps."""
         self.steps += steps
         self.step_tokens += steps * sum(entry.count for entry in batch.entries)
 
     def count_admission(self, sequence: Sequence) -> None:
-        """Count a prompt on its first admission."""
+        """Count a sequence's prompt tokens and prefix cache hits on its first admission, and mark it as admitted."""
         sequence.admitted = True
         sequence.cached_tokens = min(sequence.computed, sequence.prompt_length)
         self.prompt_tokens += sequence.prompt_length
@@ -46,12 +46,12 @@ class Counters:
             self.accepted_tokens += generated - 1
 
     def to_load(self, **gauges: int) -> EngineLoad:
-        """Return the counters together with `gauges`."""
+        """Return the `EngineLoad` report of these counters and of `gauges`, its other fields."""
         return EngineLoad(**asdict(self), **gauges)
 
 
 def used_token_slots(running: Iterable[Sequence], blocks: BlockManager) -> int:
-    """Return the token slots in use: those of all used blocks, each counted once, less the unfilled ends."""
+    """Return how many KV cache token slots hold tokens: those of used blocks, less the unfilled ends."""
     empty = {
         sequence.block_table[-1]: len(sequence.block_table) * blocks.block_size - sequence.computed
         for sequence in running

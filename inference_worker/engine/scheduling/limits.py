@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """Limits of one engine's scheduler.
+    """Limits within which one engine's scheduler plans steps and accepts requests.
 
     Attributes:
         max_model_len: context length in tokens, prompt and output of one choice. One full sequence must fit the pool.
@@ -16,7 +16,7 @@ class EngineLimits:
         vocab_size: size of the vocabulary; token ids are below it.
         eos_token_ids: tokens that end a choice unless `ignore_eos`.
         max_decode_steps: most decode steps that one batch may run without being re-planned.
-        priority_prefill_tokens: numbers of prompt tokens in a step for which it defers its decodes.
+        priority_prefill_tokens: range of prompt tokens in a step for which the step's decodes are deferred.
     """
 
     max_model_len: int

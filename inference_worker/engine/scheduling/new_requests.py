@@ -16,7 +16,7 @@ from inference_worker.structured.matcher import Matcher
 
 
 def rejection_reason(request: GenerationRequest, limits: EngineLimits) -> str | None:
-    """Return why this engine can never serve `request`; `None` if it can."""
+    """Return why `request` can never run within `limits` (its length, counts or token ids); `None` if it can."""
     prompt, most = len(request.prompt_ids), request.sampling.max_tokens
     if not prompt:
         return "the prompt is empty"
@@ -34,7 +34,10 @@ def rejection_reason(request: GenerationRequest, limits: EngineLimits) -> str | 
 
 
 def to_sequences(request: GenerationRequest, limits: EngineLimits, matchers: Rows[Matcher]) -> list[Sequence]:
-    """Return one sequence per unfinished choice, in order. `matchers`: one per choice, or none without a grammar."""
+    """Return one sequence per choice of `request` that has not ended, its delivered tokens included, in order.
+
+    `matchers`: the grammar state of each choice; empty without a grammar.
+    """
     of_choice: Rows[Matcher | None] = matchers or [None] * request.n
     return [
         _to_sequence(request, choice, limits, matcher)

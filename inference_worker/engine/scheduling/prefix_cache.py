@@ -13,7 +13,7 @@ from inference_worker.engine.sequence import Sequence
 
 
 def extend_hashes(sequence: Sequence, count: int, block_size: int) -> None:
-    """Make `sequence.block_hashes` cover its first `count` blocks, all of them full of known tokens."""
+    """Append to `sequence.block_hashes` the missing hashes of its first `count` blocks, each full of known tokens."""
     hashes = sequence.block_hashes
     parent = hashes[-1] if hashes else sha256(sequence.salt.encode()).digest()
     for index in range(len(hashes), count):
@@ -23,7 +23,7 @@ def extend_hashes(sequence: Sequence, count: int, block_size: int) -> None:
 
 
 class PrefixCache:
-    """An index from hash to block; the first block registered under a hash stays."""
+    """An index from the chained hash of a full KV block to the block; the first block registered stays."""
 
     def __init__(self) -> None:
         self._block_of: dict[bytes, int] = {}
@@ -33,7 +33,7 @@ class PrefixCache:
         return block in self._hash_of
 
     def match(self, hashes: Iterable[bytes]) -> list[int]:
-        """Return the blocks of the longest cached prefix of `hashes`."""
+        """Return the blocks registered under the leading `hashes`, up to the first hash without a block."""
         blocks: list[int] = []
         for digest in hashes:
             block = self._block_of.get(digest)
@@ -43,13 +43,13 @@ class PrefixCache:
         return blocks
 
     def publish(self, block: int, digest: bytes) -> None:
-        """Register `block` under `digest`, unless another block is registered there."""
+        """Register `block` under the hash `digest`, unless that hash has a block already."""
         if digest not in self._block_of:
             self._block_of[digest] = block
             self._hash_of[block] = digest
 
     def evict(self, block: int) -> None:
-        """Remove a block that will be overwritten; unknown blocks are ignored."""
+        """Remove a block that will be overwritten from the index; unregistered blocks are ignored."""
         digest = self._hash_of.pop(block, None)
         if digest is not None:
             del self._block_of[digest]
@@ -59,4 +59,4 @@ class NoPrefixCache(PrefixCache):
     """A prefix cache that stores nothing, for when prefix caching is disabled."""
 
     def publish(self, block: int, digest: bytes) -> None:
-        """Do nothing."""
+        """Ignore the block, so that no prefix is ever found."""

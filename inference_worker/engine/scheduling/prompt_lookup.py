@@ -52,9 +52,9 @@ class PromptLookup:
             self._look_up((token_ids[-2], token_ids[-1]))
 
     def predictions(self, token_ids: array[int]) -> Iterator[tuple[int, float]]:
-        """Yield the predicted next tokens, each with the probability that it and all before it are right.
+        """Yield the predicted next token ids, each with the probability that this and all before are right.
 
-        Endless, or empty if nothing matches. Past the end of the sequence the predictions continue with themselves.
+        Endless, or empty if nothing matches: past the sequence's end, predictions are read from earlier predictions.
 
         Args:
             token_ids: the tokens as last given to `read`.

@@ -45,7 +45,7 @@ class _Plan:
 
 
 class Scheduler:
-    """Schedules all sequences between `add` and their last event."""
+    """Plans which tokens of which sequences each step computes, and applies its outcome: tokens, ends, KV blocks."""
 
     def __init__(self, limits: EngineLimits, blocks: BlockManager, speculation: Speculation) -> None:
         """Raises `ValueError` if a sequence of the full context length does not fit the block pool."""
@@ -68,7 +68,7 @@ class Scheduler:
     # --- Requests -----------------------------------------------------------------------------------
 
     def add(self, request: GenerationRequest, matchers: Rows[Matcher] = ()) -> None:
-        """Queue a request, or record its failure. A live request of the same id is replaced.
+        """Queue a request, replacing one of the same id; if it can never run, record a failure for `take_failures`.
 
         `matchers`: with a grammar, the state of each choice after its delivered tokens.
         """
@@ -90,7 +90,7 @@ class Scheduler:
             self.waiting.push(due[0])
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request or one choice of it, and free its blocks. Unknown ids are ignored."""
+        """Drop a request, or only its choice `choice`, and free its KV blocks. Unknown ids are ignored."""
         dropped = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
         for sequence in dropped:
             if sequence.siblings:
@@ -104,20 +104,20 @@ class Scheduler:
             self.running = [s for s in self.running if not s.ended]
 
     def has(self, request: str) -> bool:
-        """Return whether a request was added and has neither ended nor been aborted."""
+        """Return whether the request with this id was added and has neither ended nor been aborted."""
         return request in self._choices
 
     def has_work(self) -> bool:
-        """Return whether a step would do something."""
+        """Return whether any request is live: added, neither ended nor aborted."""
         return bool(self._choices)
 
     def take_failures(self) -> list[RequestFailed]:
-        """Return the requests that failed since the last call."""
+        """Return and clear the requests that failed since the last call, each with its reason."""
         failures, self._failures = self._failures, []
         return failures
 
     def load(self) -> EngineLoad:
-        """Return current counters and gauges."""
+        """Return the counters since start-up, and the current numbers of sequences and KV blocks."""
         live = sum(map(len, self._choices.values()))
         return self._counters.to_load(
             running=len(self.running),
@@ -131,7 +131,7 @@ class Scheduler:
     # --- Plan ---------------------------------------------------------------------------------------
 
     def schedule(self) -> Batch:
-        """Plan the next step. It must be committed before another is planned."""
+        """Plan the next step: admit, preempt and allocate blocks as needed. Commit it before planning another."""
         plan = _Plan(budget=self.limits.max_num_batched_tokens)
         self._prefill_priority = False
         self._plan_running(plan)
@@ -143,9 +143,10 @@ class Scheduler:
         return Batch(plan.entries, plan.copies, self._allowed_steps(plan))
 
     def schedule_prefill_interrupt(self) -> Batch | None:
-        """Plan a step of the next waiting prompt alone, to run within the current step, if that is worth it.
+        """Plan a step of the next waiting prompt alone, to run between two layers of the current step.
 
-        It must be committed before the current step, and nothing may be aborted before both are committed.
+        Returns `None` unless that step only decodes, the prompt is short and its blocks are free. The batch must be
+        committed before the current step, and nothing may be aborted before both are committed.
         """
         sequence = self.waiting.peek()
         if not self._prefill_priority or sequence is None or sequence.target not in self.limits.priority_prefill_tokens:
@@ -257,7 +258,7 @@ class Scheduler:
     # --- Commit -------------------------------------------------------------------------------------
 
     def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
-        """Append a step's tokens, free the blocks of ended sequences, and return the events."""
+        """Append a step's tokens to its sequences, free the blocks of ended ones, and return the events for clients."""
         self._counters.count_step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
             self._failures.append(

@@ -43,9 +43,9 @@ class StepCost:
     cheap_rows: float
 
     def is_worthwhile(self, probability: float, rows: int, tokens: float) -> bool:
-        """Return whether one more row, accepted with probability `probability`, raises the tokens per unit of time.
+        """Return whether one more draft, accepted with `probability`, raises a step's tokens per unit of time.
 
-        Without it the step has `rows` rows and is expected to yield `tokens`.
+        Without that draft the step has `rows` rows and is expected to yield `tokens`.
         """
         return rows < self.cheap_rows and probability * (self.fixed + rows) > tokens
 
@@ -56,7 +56,7 @@ FREE_ROWS = StepCost(fixed=math.inf, cheap_rows=math.inf)
 
 @dataclass(frozen=True, slots=True)
 class DraftToken:
-    """A draft token for the batch's entry `index`, and the probability that it and the drafts before it are right."""
+    """A draft token of the batch's entry `index`, and the probability that this and its earlier drafts are accepted."""
 
     index: int
     token: int
@@ -71,7 +71,7 @@ class Speculation:
         self._lookups: dict[Sequence, PromptLookup] = {}
 
     def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
-        """Return the draft tokens of planned entries, by entry index.
+        """Return the draft tokens worth computing after the planned entries that decode, by entry index.
 
         Args:
             entries: the planned entries, of `rows` tokens in all.
@@ -103,7 +103,7 @@ class Speculation:
                 return
 
     def forget(self, sequence: Sequence) -> None:
-        """Drop the state of a sequence that has ended."""
+        """Drop the prompt lookup of a sequence that has ended."""
         self._lookups.pop(sequence, None)
 
 
@@ -115,7 +115,7 @@ class NoSpeculation(Speculation):
 
 
 def append_accepted(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:
-    """Append the accepted tokens, up to the first that differs from its draft or ends the choice; return their number.
+    """Append sampled tokens up to the first that differs from its draft or ends the choice; return how many.
 
     Args:
         tokens: the sampled tokens, one more than `drafts`; empty if none was sampled.

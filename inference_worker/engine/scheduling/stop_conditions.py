@@ -10,7 +10,7 @@ from inference_worker.engine_protocol import EngineFinishReason
 
 
 def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
-    """Return why the choice ends with its last known token; `None` if it goes on.
+    """Return why the choice ends with its last known token (`stop` or `length`); `None` if it goes on.
 
     A choice whose grammar allows no further token ends without a stop token. Stop tokens are masked in sampling below
     `min_tokens`, so none is sampled too early.
@@ -21,7 +21,7 @@ def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
 
 
 def append_decoded(sequence: Sequence, tokens: list[int]) -> int:
-    """Append the tokens of several decode steps, without a grammar, up to the one that ends the choice.
+    """Append the tokens of several decode steps to a sequence without a grammar, up to the one that ends the choice.
 
     Returns how many were appended.
     """
@@ -33,7 +33,7 @@ def append_decoded(sequence: Sequence, tokens: list[int]) -> int:
 
 
 def stop_token(sequence: Sequence) -> int | None:
-    """Return the last generated token if it is a stop token."""
+    """Return the id of the last generated token if it is one of the sequence's stop tokens, else `None`."""
     if not sequence.generated:
         return None
     last = sequence.token_ids[-1]

@@ -12,7 +12,7 @@ from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, TenantFairQue
 
 
 class WaitingQueue:
-    """A fair queue of new sequences behind a queue of preempted ones."""
+    """Sequences that wait for admission: preempted ones first, then new ones, fair among tenants."""
 
     def __init__(self) -> None:
         self._front: deque[Sequence] = deque()
@@ -22,7 +22,7 @@ class WaitingQueue:
         return len(self._front) + len(self._fair_queue)
 
     def push(self, sequence: Sequence) -> None:
-        """Queue a new sequence."""
+        """Queue a new sequence behind its tenant's other new ones."""
         self._fair_queue.push(sequence.tenant, sequence)
 
     def push_front(self, sequence: Sequence) -> None:
@@ -30,20 +30,20 @@ class WaitingQueue:
         self._front.appendleft(sequence)
 
     def peek(self) -> Sequence | None:
-        """Return the next sequence to admit, if there is one."""
+        """Return the next sequence to admit, without removing it; `None` if none waits."""
         return self._front[0] if self._front else self._fair_queue.peek()
 
     def pop(self) -> Sequence:
-        """Remove and return the next sequence. Raises `IndexError` when there is none."""
+        """Remove and return the next sequence to admit. Raises `IndexError` when none waits."""
         return self._front.popleft() if self._front else self._fair_queue.pop()
 
     def discard(self, sequence: Sequence) -> None:
-        """Remove a sequence if it is queued."""
+        """Remove `sequence` from the queue; does nothing if it does not wait."""
         if sequence in self._front:
             self._front.remove(sequence)
         else:
             self._fair_queue.discard(sequence.tenant, sequence)
 
     def charge(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge the sequence's tenant for computed prompt tokens and generated output tokens."""
+        """Charge the sequence's tenant for computed tokens, which moves its other sequences back in the fair queue."""
         self._fair_queue.charge(sequence.tenant, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)

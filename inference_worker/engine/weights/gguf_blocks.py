@@ -21,7 +21,7 @@ KINDS = frozenset({_Q4_0, _Q4_1, _Q8_0})
 
 
 def unpack(raw: NDArray[np.uint8], kind: int, rows: int) -> Int4Values | Int8Values:
-    """Return the values of a matrix of `rows` rows, stored as ggml type `kind`, one of `KINDS`."""
+    """Return the codes and scales of a matrix of `rows` rows, stored in `raw` as ggml type `kind` of `KINDS`."""
     header = 4 if kind == _Q4_1 else 2
     blocks = raw.reshape(rows, -1, header + (GROUP if kind == _Q8_0 else GROUP // 2))
     halves = np.ascontiguousarray(blocks[..., :header]).view(np.float16).astype(np.float32)

@@ -68,18 +68,18 @@ class GGUFFile:
         self._factors = self._infos.pop(ROPE_FACTORS, None)
 
     def config(self) -> PreTrainedConfig:
-        """Return the file's configuration in the form of the family's Hugging Face configuration."""
+        """Return the model configuration in the GGUF's metadata, as the family's Hugging Face configuration."""
         try:
             return _config(self.header, set(self._infos))
         except KeyError as error:
             raise BadWeights(f"{self.path} lacks the key {error}") from error
 
     def rope_factors(self) -> Tensor | None:
-        """Return the divisors of the rotary frequencies (llama3 scaling), [head size / 2], if the file has them."""
+        """Return the divisors of the rotary frequencies (llama3 scaling), [head size / 2]; `None` if absent."""
         return None if self._factors is None else self._read(self._factors)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the name and shape of every tensor, from headers."""
+        """Return the shape of every tensor by name, read from headers without loading any data."""
         return {name: info.shape for name, info in self._infos.items()}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -91,7 +91,7 @@ class GGUFFile:
             yield name, _unpermute(tensor, heads[part]) if part in heads else tensor
 
     def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
-        """Yield the matrices stored as Q4_0, Q4_1 or Q8_0, still quantised, with their rows in Hugging Face order."""
+        """Yield the matrices stored as Q4_0, Q4_1 or Q8_0 by name, still quantised, rows in Hugging Face order."""
         heads = self._permuted_heads()
         for name, info in self._infos.items():
             if info.ggml_type in gguf_blocks.KINDS and len(info.shape) == 2:

@@ -14,11 +14,11 @@ from inference_worker.errors import BadWeights, UnsupportedModel
 def from_pretrained(
     kind: Any, folder: Path, config: PreTrainedConfig, dtype: torch.dtype, *, unused: str = "", **options: Any
 ) -> PreTrainedModel:
-    """Load the model in `folder` on the CPU.
+    """Load the safetensors in `folder` into the `transformers` model of `config`, on the CPU, as `dtype`.
 
     Args:
         kind: one of the `AutoModel` classes.
-        unused: prefix of tensor names that may be missing; "": none may.
+        unused: prefix of the names of tensors that the checkpoint may lack; "": it must have all.
         options: further arguments of `transformers`' `from_pretrained`.
 
     Raises:

@@ -28,10 +28,10 @@ _INDEX = "model.safetensors.index.json"
 
 
 class Checkpoint(Protocol):
-    """Tensors on disk under their Hugging Face names."""
+    """The interface of a model's tensors on disk, under their Hugging Face names."""
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Return the name and shape of every tensor, from headers."""
+        """Return the shape of every tensor by name, read from headers without loading any data."""
         ...
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -50,7 +50,7 @@ class SafetensorsFolder:
         self.shards = _shards(folder)
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Return the name and shape of every tensor, from headers."""
+        """Return the shape of every tensor by name, read from headers without loading any data."""
         found: dict[str, Shape] = {}
         for shard in self.shards:
             with _open_shard(shard) as file:
@@ -66,7 +66,7 @@ class SafetensorsFolder:
 
 
 def parameters_by_name(model: nn.Module) -> dict[str, Tensor]:
-    """Return a model's parameters by checkpoint name; parts of merged parameters are views."""
+    """Return a model's parameters by checkpoint name; the parts of a merged projection are views of its parameters."""
     found: dict[str, Tensor] = {}
     for path, module in model.named_modules():
         if isinstance(module, MergedLinear):
@@ -78,7 +78,7 @@ def parameters_by_name(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) -> None:
-    """Compare a checkpoint's names and shapes with a model, which may be on the meta device.
+    """Check that a checkpoint's names and shapes are those of a model, which may be on the meta device.
 
     Raises:
         BadWeights: a tensor is missing, unexpected or of another shape; the message names the first one.
@@ -95,7 +95,10 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
 
 
 def load(model: nn.Module, checkpoint: Checkpoint) -> None:
-    """Copy every tensor to its parameter, converting dtype and device. Call `check` first."""
+    """Copy each tensor of `checkpoint` to the model's parameter of that name, converting dtype and device.
+
+    Call `check` first: tensors without a parameter are skipped.
+    """
     parameters = parameters_by_name(model)
     for name, tensor in checkpoint.tensors():
         if (slot := parameters.get(name)) is not None:
