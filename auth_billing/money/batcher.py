@@ -32,7 +32,7 @@ class Batcher(Generic[T]):
         return len(self._waiting) + len(self._handling or ())
 
     def add(self, item: T, group: asyncio.TaskGroup) -> None:
-        """Add an item to the next batch, which a task of `group` handles."""
+        """Add an item to the next batch. If none is being handled, start a task of `group` that calls `handle`."""
         self._waiting.append(item)
         if self._handling is None:
             self._handling = []

@@ -70,9 +70,10 @@ class Billing:
         self._buffer = JobWriteBuffer(stores, self._leases, monotonic=monotonic)
 
     async def reserve(self, principal: Principal, requests: Sequence[HoldRequest]) -> None:
-        """Hold the maximum cost of the jobs of one HTTP request, all or none; then they may be published.
+        """Hold the maximum cost of the jobs of one HTTP request, all or none; after that the jobs may be published.
 
-        Waits for the store only if no lease covers the hold, and never for its journal. The job documents are written
+        Waits for the store only if no lease covers the hold, and never for its journal. The documents of the jobs
+        are written
         soon after; receipts must wait for `flush_jobs`. If the gateway dies in between, the sweeper releases its leases
         and the holds without jobs.
 
@@ -105,7 +106,8 @@ class Billing:
         await self._buffer.flush_jobs(jobs)
 
     async def void(self, jobs: Sequence[str]) -> None:
-        """Settle jobs that were not queued, by id, to no cost; settled jobs are not changed.
+        """Settle jobs, by id, that were never queued, to no cost: their holds are released. Settled jobs are not
+        changed.
 
         Raises:
             StoreUnavailable: the next `record_heartbeat` repeats it.
@@ -117,10 +119,11 @@ class Billing:
         self._uncertain.difference_update(jobs)
 
     async def checkpoint(self, usage_by_job: Mapping[str, Usage]) -> None:
-        """Store the tokens delivered to clients so far: what they pay if this gateway dies. Every 2 s or 64 tokens.
+        """Store, by job id, the tokens delivered to clients so far: what they pay if this gateway dies. Every 2 s or 64
+        tokens.
 
         Raises:
-            StoreUnavailable: may be ignored; the next checkpoint includes this one.
+            StoreUnavailable: may be ignored; the next checkpoint includes these tokens.
         """
         await self.flush_jobs(usage_by_job)
         waiting = iter(usage_by_job.items())
@@ -128,7 +131,7 @@ class Billing:
             await self._stores.jobs.checkpoint(batch)
 
     async def record_heartbeat(self, gateway: str) -> None:
-        """Record a heartbeat of a gateway, about every 10 s, and do its upkeep: idle leases, unfinished voids.
+        """Record a heartbeat of this gateway, about every 10 s; release idle leases and repeat failed voids.
 
         The sweeper settles the jobs of a gateway without heartbeats to their checkpoints.
 
@@ -142,7 +145,7 @@ class Billing:
             await self.void(list(self._uncertain))
 
     async def release_leases(self) -> None:
-        """Release all credit leases, after the last request.
+        """Return the credit of all leases of this gateway to the accounts, after its last request.
 
         Raises:
             StoreUnavailable: to be repeated, or left to the sweeper.

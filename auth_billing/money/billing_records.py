@@ -41,7 +41,7 @@ class SettlementSource(StrEnum):
 
 @dataclass(frozen=True)
 class UsageStatement:
-    """A statement about a job that a settlement can be based on: the usage to pay for, and how the job ended."""
+    """A statement about a job, on which a settlement can be based: the usage to pay for, and how the job ended."""
 
     usage: Usage
     outcome: Outcome
@@ -55,7 +55,7 @@ class FinalUsage(UsageStatement):
     at: float
 
     def agrees(self, other: UsageStatement) -> bool:
-        """Return whether both state the same usage and outcome; their sources may differ."""
+        """Return whether `other` states the same usage and outcome; the sources may differ."""
         return (self.usage, self.outcome) == (other.usage, other.outcome)
 
 
@@ -91,7 +91,7 @@ class JobRecord:
 
 @dataclass(frozen=True)
 class Charge:
-    """The cost of a job that is being settled, at most its hold, in nano-USD."""
+    """The cost of a job that is being settled, in nano-USD and at most the job's hold."""
 
     job: JobRecord
     cost: int
@@ -99,13 +99,13 @@ class Charge:
 
     @property
     def charged(self) -> JobRecord:
-        """The job in the state `SETTLING`, with this cost."""
+        """The job's record in the state `SETTLING`, with this cost."""
         return replace(self.job, state=JobState.SETTLING, cost=self.cost, final=self.final)
 
 
 @dataclass(frozen=True)
 class Hold:
-    """An open hold of an account, with enough detail to release it if its job's document is lost.
+    """An open hold of an account, detailed enough to release the hold if its job's document is lost.
 
     With a `gateway` it is a credit lease: credit that this gateway may turn into jobs' holds (`credit_leases.py`).
     """
@@ -126,7 +126,9 @@ class Hold:
 
 @dataclass(frozen=True)
 class Balance:
-    """An organisation's account. Of its credit, `available` can be held, `spent` is gone, the rest is held."""
+    """An organisation's account in nano-USD. Of its credit, `available` can be held, `spent` is gone, the rest is
+    held.
+    """
 
     organisation: str
     available: int
@@ -182,11 +184,11 @@ class BalanceStore(Protocol):
         ...
 
     async def with_holds(self) -> Sequence[Balance]:
-        """Return all accounts that have open holds or leases."""
+        """Return the accounts that have at least one open hold or credit lease."""
         ...
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
-        """Take the jobs' holds out of what is available, in one update, all or none.
+        """Take the jobs' holds (nano-USD) out of the account's available credit, in one update, all or none.
 
         Return false, with nothing changed, if the account is closed, has too little credit or budget, holds one of the
         jobs already, or has other budgets than `budgets`. The jobs are of one payer. Not journaled.
@@ -194,11 +196,13 @@ class BalanceStore(Protocol):
         ...
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Restore a hold that a store crash lost, to settle its job; false if the account changed after `version`."""
+        """Take again a job's hold that a store crash lost, to settle the job; false if the account changed after
+        `version`.
+        """
         ...
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
-        """Take `lease.amount` (nano-USD) out of what is available and add it to the lease `id`, in one update.
+        """Move `lease.amount` (nano-USD) from the account's available credit to the lease `id`, in one update.
 
         Create the lease if `seen` does not have it. Return false, with nothing changed, if the account does not allow
         it, has other budgets than `seen`, or the lease was created or released after `seen`. Not journaled.
@@ -214,14 +218,16 @@ class BalanceStore(Protocol):
         ...
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
-        """Remove the jobs' holds, add their costs to what is spent and the rest to what is available, all or none.
+        """Remove the jobs' holds from the account, add their costs to `spent` and the rest to `available`, all or none.
 
         Return false, with nothing changed, if one of the jobs is not held. The jobs are of one organisation.
         """
         ...
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Return a job's hold or a lease to what is available; false if it is not there with this amount."""
+        """Return a job's hold or a lease (`id`) to the available credit; false if the account lacks it or its amount
+        differs.
+        """
         ...
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
@@ -229,19 +235,21 @@ class BalanceStore(Protocol):
         ...
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account, or close it for new holds (open ones are still settled); false if there is none."""
+        """Reopen an account (`to` is true), or close it for new holds (open ones are still settled); false if there is
+        none.
+        """
         ...
 
 
 class JobStore(Protocol):
-    """Store of jobs."""
+    """Store of jobs as billing sees them: hold, state, cost."""
 
     async def insert(self, jobs: Sequence[JobRecord]) -> None:
         """Store new jobs durably; a job that is stored already is not changed."""
         ...
 
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
-        """Return those of the jobs that are stored, by id."""
+        """Return the stored jobs among these ids, by id."""
         ...
 
     async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
@@ -260,7 +268,7 @@ class JobStore(Protocol):
         ...
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs that became `SETTLING` before the time `before` and are not finished."""
+        """Return up to `limit` jobs that became `SETTLING` before `before` (Unix seconds) and are not `SETTLED` yet."""
         ...
 
     async def held(self, limit: int) -> Sequence[JobRecord]:
@@ -285,7 +293,7 @@ class LedgerStore(Protocol):
 
 
 class HeartbeatStore(Protocol):
-    """Store of the gateways' heartbeats."""
+    """Store of the gateways' heartbeats, as a count per gateway."""
 
     async def increment(self, gateway: str) -> None:
         """Increment a gateway's heartbeat count. Not journaled."""

@@ -37,12 +37,12 @@ class BudgetStore(Protocol):
         ...
 
     async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
-        """Set the limit of a new budget together with its use in a month, both in nano-USD."""
+        """Set the monthly limit of the new budget `successor`, and its use in `month` so far, both in nano-USD."""
         ...
 
 
 class Budgets:
-    """The budgets of organisations.
+    """Sets and reads the monthly budgets of organisations.
 
     Args:
         store: where limits are set.
@@ -56,7 +56,9 @@ class Budgets:
         self._clock = clock
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set a budget in nano-USD a month (0 allows nothing), or remove it. In force within two seconds.
+        """Set the monthly limit of the budget `name` in nano-USD (0 allows nothing), or remove it (`None`).
+
+        In force at all gateways within two seconds.
 
         Raises:
             UnacceptableAmount: `limit` is negative or too large.
@@ -68,7 +70,7 @@ class Budgets:
         await self._store.set(organisation, name, limit)
 
     async def inherit(self, organisation: str, key: str, successor: str) -> None:
-        """Give the key id `successor`, which replaces `key`, its budget and this month's use of it.
+        """Copy the budget of the API key `key`, and this month's use of it, to the key `successor` that replaces it.
 
         Raises:
             StoreUnavailable: to be repeated.
@@ -79,7 +81,7 @@ class Budgets:
             await self._store.inherit(organisation, key_budget(successor), limit, month, used)
 
     async def used(self, organisation: str) -> Sequence[BudgetUse]:
-        """Return this month's use, sorted by budget name, also where there is no limit.
+        """Return this month's use of each budget, sorted by name, also of budgets without a limit.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -89,7 +91,7 @@ class Budgets:
 
 
 def budget_usage(balance: Balance, month: str) -> list[BudgetUse]:
-    """Return what is used of each budget of an account in a month, sorted by name."""
+    """Return the use of each budget of an account in `month` (e.g. `2026-11`), sorted by name."""
     used = balance.used.get(month, {})
     held = dict.fromkeys(used, 0)
     for hold in balance.held.values():

@@ -60,7 +60,7 @@ class CreditEntry:
 
     @property
     def id(self) -> str:
-        """The id of the ledger entry, the same for the same reference."""
+        """The ledger entry's id: organisation, kind and reference, so that a repetition has the same id."""
         return f"{self.organisation}:{self.kind}:{self.reference}"
 
 
@@ -75,31 +75,31 @@ class CreditStore(Protocol):
         ...
 
     async def find(self, id: str) -> CreditEntry | None:
-        """Return the entry with this id."""
+        """Return the credit entry with this id, or `None`."""
         ...
 
     async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
-        """Return the organisation's entry with this number."""
+        """Return the organisation's credit entry with this number, or `None`."""
         ...
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
-        """Return up to `limit` entries, newest first."""
+        """Return up to `limit` credit entries of an organisation, newest first."""
         ...
 
     async def refunded(self, organisation: str, job: str) -> int:
-        """Return the sum of a job's refunds in nano-USD."""
+        """Return the sum of the refunds of a job in nano-USD."""
         ...
 
     async def append(self, entry: CreditEntry) -> bool:
-        """Store an entry durably; false if one with its id or its number is stored."""
+        """Store a credit entry durably; false if an entry with its id or its number is stored."""
         ...
 
     async def apply(self, entry: CreditEntry) -> None:
-        """Add an entry to its account, in one update, if it is the next one that was not applied."""
+        """Add a credit entry to its organisation's account, in one update, if it is the next number to apply."""
         ...
 
     async def credited_since(self, at: float) -> Sequence[str]:
-        """Return the ids of organisations that have entries since a time (Unix seconds)."""
+        """Return the ids of organisations that have credit entries since `at` (Unix seconds)."""
         ...
 
 
@@ -143,7 +143,7 @@ class Credit:
         return await self._credit(organisation, CreditKind.REFUND, amount, reference, job)
 
     async def newest(self, organisation: str, limit: int = 20) -> Sequence[CreditEntry]:
-        """Return up to `limit` credit entries, newest first.
+        """Return up to `limit` credit entries of an organisation, newest first.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -151,7 +151,7 @@ class Credit:
         return await self._store.newest(organisation, limit)
 
     async def apply_pending(self, organisation: str) -> tuple[int, int]:
-        """Apply all entries that are in the ledger and not in the account; return their number and sum (nano-USD).
+        """Add to the account all credit entries that only the ledger has; return their number and sum (nano-USD).
 
         Raises:
             StoreUnavailable: to be repeated.
@@ -164,7 +164,7 @@ class Credit:
             await self._store.apply(entry)
 
     async def apply_pending_since(self, since: float) -> None:
-        """Apply the unapplied entries of every organisation that was credited since a time (Unix seconds).
+        """Do `apply_pending` for every organisation that has credit entries since `since` (Unix seconds).
 
         Raises:
             StoreUnavailable: to be repeated.

@@ -90,7 +90,7 @@ class _Lease:
 
 
 class CreditLeases:
-    """The credit leases of one gateway.
+    """The credit leases of one gateway: credit set aside in advance, so that most holds need no store access.
 
     Args:
         balances: the accounts.
@@ -131,31 +131,31 @@ class CreditLeases:
         return lease.id
 
     def suspend(self) -> None:
-        """Draw from no lease until the account confirms it again; called when the store did not answer."""
+        """Use no lease until the next read of its account confirms it; called when the store did not answer."""
         for lease in self._leases.values():
             lease.confirmed_at = _NEVER
 
     def discard(self, lease_id: str) -> None:
-        """Retire a lease that the account does not have any more, or has less of than expected."""
+        """Retire the lease with this id: its account does not have it any more, or has less of it than expected."""
         self._retire(payer for payer, lease in self._leases.items() if lease.id == lease_id)
 
     def retire(self, organisation: str) -> bool:
-        """Retire an organisation's leases; return whether `synchronise` has any to release."""
+        """Stop using an organisation's leases; return whether `synchronise` has any to release."""
         self._retire(payer for payer in self._leases if payer.organisation == organisation)
         return organisation in self.retired_organisations
 
     def retire_idle(self) -> None:
-        """Retire leases whose payers had no request lately."""
+        """Stop using leases whose payers had no request lately; `synchronise` releases them."""
         now = self._monotonic()
         self._retire(payer for payer, lease in self._leases.items() if lease.is_idle(now))
 
     def retire_all(self) -> None:
-        """Retire all leases."""
+        """Stop using all leases; `synchronise` releases them."""
         self._retire(self._leases)
 
     @property
     def retired_organisations(self) -> Collection[str]:
-        """The organisations of retired leases that are not released yet."""
+        """The organisations that have retired leases which are not released yet."""
         return set(self._retired.values())
 
     async def synchronise(self, organisation: str, in_use: Callable[[str], bool]) -> None:
@@ -221,7 +221,9 @@ class CreditLeases:
 
 
 def leasable(balance: Balance, payer: Payer) -> tuple[int, bool]:
-    """Return how many more nano-USD may be leased for a payer, and whether all leases exceed twice their share."""
+    """Return how many more nano-USD may be leased for a payer, and whether the leases exceed twice their share of the
+    account or of a budget.
+    """
     if not balance.is_open:
         return 0, True
     leases = balance.leases.values()

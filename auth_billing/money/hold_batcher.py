@@ -27,7 +27,7 @@ class _Pending:
 
 
 class HoldBatcher:
-    """Holds that one gateway takes from accounts, batched by payer."""
+    """Takes the holds of one gateway from accounts, many requests of a payer in one update."""
 
     def __init__(self, balances: BalanceStore) -> None:
         self._balances = balances
@@ -39,8 +39,8 @@ class HoldBatcher:
         """Hold the maximum cost (nano-USD) of one request's jobs, all or none; return whether the account allowed it.
 
         Args:
-            jobs: of one payer.
-            budgets: the organisation's budgets as last read.
+            jobs: jobs of one request, with the same payer.
+            budgets: limits in nano-USD of the organisation's budgets by name, as last read.
 
         Raises:
             StoreUnavailable: the outcome is unknown. After a cancellation of this call it is unknown too.

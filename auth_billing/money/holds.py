@@ -38,7 +38,7 @@ class HoldRequest:
 
 
 def budget_names(project: str, key: str) -> Iterator[str]:
-    """Yield the names of the budgets that a job counts against; `project` and `key` are ids, or "" for none."""
+    """Yield the names of the budgets that a job counts against: organisation, project, key. Ids may be "" for none."""
     yield ORGANISATION_BUDGET
     if project:
         yield project_budget(project)
@@ -62,7 +62,7 @@ def month_of(at: float) -> str:
 
 
 def check_id(id: str) -> str:
-    """Return `id` if it can be part of a field's path in the store: letters, digits, `_` and `-`, at most 128.
+    """Return `id` if it can be part of a field's path in the store: 1 to 128 letters, digits, `_` and `-`.
 
     Raises:
         ValueError: anything else.

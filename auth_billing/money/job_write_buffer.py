@@ -40,7 +40,7 @@ class _PendingJob:
 
 
 class JobWriteBuffer:
-    """Jobs that one gateway accepted and did not write yet."""
+    """Jobs that one gateway accepted and has not written to the store yet."""
 
     def __init__(
         self, stores: BillingStores, leases: CreditLeases, *, monotonic: Callable[[], float] = time.monotonic
@@ -55,7 +55,7 @@ class JobWriteBuffer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the oldest pending job waited longer than `MAX_LAG`."""
+        """Whether the oldest unwritten job has waited longer than `MAX_LAG` seconds."""
         oldest = next(iter(self._pending.values()), None)
         return oldest is not None and self._monotonic() - oldest.since > MAX_LAG
 
@@ -75,7 +75,7 @@ class JobWriteBuffer:
             await self.flush()
 
     async def flush(self) -> None:
-        """Wait until all jobs that are pending now are written, and leases are synchronised.
+        """Wait until all jobs that are pending now are written, and retired leases are released.
 
         Raises:
             StoreUnavailable: to be repeated.

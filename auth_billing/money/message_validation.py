@@ -13,12 +13,12 @@ _ID = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
 def ids_error(*ids: str) -> str | None:
-    """Return why ids of jobs or attempts are malformed, or `None` if they are well-formed."""
+    """Return the reason if one of these job or attempt ids is malformed, else `None`."""
     return None if all(map(_ID.fullmatch, ids)) else "malformed job or attempt id"
 
 
 def usage_error(usage: Usage) -> str | None:
-    """Return why a usage is impossible, or `None` if it is possible."""
+    """Return the reason if the token counts of a usage can't be true, else `None`."""
     if any(not 0 <= n <= MAX_INT for n in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)):
         return "a number of tokens is negative or past 64 bits"
     if usage.cached_tokens > usage.prompt_tokens:

@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ReceiptHandler:
-    """Settles batches of receipts."""
+    """Settles jobs from batches of receipts; parks receipts that are invalid or whose job is unknown."""
 
     def __init__(self, bus: Bus, settler: Settler, metrics: BillingMetrics, retry_wait: wait_base) -> None:
         self._bus = bus
@@ -36,7 +36,8 @@ class ReceiptHandler:
         self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[Receipt]], group: asyncio.TaskGroup) -> None:
-        """Settle a batch; return when each receipt is settled, passed to a task of `group`, or redelivered elsewhere.
+        """Settle a batch; return when each receipt is settled, left to a task of `group` that parks it, or lost to
+        redelivery.
 
         Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
         """
@@ -88,7 +89,7 @@ class ReceiptHandler:
 
 
 def receipt_error(receipt: Receipt) -> str | None:
-    """Return why a receipt cannot be true, or `None` if it can."""
+    """Return the reason if a receipt's ids or token counts can't be true, else `None`."""
     return ids_error(receipt.job) or usage_error(receipt.usage)
 
 

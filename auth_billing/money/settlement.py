@@ -30,7 +30,7 @@ STOP_SECONDS = 5.0
 
 
 class SettlementConsumer:
-    """Consumes usage records and receipts, and handles each kind in batches."""
+    """Consumes usage records and receipts from the settlement queue, and handles each kind in batches."""
 
     def __init__(
         self,
@@ -49,11 +49,12 @@ class SettlementConsumer:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether fewer messages than the prefetch are unacknowledged, so that no receipt waits at the broker."""
+        """Whether fewer messages than the prefetch are unacknowledged here, so that no receipt waits at the broker."""
         return len(self._records) + len(self._receipts) < PREFETCH
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Settle until `stop` is set, then finish unacknowledged messages for up to `STOP_SECONDS`.
+        """Handle receipts and usage records until `stop` is set, then finish unacknowledged ones for up to
+        `STOP_SECONDS`.
 
         Raises:
             BrokerUnavailable: the broker did not accept the consumer.

@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SettlementResult(Enum):
-    """What a statement about a job resulted in."""
+    """The effect of a usage statement on its job."""
 
     SETTLED = "settled"
     REPEATED = "repeated"
@@ -45,7 +45,9 @@ class SettlementResult(Enum):
 
 
 class Settler:
-    """The only writer of jobs' costs. Settlers in several processes may settle the same jobs at the same time."""
+    """The only writer of jobs' costs. Settlers in several processes may settle the same jobs at once: the first
+    wins.
+    """
 
     def __init__(
         self, stores: BillingStores, metrics: BillingMetrics, *, clock: Callable[[], float] = time.time
@@ -55,7 +57,7 @@ class Settler:
         self._clock = clock
 
     async def settle(self, statements: Mapping[str, UsageStatement]) -> dict[str, SettlementResult]:
-        """Settle jobs, by id, to the usage stated of each; return what became of each statement.
+        """Settle jobs to the usage stated of each, by job id; return the effect of each statement, by job id.
 
         The first statement of a job is final. Costs are nano-USD, at most the job's hold.
 
@@ -69,7 +71,7 @@ class Settler:
         return results
 
     async def finish(self, jobs: Sequence[JobRecord]) -> None:
-        """Finish the settlement (S5 to S7) of jobs that are `SETTLING`.
+        """Finish the settlement of jobs that are `SETTLING`: account, ledger entry, state `SETTLED` (steps S5 to S7).
 
         Raises:
             StoreUnavailable: to be repeated.

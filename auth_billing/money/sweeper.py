@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(eq=False, repr=False)
 class Sweeper:
-    """Sweeps the accounts and jobs periodically.
+    """Periodically settles jobs whose gateway or settler died, and releases holds without a job.
 
     Args:
         stores: accounts, jobs and heartbeats.
@@ -69,7 +69,7 @@ class Sweeper:
         self._reset()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweep until `stop` is set; an unavailable store only delays it."""
+        """Sweep until `stop` is set; while the store is unavailable, sweeps are retried."""
         while not stop.is_set():
             try:
                 await self.sweep()
@@ -81,10 +81,11 @@ class Sweeper:
                 continue
 
     async def sweep(self) -> None:
-        """Scan once and settle or release what is due.
+        """Finish interrupted settlements, then read jobs and accounts once, and settle or release what is overdue.
 
         Raises:
-            StoreUnavailable: after `Timings.max_sweep_gap` of it, all observations start anew.
+            StoreUnavailable: the sweep is incomplete; after `Timings.max_sweep_gap` seconds without one, waiting times
+                restart at 0.
         """
         await self._finish_settlements()
         if not self.flowing():
@@ -187,17 +188,17 @@ class Sweeper:
 
 
 class FirstSeen:
-    """Remembers since when each key was observed without a gap."""
+    """Measures for how long each key was seen in every sweep."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def seconds(self, key: str, now: float) -> float:
-        """Return for how long a key was observed; 0 the first time."""
+        """Record that `key` is seen at `now`; return for how many seconds it has been, 0 the first time."""
         return now - self._since.setdefault(key, now)
 
     def keep(self, keys: Collection[str]) -> None:
-        """Forget all keys but these."""
+        """Forget all keys except `keys`."""
         kept = set(keys)
         self._since = {key: since for key, since in self._since.items() if key in kept}
 

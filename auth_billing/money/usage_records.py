@@ -38,7 +38,7 @@ class UsageRecordHandler:
         self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[UsageRecord]], group: asyncio.TaskGroup) -> None:
-        """Store and acknowledge a batch in one write; tasks of `group` handle the records that it did not store.
+        """Store and acknowledge a batch in one write; tasks of `group` retry, acknowledge or park what was not stored.
 
         Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
         """
@@ -104,7 +104,7 @@ class UsageRecordHandler:
 
 
 def record_error(record: UsageRecord) -> str | None:
-    """Return why a usage record cannot be true, or `None` if it can."""
+    """Return the reason if a usage record's ids or token counts can't be true, else `None`."""
     if any(len(text) > MAX_TEXT for text in (record.tenant, record.model, record.worker, record.digest)):
         return f"a name is longer than {MAX_TEXT} characters"
     if not math.isfinite(record.at):

@@ -39,7 +39,7 @@ class Dimension(StrEnum):
 class UsageFilter:
     """Selects jobs settled from `since` until before `until` (Unix seconds).
 
-    `ids` has the ids to select, by dimension; a dimension that is not there selects all.
+    `ids` has the ids to select, by dimension; a missing dimension selects all.
     """
 
     organisation: str
@@ -78,15 +78,17 @@ class UsageReports(Protocol):
     """Queries over settled jobs. Each method raises `StoreUnavailable` if the store does not answer in time."""
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return a row for each bucket of `width` seconds and each group in it, in order, at most `limit`."""
+        """Return a row for each time bucket of `width` seconds and each group (values of `by`) in it, in order, at most
+        `limit`.
+        """
         ...
 
     async def count(self, selection: UsageFilter, limit: int) -> int:
-        """Return the number of jobs, counted up to `limit`."""
+        """Return the number of selected jobs, or `limit` if there are more."""
         ...
 
     def jobs(self, selection: UsageFilter) -> AsyncIterator[JobRecord]:
-        """Iterate over the jobs in the order of their settlement."""
+        """Iterate over the selected jobs in the order of their settlement."""
         ...
 
 

@@ -30,7 +30,7 @@ class RollupSpan:
     until: int
 
     def within(self, since: int, until: int) -> RollupSpan:
-        """Return the rolled-up whole hours within a period; empty if `since` is not before `until`."""
+        """Return the rolled-up whole hours between `since` and `until` (Unix seconds); empty if there are none."""
         return RollupSpan(max(self.since, -(-since // HOUR) * HOUR), min(self.until, until // HOUR * HOUR))
 
 
@@ -46,15 +46,17 @@ class RollupStore(Protocol):
         ...
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours that are rolled up, or `None` before the first."""
+        """Return the hours that are rolled up of an organisation, or `None` before `start`."""
         ...
 
     async def start(self, organisation: str, at: int) -> None:
-        """Set the first hour to roll up, unless it is set."""
+        """Set the first hour to roll up (Unix seconds), unless one is set."""
         ...
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Store the rollup of the hour that begins at `hour`, then extend the span if it ends there. Idempotent."""
+        """Store the rollup of the hour that begins at `hour` (Unix seconds); extend the span if `hour` is its end.
+        Idempotent.
+        """
         ...
 
 

@@ -26,12 +26,12 @@ class UsageStore(Protocol):
     """Store of usage records, which are immutable."""
 
     async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
-        """Store new records durably in one write; return for each record whether this call stored it.
+        """Store the records that are not stored yet durably in one write; return of each whether this call stored it.
 
-        Pass the remaining ones to `add`, which tells repeated from conflicting records.
+        Pass the others to `add`, which tells repeated from conflicting records.
 
         Raises:
-            RecordRefused: the store can't hold one of them; other ones may be stored.
+            RecordRefused: the store can't hold one of the records; the others may be stored.
         """
         ...
 
@@ -39,10 +39,10 @@ class UsageStore(Protocol):
         """Store the usage of one attempt at a job, durably and once.
 
         Raises:
-            RecordRefused: the store can't hold it.
+            RecordRefused: the store can't hold the record.
         """
         ...
 
     async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
-        """Return the usage of each attempt at these jobs, with the job's id."""
+        """Return a pair of job id and usage for each recorded attempt at these jobs."""
         ...

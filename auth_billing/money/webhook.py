@@ -42,7 +42,7 @@ class _RetryableError(Exception):
 
 
 class Webhook:
-    """A client of one receiver. Use it on one event loop, and close it.
+    """An HTTP client that sends signed alerts to one receiver. Use it on one event loop, and close it.
 
     Args:
         url: the receiver's URL.
@@ -68,7 +68,7 @@ class Webhook:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections to the receiver."""
         await self._client.aclose()
 
     async def send(self, id: str, message: dict[str, object]) -> None:

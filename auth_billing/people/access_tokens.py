@@ -38,7 +38,7 @@ class AccessClaims:
 
 
 class AccessTokens:
-    """Issues and validates access tokens.
+    """Issues and validates the signed access tokens of browser sessions.
 
     Args:
         keys: the first one signs, each of them verifies.
@@ -52,7 +52,7 @@ class AccessTokens:
         self._jwt = jwt.PyJWT(options={"enforce_minimum_key_length": True})
 
     def issue(self, claims: AccessClaims) -> str:
-        """Return a new signed token."""
+        """Return a new signed access token for a session and its user."""
         now = int(self._clock())
         payload = {
             "iss": ISSUER,
@@ -70,7 +70,7 @@ class AccessTokens:
         return self._jwt.encode(payload, self._signer.key, self._signer.algorithm, headers=headers)
 
     def read(self, token: str) -> AccessClaims:
-        """Return the claims of a valid token.
+        """Return the claims of a valid access token; reads no store.
 
         Raises:
             InvalidSession: the token is malformed, expired, or not signed by one of the keys.

@@ -97,8 +97,8 @@ class Invitations:
         return await self.find(actor.organisation, invitation_id)
 
     async def open(self, token: str, *, even_used: bool = False) -> Invitation:
-        """Return the invitation of a token. With `even_used`, an accepted one too: its user may be repeating the
-        request.
+        """Return the invitation of a token if it is pending; changes nothing. With `even_used`, an accepted one too:
+        its user may be repeating the request.
 
         Raises:
             InvitationVoid: the invitation is unknown, accepted, expired or revoked.

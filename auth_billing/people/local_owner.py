@@ -37,7 +37,7 @@ async def is_unowned(users: UserStore, memberships: MembershipStore, organisatio
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalOwner:
-    """Signs the local owner in."""
+    """Signs in the local owner: the user of the launcher's browser link, before an organisation has an owner."""
 
     users: UserStore
     memberships: MembershipStore

@@ -39,13 +39,13 @@ class Members:
     end_keys: Callable[[KeySet], Awaitable[object]]
 
     async def all(self, organisation: str) -> list[Member]:
-        """Return all members, oldest first."""
+        """Return all members of an organisation, oldest membership first."""
         memberships = await self.memberships.of_organisation(organisation)
         users = {user.id: user for user in await self.users.find_all([each.user for each in memberships])}
         return [Member(users[each.user], each.role, each.added) for each in memberships if each.user in users]
 
     async def find(self, organisation: str, user_id: str) -> Member:
-        """Return one member.
+        """Return one member of an organisation.
 
         Raises:
             NoSuchRecord: the organisation has no member with this id.
@@ -57,7 +57,7 @@ class Members:
         return Member(user, membership.role, membership.added)
 
     async def join(self, organisation: str, user_id: str, role: Role, now: float) -> None:
-        """Make a user a member; an existing member keeps the current role."""
+        """Make a user a member with `role`, from `now` (Unix seconds); an existing member keeps the current role."""
         await self.memberships.add(Membership(organisation, user_id, role, now))
         membership = await self._membership(organisation, user_id)
         if membership.role is Role.OWNER:

@@ -34,11 +34,11 @@ class OrganisationStore(Protocol):
     """Store of organisations and projects."""
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
-        """Store it unless its id exists."""
+        """Store an organisation unless one with its id is stored."""
         ...
 
     async def ensure_project(self, project: Project) -> None:
-        """Store it unless its id exists."""
+        """Store a project unless one with its id is stored."""
         ...
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
@@ -58,13 +58,13 @@ class OrganisationStore(Protocol):
         ...
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
-        """Archive the project, if it exists and is not archived."""
+        """Archive a project at `now` (Unix seconds); no effect if it is archived or does not exist."""
         ...
 
     async def add_owner(self, organisation: str, user: str) -> None:
-        """Add a user to the organisation's owners."""
+        """Add a user id to the organisation's list of owners; no effect if it is there."""
         ...
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
-        """Remove a user from the owners; return false and change nothing if no owner would remain."""
+        """Remove a user id from the organisation's list of owners; false, and no change, if no owner would remain."""
         ...

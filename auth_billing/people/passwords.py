@@ -38,7 +38,7 @@ class Passwords:
 
     Args:
         hasher: argon2id with its parameters; hashes with weaker ones are replaced at the next sign-in.
-        pending: operations that may run or wait; one more is refused.
+        pending: hash operations that may run or wait at once; more are refused (`PasswordsBusy`).
     """
 
     def __init__(self, hasher: argon2.PasswordHasher | None = None, *, pending: int = MAX_PENDING) -> None:
@@ -86,7 +86,7 @@ class Passwords:
         return await self._run(lambda: self._verify(stored, prepared))
 
     def close(self) -> None:
-        """Shut the thread pool down."""
+        """Shut down the threads that compute hashes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _verify(self, stored: str | None, prepared: bytes) -> bool:

@@ -65,7 +65,7 @@ class Invitation:
     revoked: float | None = None
 
     def status(self, now: float) -> InvitationStatus:
-        """Return the state at `now`."""
+        """Return the invitation's state at `now` (Unix seconds)."""
         if self.accepted is not None:
             return InvitationStatus.ACCEPTED
         if self.revoked is not None:
@@ -93,15 +93,18 @@ class UserStore(Protocol):
         ...
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
-        """Replace the hash of an unchanged password; return false if `old` is no longer the stored hash."""
+        """Replace the hash `old` of the same password by `new`; return false if `old` is no longer the stored hash."""
         ...
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
-        """Replace the password hash and increment the version; return `None` if `old` is no longer the stored hash."""
+        """Replace the password hash `old` by `new` and increment the user's version, which ends all sessions.
+
+        Return the changed user, or `None` if `old` is no longer the stored hash.
+        """
         ...
 
     async def end_sessions(self, user_id: str) -> None:
-        """Increment the user's version, which ends all sessions."""
+        """End all sessions of a user, by incrementing the user's version."""
         ...
 
 
@@ -157,13 +160,15 @@ class InvitationStore(Protocol):
         ...
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Mark it as accepted by this user: true for one user only, who may repeat it. False if it is void."""
+        """Mark the invitation with this digest as accepted by a user; true again for the same user, false if it is
+        void.
+        """
         ...
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
-        """Revoke it; return false if it is no longer pending."""
+        """Revoke an invitation at `now` (Unix seconds); return false if it is no longer pending."""
         ...
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke all pending invitations that were not made by a user."""
+        """Revoke all pending invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
         ...

@@ -50,7 +50,7 @@ class Projects:
         """Return the organisation's oldest project that is not archived.
 
         Raises:
-            NoSuchRecord: all are archived, or it has none.
+            NoSuchRecord: the organisation has no project that is not archived.
         """
         projects = await self.all(organisation)
         if not projects:
@@ -58,7 +58,7 @@ class Projects:
         return projects[0]
 
     async def find(self, organisation: str, project_id: str) -> Project:
-        """Return one project, archived or not.
+        """Return one project of an organisation, archived or not.
 
         Raises:
             NoSuchRecord: the organisation has no project with this id.
@@ -69,7 +69,7 @@ class Projects:
         return project
 
     async def find_active(self, organisation: str, project_id: str) -> Project:
-        """Return one project that is not archived.
+        """Return one project of an organisation, if it is not archived.
 
         Raises:
             NoSuchRecord: the organisation has no such project, or it is archived.
@@ -80,7 +80,7 @@ class Projects:
         return project
 
     async def create(self, actor: Actor, name: str) -> Project:
-        """Create a project.
+        """Create a project in the actor's organisation.
 
         Raises:
             NotPermitted, UnacceptableValue
@@ -91,7 +91,7 @@ class Projects:
         return project
 
     async def rename(self, actor: Actor, project_id: str, name: str) -> Project:
-        """Change the project's name.
+        """Change a project's name and return the changed project.
 
         Raises:
             NotPermitted, NoSuchRecord, UnacceptableValue
@@ -101,7 +101,7 @@ class Projects:
         return await self.find(actor.organisation, project_id)
 
     async def archive(self, actor: Actor, project_id: str) -> Project:
-        """Archive a project permanently; idempotent.
+        """Archive a project permanently and return it; no effect if it is archived.
 
         Raises:
             NotPermitted, NoSuchRecord

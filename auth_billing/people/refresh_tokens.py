@@ -38,11 +38,13 @@ class RefreshToken:
         return hashlib.sha256(self.secret).digest()
 
     def seal(self, successor: RefreshToken) -> bytes:
-        """Encrypt the successor with this token. (One pad for one message: a token has one successor.)"""
+        """Encrypt the `successor` of this token with this token's secret. (One pad for one message: a token has one
+        successor.)
+        """
         return self._padded(successor.secret)
 
     def unseal(self, sealed: bytes) -> RefreshToken:
-        """Decrypt the sealed successor; the result is garbage if another token sealed it."""
+        """Decrypt the successor that this token sealed; the result is garbage if another token sealed it."""
         return RefreshToken(self.session, self._padded(sealed))
 
     def _padded(self, text: bytes) -> bytes:
@@ -51,12 +53,12 @@ class RefreshToken:
 
 
 def new_token(session: str) -> RefreshToken:
-    """Return a new random token of a session."""
+    """Return a new random refresh token of the session with this id."""
     return RefreshToken(session, secrets.token_bytes(BYTES))
 
 
 def parse(text: str) -> RefreshToken:
-    """Parse a token.
+    """Parse the text of a refresh token; reads no store.
 
     Raises:
         InvalidSession: the text is not a refresh token.

@@ -32,7 +32,7 @@ class SessionRecord:
 
 
 class SessionStore(Protocol):
-    """Store of sessions. Expired ones may be deleted."""
+    """Store of browser sessions. Expired ones may be deleted."""
 
     async def add(self, session: SessionRecord) -> None:
         """Store a new session durably."""
@@ -43,9 +43,11 @@ class SessionStore(Protocol):
         ...
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Replace the valid token's digest `old` by `new`; return false if `old` is not the valid one."""
+        """Replace the valid refresh token's digest `old` by `new`, and store the sealed new token; false if `old` is
+        not valid.
+        """
         ...
 
     async def revoke(self, session_id: str, now: float) -> None:
-        """End the session."""
+        """End a session at `now` (Unix seconds)."""
         ...

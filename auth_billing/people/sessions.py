@@ -54,7 +54,7 @@ class BrowserSession:
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A session with a new pair of tokens for the browser."""
+    """A browser session with a new access token and refresh token."""
 
     session: BrowserSession
     access: str
@@ -105,7 +105,7 @@ class Sessions:
         return await self._signed_in(record, token)
 
     async def authenticate(self, access_token: str) -> BrowserSession:
-        """Return the session of an access token.
+        """Return the active session that an access token belongs to.
 
         Raises:
             InvalidSession: the token is invalid, or its session has ended.
@@ -123,7 +123,7 @@ class Sessions:
         return session
 
     async def refresh(self, token: RefreshToken) -> SignedIn:
-        """Exchange a refresh token for new tokens. A token used before ends the session, since it may be stolen.
+        """Exchange a refresh token for a new pair of tokens. A token used before ends the session: it may be stolen.
 
         Raises:
             InvalidSession: the session has ended, or is ended by this call.
@@ -139,12 +139,12 @@ class Sessions:
         return await self._signed_in(record, await self._successor_of(record, token))
 
     async def end(self, session: BrowserSession) -> None:
-        """End one session; its tokens are rejected within `CACHE_SECONDS`."""
+        """End this session; its tokens are rejected within `CACHE_SECONDS` seconds."""
         await self.store.revoke(session.id, self.clock())
         self._cache.forget(session.id)
 
     async def end_all(self, session: BrowserSession) -> None:
-        """End all sessions of the user."""
+        """End all sessions of this session's user, in all organisations."""
         await self.users.end_sessions(session.user.id)
         self._cache.forget(session.id)
 

@@ -17,7 +17,7 @@ from auth_billing.people.throttle import SignInThrottle
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SignIn:
-    """Verifies passwords and opens sessions."""
+    """Signs users in with e-mail address and password, and changes passwords."""
 
     users: UserStore
     memberships: MembershipStore
@@ -26,7 +26,7 @@ class SignIn:
     throttle: SignInThrottle
 
     async def sign_in(self, email: str, password: str, address: str, organisation: str = "") -> SignedIn:
-        """Open a session for a user whose password is right.
+        """Open a session for a user, if the password is right.
 
         Args:
             address: the client's network address.

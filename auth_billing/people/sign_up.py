@@ -36,7 +36,7 @@ class SignUpInput:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SignUp:
-    """Creates accounts. `registration_open`: whether users without an invitation may sign up."""
+    """Creates user accounts. `registration_open`: whether users without an invitation may sign up."""
 
     users: UserStore
     memberships: MembershipStore
@@ -68,7 +68,7 @@ class SignUp:
         return await self.sessions.begin(user, invitation.organisation)
 
     async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
-        """Create an account and a new organisation without credit, owned by it.
+        """Create a user account and a new organisation without credit, whose owner the user is; open a session.
 
         Raises:
             SignUpClosed: the operator does not allow self-registration.

@@ -20,7 +20,9 @@ _IPV6_NETWORK = 64
 
 
 class SignInThrottle:
-    """Limits sign-in attempts: a burst of `per_minute`, which refills evenly over a minute."""
+    """Limits sign-in attempts per network address and per account: a burst of `per_minute`, refilled evenly over a
+    minute.
+    """
 
     def __init__(self, buckets: BucketStore, per_minute: int) -> None:
         self._buckets = buckets
@@ -31,7 +33,7 @@ class SignInThrottle:
 
         Raises:
             TooManySignIns: the address has no attempts left.
-            StoreUnavailable: not counted, so not allowed.
+            StoreUnavailable: the attempt was not counted, so it is not allowed.
         """
         await self._take(f"sign-in-from:{network_of(address)}")
 
@@ -40,7 +42,7 @@ class SignInThrottle:
 
         Raises:
             TooManySignIns: the account has no attempts left.
-            StoreUnavailable: not counted, so not allowed.
+            StoreUnavailable: the attempt was not counted, so it is not allowed.
         """
         await self._take(f"sign-in-at:{hashlib.sha256(account.encode(errors='replace')).hexdigest()}")
 
@@ -53,7 +55,7 @@ class SignInThrottle:
 
 
 def network_of(address: str) -> str:
-    """Return the network that counts as one client: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Return the network that counts as one client: the IPv4 address, or the IPv6 /64 network, of `address`."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
