@@ -57,7 +57,7 @@ class _Address(msgspec.Struct, frozen=True):
 
 
 class Reaper:
-    """Consumes dead-lettered jobs and closes them."""
+    """Consumes dead-lettered jobs and closes each: notifies its gateway and publishes a usage record without tokens."""
 
     def __init__(
         self, bus: Bus, *, metrics: BillingMetrics | None = None, retry_wait: wait_base = DEFAULT_WAIT

@@ -18,7 +18,7 @@ def read_or_make(path: Path, make: Callable[[], str], what_is_lost: str) -> str:
     """Return the text of the file at `path`; a missing file is created with the result of `make`.
 
     Args:
-        what_is_lost: consequence of deleting the file, for the error message.
+        what_is_lost: verb phrase for the error message: what deleting the file does.
 
     Raises:
         StartupError: other users can read the file, or it can't be read or created.

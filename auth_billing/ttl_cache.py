@@ -20,7 +20,7 @@ class TtlCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """Return the value, or `None` if it is missing or expired."""
+        """Return the value of `key`, or `None` if it is missing or expired."""
         until, value = self._entries.get(key, (0.0, None))
         if value is None or self._clock() >= until:
             self._entries.pop(key, None)
@@ -28,14 +28,14 @@ class TtlCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Store a value and restart its time to live."""
+        """Store a value under `key` and restart its time to live."""
         self._entries[key] = (self._clock() + self._seconds, value)
         self._entries.move_to_end(key)
         if len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
 
     def forget(self, key: K) -> None:
-        """Remove an entry, if there is one."""
+        """Remove the entry of `key`, if there is one."""
         self._entries.pop(key, None)
 
     def replace(self, key: K, value: V) -> None:

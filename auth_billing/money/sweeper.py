@@ -84,8 +84,7 @@ class Sweeper:
         """Finish interrupted settlements, then read jobs and accounts once, and settle or release what is overdue.
 
         Raises:
-            StoreUnavailable: the sweep is incomplete; after `Timings.max_sweep_gap` seconds without one, waiting times
-                restart at 0.
+            StoreUnavailable: the sweep is incomplete; after `max_sweep_gap` seconds of it, all observations start anew.
         """
         await self._finish_settlements()
         if not self.flowing():

@@ -34,16 +34,16 @@ class PriceStore(Protocol):
     """Store of price versions, which are immutable. Every method may raise `StoreUnavailable`."""
 
     async def newest(self) -> PriceVersion | None:
-        """Return the version in force."""
+        """Return the price version with the highest number, which is in force; `None` if there is none."""
         ...
 
     async def add(self, version: PriceVersion) -> bool:
-        """Store a version durably; return false if its number is taken."""
+        """Store a price version durably; return false if its number is taken."""
         ...
 
 
 class PriceBook:
-    """The prices of an installation.
+    """Reads and changes the prices of an installation, with a cache of the version in force.
 
     Args:
         store: keeps the versions.
@@ -82,7 +82,7 @@ class PriceBook:
         """Put the prices of a file in force: add a version, unless the current one has the same prices.
 
         Raises:
-            StoreUnavailable: it may or may not have been stored; loading again is safe.
+            StoreUnavailable: the version may or may not have been stored; loading again is safe.
         """
         while True:
             there = await self._store.newest()

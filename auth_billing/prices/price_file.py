@@ -97,10 +97,10 @@ class Tokens(_Table):
         return self
 
     def rate(self, factor: Decimal) -> TokenRate:
-        """Return nano-USD per token, times `factor`.
+        """Return these prices as nano-USD per token, multiplied by `factor` (of a service class).
 
         Raises:
-            ValueError: names the price that is not a whole number, or too large.
+            ValueError: a price is not a whole number of nano-USD, or too large; the message names it.
         """
         if self.embedding is not None:
             price = _nano(self.embedding * factor, "`embedding`")
@@ -137,7 +137,7 @@ class Entry(Tokens):
         return self
 
     def rates(self) -> RateCard:
-        """Return nano-USD per token in every service class."""
+        """Return the model's rate in every service class, in nano-USD per token."""
         return {each: self._of(each) for each in ServiceClass}
 
     def _of(self, service_class: ServiceClass) -> TokenRate:
@@ -163,7 +163,7 @@ class PriceFile(_Table):
         return self
 
     def price_list(self, version: int) -> PriceList:
-        """Return the prices as a numbered version."""
+        """Return the file's prices as a price list with the number `version`."""
         models = {name: entry.rates() for name, entry in self.models.items()}
         return PriceList(version, models, None if self.default is None else self.default.rates())
 
@@ -180,17 +180,17 @@ class _Catalogue(BaseModel):
 
 @dataclass(frozen=True)
 class Source:
-    """A file with the content that was read."""
+    """The path and content of a file that was read."""
 
     path: Path
     content: bytes
 
 
 def source(path: Path) -> Source:
-    """Read a file.
+    """Read a file and return its path with its content.
 
     Raises:
-        StartupError: it can't be read.
+        StartupError: the file can't be read.
     """
     try:
         return Source(path, path.read_bytes())
@@ -216,7 +216,7 @@ def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
 
 
 def unpriced(prices: PriceFile, catalogue: Source) -> list[str]:
-    """Return the models of a proxy's catalogue that have only the `[default]` price."""
+    """Return the models of a proxy's catalogue that have no price of their own, only the file's `[default]`."""
     return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
 
 

@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class PriceFileWatcher:
-    """Watches a price file, and a proxy's catalogue if there is one.
+    """Puts the prices of a file, and of a proxy's catalogue if there is one, in force when the file changes.
 
     Args:
         path: the price file; `None`: the shipped default.
@@ -41,25 +41,26 @@ class PriceFileWatcher:
         self._loaded: list[Source] = []
 
     async def load(self) -> None:
-        """Put the prices of the file in force.
+        """Read the price file and put its prices in force.
 
         Raises:
             StartupError: the file can't be read or is invalid.
-            StoreUnavailable: it may or may not have been stored.
+            StoreUnavailable: the prices may or may not be in force.
         """
         await self._put_in_force(await self._read())
 
     async def check(self) -> None:
         """Put the prices of the file in force if it has changed and two reads agree (so it is not just being written).
 
-        Raises: as `load`.
+        Raises:
+            StartupError, StoreUnavailable: as `load`.
         """
         before, self._last_read = self._last_read, await self._read()
         if before == self._last_read != self._loaded:
             await self._put_in_force(self._last_read)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Check the file repeatedly until `stop` is set."""
+        """Check the file repeatedly for changes, and put changed prices in force, until `stop` is set."""
         said = ""
         while not stop.is_set():
             try:

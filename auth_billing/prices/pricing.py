@@ -28,7 +28,7 @@ class TokenRate:
 
 @dataclass(frozen=True)
 class Price(TokenRate):
-    """The rate that a job was accepted at: later versions of the price list do not change the job's cost."""
+    """The token rate that a job was accepted at: later versions of the price list do not change the job's cost."""
 
     version: int
 
@@ -44,14 +44,14 @@ RateCard = Mapping[ServiceClass, TokenRate]
 
 @dataclass(frozen=True)
 class PriceList:
-    """One version of all prices; versions begin at 1. `default` applies to models without an entry."""
+    """One version of the prices of all models; versions begin at 1. `default` applies to models without an entry."""
 
     version: int
     models: Mapping[str, RateCard]
     default: RateCard | None = None
 
     def price(self, model: str, service_class: ServiceClass) -> Price:
-        """Return the current price of `model`.
+        """Return the price of `model` in a service class, in this version.
 
         Raises:
             NoPrice: the model has no entry and there is no default.

@@ -21,25 +21,25 @@ ROUNDING = 1e-6
 
 
 def missing_seconds(rate: BucketRate, full_at: float, now: float) -> float:
-    """Return the seconds until the bucket is full: 0 to two periods."""
+    """Return the seconds from `now` until a bucket that is full at `full_at` is full: 0 to two periods."""
     ahead = full_at - now
     return 0.0 if ahead <= 0 or ahead > MAX_PERIODS * rate.period else ahead
 
 
 def available(rate: BucketRate, full_at: float, now: float) -> int:
-    """Return the whole units in the bucket; negative: its debt."""
+    """Return the whole units in a bucket that is full at `full_at`; negative: the bucket's debt."""
     there = math.floor((rate.period - missing_seconds(rate, full_at, now) + ROUNDING) / rate.unit)
     return min(there, rate.capacity)
 
 
 def after(rate: BucketRate, full_at: float, now: float, taken: float) -> float:
-    """Return when it will be full once `taken` units are taken (negative: given back)."""
+    """Return the new `full_at` of a bucket after `taken` units are taken (negative: given back)."""
     missing = missing_seconds(rate, full_at, now) + taken * rate.unit
     return now + min(max(missing, 0.0), MAX_PERIODS * rate.period)
 
 
 def wait(rate: BucketRate, full_at: float, now: float, units: int) -> float:
-    """Return the seconds until it holds `units` if none are taken; 0 if it does now."""
+    """Return the seconds until a bucket holds `units`, if none are taken; 0 if it does now."""
     if available(rate, full_at, now) >= units:
         return 0.0
     return missing_seconds(rate, full_at, now) + units * rate.unit - rate.period

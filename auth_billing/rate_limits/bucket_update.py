@@ -12,7 +12,7 @@ from auth_billing.rate_limits.ports import BucketUpdate, SlotUpdate, UpdateResul
 
 @dataclass(frozen=True)
 class SlotHolding:
-    """Slots of one holder, and when its hold on them expires."""
+    """Slots for concurrent requests that one process holds, and when its hold on them expires (store's time)."""
 
     slots: int
     until: float
@@ -20,14 +20,14 @@ class SlotHolding:
 
 @dataclass(frozen=True)
 class SubjectState:
-    """Stored state of a subject: when each bucket will be full, and the holders of slots."""
+    """Stored state of a subject of rate limits: when each bucket will be full, and which process holds which slots."""
 
     full_at: Mapping[Dimension, float] = field(default_factory=dict)
     holders: Mapping[str, SlotHolding] = field(default_factory=dict)
 
 
 def apply_update(state: SubjectState, update: BucketUpdate, now: float) -> tuple[SubjectState | None, UpdateResult]:
-    """Return the new state, or `None` if the update can't be applied, and the result. `now`: the store's time."""
+    """Return the state after an update, or `None` if it can't be applied, and the result. `now`: the store's time."""
     others = {name: held for name, held in state.holders.items() if name != update.holder and held.until > now}
     other_slots = sum(held.slots for held in others.values())
     full_at = {

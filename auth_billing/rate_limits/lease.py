@@ -44,7 +44,7 @@ _NAMES = {
 
 @dataclass
 class Charge:
-    """What one request has taken from one lease."""
+    """What one request has taken from the lease of one subject: units by dimension, and perhaps a slot."""
 
     units: Mapping[Dimension, int]
     gone_at: Mapping[Dimension, float] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class LimitStatus:
-    """State of one limit. `reset`: seconds until it is fully available again."""
+    """State of one limit in units. `reset`: seconds until the limit is fully available again."""
 
     limit: int
     remaining: int
@@ -76,7 +76,7 @@ class _LocalUnits:
 
 
 class Lease:
-    """The lease of one subject. It may be dropped and made anew when it is not `used`.
+    """Units and slots of one subject that this process took from the store in advance. May be dropped when not `used`.
 
     Args:
         subject: the key, project or model that is limited.
@@ -105,12 +105,12 @@ class Lease:
 
     @property
     def used(self) -> bool:
-        """Whether it holds state, or was used recently."""
+        """Whether the lease has units or slots, or was used recently."""
         lately = self._circuit.now() - self._used_at < FORGOTTEN_SECONDS
         return lately or bool(self._running) or any(local.left for local in self._local.values())
 
     def reserve_at_once(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge | None:
-        """Reserve from memory; `None` if the store must be called (then use `reserve`)."""
+        """Reserve as `reserve` does, but from memory; `None` if the store is needed (then call `reserve`)."""
         charge = self._charge(units, slot=slot)
         if not self._covers(charge):
             return None
@@ -151,25 +151,25 @@ class Lease:
         charge.units = {**charge.units, dimension: used}
 
     def undo(self, charge: Charge) -> None:
-        """Revert a charge completely."""
+        """Give back all units and the slot of a charge, as if the request had not been made."""
         for dimension, units in charge.units.items():
             self._local[dimension].left += units
         self.release(charge)
 
     def release(self, charge: Charge) -> None:
-        """Free the slot of an ended request. Idempotent."""
+        """Free the slot of a charge whose request has ended. Idempotent."""
         if charge.slot:
             charge.slot = False
             self._running -= 1
 
     def statuses(self) -> dict[Dimension, LimitStatus]:
-        """Return the state of each limit, as known in this process."""
+        """Return the state of each limit over time, as known in this process, by dimension."""
         now = self._circuit.now()
         rates = self.limits.rates
         return {dimension: _status(rate, self._local[dimension], now) for dimension, rate in rates.items()}
 
     async def maintain(self) -> None:
-        """Give unused units back, and renew the slots in use. Called often; mostly a no-op.
+        """Return unused units to the store, and renew the slots in use. Called often; mostly a no-op.
 
         Raises:
             StoreUnavailable: nothing was changed.
@@ -181,10 +181,10 @@ class Lease:
             await self._give_back(idle, slots, now)
 
     async def close(self) -> None:
-        """Give back all units and slots that are not in use.
+        """Return to the store all units and slots that are not in use.
 
         Raises:
-            StoreUnavailable: they expire by themselves instead.
+            StoreUnavailable: the units and slots were not returned; slots expire by themselves.
         """
         async with self._lock:
             left = [dimension for dimension, local in self._local.items() if local.left]

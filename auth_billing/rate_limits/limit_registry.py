@@ -20,7 +20,7 @@ _NONE = Limits()
 
 
 class LimitRegistry:
-    """The limits of all subjects.
+    """Resolves the limits of subjects: the configured ones, over the defaults of their kind; cached.
 
     Args:
         store: the limits configured per subject.
@@ -49,10 +49,10 @@ class LimitRegistry:
         return [self._known[subject.id][1] for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:
-        """Change limits of a subject durably; return its limits after the change.
+        """Change the limits of a subject that `changes` sets, durably; return the subject's limits after the change.
 
         Raises:
-            StoreUnavailable: they may or may not have been set.
+            StoreUnavailable: the changes may or may not have been stored.
         """
         with self._circuit.guard():
             said = await self._store.change(subject.id, changes)

@@ -32,7 +32,7 @@ ONE_REQUEST = {Dimension.REQUESTS_PER_MINUTE: 1, Dimension.REQUESTS_PER_DAY: 1}
 
 
 class RateLimiter:
-    """Rate limits as enforced by one process. `run` must be running.
+    """Enforces rate limits in one process. The task `run` must be running.
 
     Args:
         store: the buckets that all processes share.
@@ -57,25 +57,25 @@ class RateLimiter:
         return len(self._leases)
 
     async def run(self) -> None:
-        """Maintain the leases until cancelled."""
+        """Call `maintain` periodically until cancelled."""
         while True:
             await asyncio.sleep(MAINTENANCE_SECONDS)
             await self.maintain()
 
     async def maintain(self) -> None:
-        """Give unused units back, renew slots, and drop unused leases."""
+        """Return unused units to the store, renew the slots in use, and drop unused leases, of all subjects."""
         for lease in list(self._leases.values()):
             await _ignoring_store_outage(lease.maintain())
             if not lease.used:
                 del self._leases[lease.subject.id]
 
     async def close(self) -> None:
-        """Give back all units and slots that are not in use."""
+        """Return to the store all units and slots that are not in use, of all subjects."""
         for lease in self._leases.values():
             await _ignoring_store_outage(lease.close())
 
     async def leases_of(self, subjects: Sequence[Subject]) -> list[Lease]:
-        """Return the lease of each subject.
+        """Return this process's lease of each subject, with the subject's current limits.
 
         Raises:
             StoreUnavailable: the limits are not known.
@@ -93,7 +93,7 @@ class RateLimiter:
 
 
 class Allowance:
-    """What one request has taken of its limits."""
+    """The requests, tokens and slots that one request has taken of its limits."""
 
     def __init__(self, limiter: RateLimiter, principal: Principal) -> None:
         self._limiter = limiter
@@ -104,7 +104,7 @@ class Allowance:
         self._open = 1
 
     async def enter(self) -> None:
-        """Take one request and a slot of the key and of the project.
+        """Take one request and a concurrency slot from the limits of the key and of the project.
 
         Raises:
             RateLimitExceeded, StoreUnavailable: nothing was taken.
@@ -115,12 +115,12 @@ class Allowance:
         await self._reserve([(lease, ONE_REQUEST, True) for lease in self._leases])
 
     async def charge(self, model: str, *, most: int, least: int, used: Callable[[], int]) -> None:
-        """Take one request and a slot of the model, and the tokens of the key, the project and the model.
+        """Take one request and a slot from the model's limits, and tokens from those of key, project and model.
 
         Args:
             most: tokens that the request may use; a lower limit is taken entirely, and the excess is owed.
-            least: tokens that it will use at least.
-            used: returns, at the end, the tokens that it used.
+            least: tokens that the request will use at least.
+            used: returns, when the request ends, the tokens that it used.
 
         Raises:
             LargerThanLimit: `least` exceeds a limit.
@@ -134,11 +134,11 @@ class Allowance:
         await self._reserve(wanted)
 
     def retain(self) -> None:
-        """Add an owner: `close` must then be called once more."""
+        """Count one more owner of this allowance: `close` must then be called once more."""
         self._open += 1
 
     def close(self) -> None:
-        """Free the slots and give unused tokens back, when the last owner closes it."""
+        """Count one owner less; at the last one, free the slots and give unused tokens back."""
         self._open -= 1
         if self._open:
             return

@@ -23,12 +23,12 @@ class Dimension(StrEnum):
 
     @property
     def period(self) -> float:
-        """Length of the period in seconds."""
+        """Length of the limit's period in seconds, e.g. 60."""
         return _DAY if self is Dimension.REQUESTS_PER_DAY else _MINUTE
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether tokens are counted, not requests."""
+        """Whether the dimension counts tokens, not requests."""
         return self is Dimension.TOKENS_PER_MINUTE
 
 
@@ -41,7 +41,7 @@ class BucketRate:
 
     @property
     def unit(self) -> float:
-        """Seconds in which one unit refills."""
+        """Seconds in which one unit of the bucket refills."""
         return self.period / self.capacity
 
 
@@ -77,7 +77,7 @@ class Limits:
         return None if limit is None or limit >= UNLIMITED else limit
 
     def overridden_by(self, other: Limits) -> Limits:
-        """Return these limits, overridden by those that `other` sets."""
+        """Return a copy of these limits in which the limits that `other` sets replace the ones here."""
         return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 
 
@@ -114,7 +114,7 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True)
 class Subject:
-    """A key, project or model that has limits. `id` is unique among all subjects."""
+    """An API key, user, project or model of a project that has rate limits. `id` is unique among all subjects."""
 
     kind: SubjectKind
     id: str
@@ -123,7 +123,7 @@ class Subject:
 
 
 def key_subject(key_id: str, user: str) -> Subject:
-    """Return the subject of an API key, or of a signed-in user (`key_id` is empty)."""
+    """Return the subject of rate limits of an API key, or of a signed-in user (`key_id` is empty)."""
     return (
         Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
         if key_id
@@ -132,10 +132,10 @@ def key_subject(key_id: str, user: str) -> Subject:
 
 
 def project_subject(project: str) -> Subject:
-    """Return the subject of a project over all its models."""
+    """Return the subject of rate limits of a project, over all its models."""
     return Subject(SubjectKind.PROJECT, f"project:{project}", f"project {project}")
 
 
 def model_subject(project: str, model: str) -> Subject:
-    """Return the subject of a model within a project."""
+    """Return the subject of rate limits of a model within a project."""
     return Subject(SubjectKind.MODEL, f"project:{project}:{model}", f"{model} in project {project}")

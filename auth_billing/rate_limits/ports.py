@@ -13,14 +13,14 @@ from auth_billing.rate_limits.limits import BucketRate, Dimension, Limits
 
 
 class LimitStore(Protocol):
-    """Store of configured limits, by subject id."""
+    """Store of configured rate limits, by subject id."""
 
     async def find(self, subjects: Sequence[str]) -> dict[str, Limits]:
         """Return the configured limits of these subjects; subjects without any are missing."""
         ...
 
     async def change(self, subject: str, changes: Limits) -> Limits:
-        """Set the limits in `changes` durably, leave the others, and return all that are set."""
+        """Set the subject's limits that are not `None` in `changes` durably; return all limits that it has then."""
         ...
 
 
@@ -53,7 +53,7 @@ class SlotUpdate:
 
 @dataclass(frozen=True)
 class BucketUpdate:
-    """Change of one subject's buckets and slots by one holder; applied completely or not at all."""
+    """Change of one subject's buckets and slots by one process (`holder`); applied completely or not at all."""
 
     holder: str
     units: Mapping[Dimension, UnitUpdate]
@@ -62,7 +62,7 @@ class BucketUpdate:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """Result of an update, with times of the store's clock."""
+    """Result of a bucket update; times are of the store's clock (seconds)."""
 
     now: float
     applied: bool
@@ -75,8 +75,8 @@ class UpdateResult:
 
 
 class BucketStore(Protocol):
-    """Store of buckets and slots. Each update is atomic."""
+    """Store of rate-limit buckets and concurrency slots. Each update is atomic."""
 
     async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
-        """Apply an update. One that can't be applied changes and writes nothing."""
+        """Apply an update to a subject's buckets and slots. An update that can't be applied writes nothing."""
         ...

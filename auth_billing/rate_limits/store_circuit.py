@@ -11,7 +11,7 @@ OPEN_SECONDS = 1.0
 
 
 class StoreCircuit:
-    """Guards calls to the store. `now` is the given monotonic clock, in seconds."""
+    """Circuit breaker for calls to the rate-limit store. `now` is the given monotonic clock, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock
@@ -19,10 +19,10 @@ class StoreCircuit:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Context manager for one call to the store.
+        """Context manager for one call to the store; fails at once if a call failed within the last second.
 
         Raises:
-            StoreUnavailable: the call timed out, or one did within the last second.
+            StoreUnavailable: this call timed out, or an earlier one did within the last second.
         """
         if self.now() < self._open_until:
             raise StoreUnavailable("the store timed out within the last second")

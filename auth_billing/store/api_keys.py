@@ -22,7 +22,7 @@ class MongoApiKeyStore:
         self._keys = connection.durable(COLLECTION)
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
-        """Return the key with this id."""
+        """Return the key with this id, revoked and expired ones included; `None` if there is none."""
         document = await self._keys.find_one({"_id": key_id})
         return None if document is None else _from_document(document)
 
@@ -51,7 +51,9 @@ class MongoApiKeyStore:
         await self._keys.bulk_write(writes, ordered=False)
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke all of `keys` that are not revoked, each atomically; return their number. Revokes nothing if empty."""
+        """Revoke the unrevoked keys that `keys` selects, each atomically; return their number. None if `keys` is
+        empty.
+        """
         query = _query(keys)
         if not query:
             return 0

@@ -54,7 +54,7 @@ class MongoAuditStore:
         return None if document is None else _read(balances.from_document, document)
 
     async def read_jobs(self, jobs: Collection[str]) -> JobsRead:
-        """Return those of the jobs that are stored, and the reasons for malformed ones."""
+        """Return the stored jobs among these ids, and for each malformed one the reason."""
         return _sorted_out(await _all(self._jobs, {"_id": {"$in": list(jobs)}}))
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
@@ -77,7 +77,9 @@ class MongoAuditStore:
         return list(_sorted_out(await _all(self._jobs, query)).jobs.values())
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """Return the sums of an organisation's ledger entries (nano-USD), of its credit entries up to `credits`."""
+        """Return the sums of an organisation's ledger entries (nano-USD), of its credit entries only numbers 1 to
+        `credits`.
+        """
         settled, _ = await self._sum({"organisation": organisation, "kind": SETTLE})
         credited, count = await self._sum({"organisation": organisation, "number": {"$gt": 0, "$lte": credits}})
         with pymongo.timeout(READ_TIMEOUT):

@@ -22,7 +22,7 @@ class MongoAuditLogStore:
         self._entries = connection.durable(COLLECTION)
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store a new entry durably."""
+        """Store a new audit log entry durably."""
         fields = dict(vars(entry))
         document = {
             "_id": fields.pop("id"),
@@ -34,7 +34,7 @@ class MongoAuditLogStore:
         await self._entries.insert_one(document)
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return up to `query.limit` entries, newest first; with `before`, those just before it."""
+        """Return up to `query.limit` entries, newest first; with `before`, the ones directly before that entry."""
         upwards = query.before is not None and query.after is None
         cursor = self._entries.find(_filter(query)).sort("_id", 1 if upwards else -1).limit(query.limit)
         entries = [_from_document(document) async for document in cursor]

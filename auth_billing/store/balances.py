@@ -60,7 +60,7 @@ class MongoBalanceStore:
         return None if document is None else from_document(document)
 
     async def with_holds(self) -> Sequence[Balance]:
-        """Return all accounts that have open holds or leases."""
+        """Return the accounts that have at least one open hold or credit lease."""
         return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
@@ -77,7 +77,9 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, _held(jobs))
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Restore a hold that a store crash lost, to settle its job; false if the account changed after `version`."""
+        """Take again a job's hold that a store crash lost, to settle the job; false if the account changed after
+        `version`.
+        """
         query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
         return await self._accounts.update_matching(query, _held([job]))
 
@@ -130,7 +132,9 @@ class MongoBalanceStore:
         )
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Return a job's hold or a lease to what is available, in one update; false if it is not there unchanged."""
+        """Return a job's hold or a lease (`id`) to the available credit, in one update; false if its amount differs or
+        is gone.
+        """
         increase = {"available": hold.amount, "version": 1}
         _reduce_use(increase, hold, hold.amount)
         entry = f"held_map.{id}"
@@ -143,7 +147,9 @@ class MongoBalanceStore:
         await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account, or close it for new holds (open ones are still settled); false if there is none."""
+        """Reopen an account (`to` is true), or close it for new holds (open ones are still settled); false if there is
+        none.
+        """
         return await self._accounts.update_matching({"_id": organisation}, {"$set": {"open": to}})
 
 

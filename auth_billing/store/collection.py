@@ -16,7 +16,7 @@ _DUPLICATE_KEY = 11000
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Translate the driver's errors, except `DuplicateKeyError`, which each store interprets.
+    """Context manager that raises the driver's errors as errors of `auth_billing`, except `DuplicateKeyError`.
 
     Raises:
         RecordRefused: the document can't be encoded (an integer past int64 is an `OverflowError`).
@@ -54,12 +54,12 @@ class Cursor:
         self._raw = raw
 
     def sort(self, *order: Any) -> Cursor:
-        """Sort by a field and direction, or by a list of such pairs."""
+        """Sort the documents by a field and direction, or by a list of such pairs; return this cursor."""
         self._raw.sort(*order)
         return self
 
     def limit(self, number: int) -> Cursor:
-        """Find at most `number` documents."""
+        """Return this cursor, limited to `number` documents."""
         self._raw.limit(number)
         return self
 
@@ -101,7 +101,7 @@ class Collection:
         return Cursor(self.raw.find(*args, **options))
 
     def aggregate(self, stages: Sequence[Any]) -> Cursor:
-        """Return the documents that a pipeline of stages makes."""
+        """Return the documents that an aggregation pipeline yields."""
         return Cursor(self.raw.aggregate(stages))
 
     async def insert_if_absent(self, document: dict[str, Any]) -> bool:
@@ -113,14 +113,14 @@ class Collection:
         return True
 
     async def update_matching(self, query: dict[str, Any], change: dict[str, Any] | list[dict[str, Any]]) -> bool:
-        """Update a document that matches `query`; false if there is none."""
+        """Apply `change` to one document that matches `query`; false if none matches."""
         return bool((await self.update_one(query, change)).matched_count)
 
     async def insert_new(self, documents: Sequence[dict[str, Any]]) -> None:
         """Insert the documents (at least one) whose `_id` is not stored yet; stored documents are not changed.
 
         Raises:
-            StoreUnavailable: some may be written.
+            StoreUnavailable: some of the documents may be written.
         """
         with translated_errors():
             try:

@@ -63,7 +63,7 @@ class StoreConnection:
         return Collection(self._database.get_collection(collection, write_concern=UNJOURNALED))
 
     async def ping(self) -> None:
-        """Check that the store answers.
+        """Check that the MongoDB server answers.
 
         Raises:
             StoreUnavailable: the store does not answer.

@@ -40,36 +40,36 @@ class MongoCreditStore:
         return account.get("credits", 0), account.get("credited", 0)
 
     async def find(self, id: str) -> CreditEntry | None:
-        """Return the entry with this id."""
+        """Return the credit entry with this id, or `None`."""
         return await self._find_one({"_id": id})
 
     async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
-        """Return the organisation's entry with this number."""
+        """Return the organisation's credit entry with this number, or `None`."""
         return await self._find_one({"organisation": organisation, "number": number})
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
-        """Return up to `limit` entries, newest first."""
+        """Return up to `limit` credit entries of an organisation, newest first."""
         query = {"organisation": organisation, "number": {"$gt": 0}}
         return [_from_document(each) async for each in self._ledger.find(query).sort("number", -1).limit(limit)]
 
     async def refunded(self, organisation: str, job: str) -> int:
-        """Return the sum of a job's refunds in nano-USD."""
+        """Return the sum of the refunds of a job in nano-USD."""
         query = {"organisation": organisation, "number": {"$gt": 0}, "job": job}
         return sum([int(each["amount"]) async for each in self._ledger.find(query, {"amount": 1})])
 
     async def append(self, entry: CreditEntry) -> bool:
-        """Store an entry durably; false if one with its id or its number is stored."""
+        """Store a credit entry durably; false if an entry with its id or its number is stored."""
         return await self._ledger.insert_if_absent(_to_document(entry))
 
     async def apply(self, entry: CreditEntry) -> None:
-        """Add an entry to its account, in one update, if it is the next one that was not applied."""
+        """Add a credit entry to its organisation's account, in one update, if it is the next number to apply."""
         before = entry.number - 1
         query = {"_id": entry.organisation, "credits": before if before else {"$in": [None, 0]}}
         increase = {"available": entry.amount, "credited": entry.amount, "credits": 1}
         await self._accounts.update_one(query, {"$inc": increase})
 
     async def credited_since(self, at: float) -> Sequence[str]:
-        """Return the ids of organisations that have entries since a time (Unix seconds)."""
+        """Return the ids of organisations that have credit entries since `at` (Unix seconds)."""
         return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
     async def _account(self, organisation: str) -> Mapping[str, Any] | None:

@@ -57,7 +57,7 @@ class MongoIdempotencyStore:
         return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
 
     async def release(self, record_id: str, run_id: str) -> None:
-        """Delete the record of a run that has no response; no effect if another run has it."""
+        """Delete the record of a run that ended without a response; no effect if another run holds the record."""
         await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
 
     async def _update(self, record_id: str, run_id: str, fields: dict[str, Any]) -> bool:

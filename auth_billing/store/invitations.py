@@ -37,7 +37,7 @@ class MongoInvitationStore:
         return [_invitation(document) async for document in found]
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Accept an invitation for a user, in one update; false if it is void or another user accepted it.
+        """Mark the invitation with this digest as accepted by a user, in one update; false if it is void or another's.
 
         True again if the same user repeats it. `now` is Unix seconds.
         """
@@ -53,7 +53,7 @@ class MongoInvitationStore:
         return await self._invitations.update_matching(still_open, {"$set": {"revoked": now}})
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke all open invitations that no user made."""
+        """Revoke all pending invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
         unowned = {"organisation": organisation, "invited_by": "", **OPEN}
         await self._invitations.update_many(unowned, {"$set": {"revoked": now}})
 

@@ -50,7 +50,7 @@ class MongoJobStore:
             await self._jobs.insert_new(documents)
 
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
-        """Return those of the jobs that are stored, by id."""
+        """Return the stored jobs among these ids, by id."""
         found = [job_from_document(each) async for each in self._jobs.find({"_id": {"$in": list(jobs)}})]
         return {job.id: job for job in found}
 
@@ -88,7 +88,7 @@ class MongoJobStore:
             )
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs that became `SETTLING` before the time `before` and are not finished."""
+        """Return up to `limit` jobs that became `SETTLING` before `before` (Unix seconds) and are not `SETTLED` yet."""
         return await self._some({"state": JobState.SETTLING.value, "final.at": {"$lt": before}}, limit)
 
     async def held(self, limit: int) -> Sequence[JobRecord]:

@@ -54,7 +54,7 @@ class MongoOrganisationStore:
         await self._projects.update_one(open_one, {"$set": {"archived": now}})
 
     async def add_owner(self, organisation: str, user: str) -> None:
-        """Add a user id to the organisation's owners, in one update; no effect if it is there."""
+        """Add a user id to the organisation's list of owners, in one update; no effect if it is there."""
         await self._organisations.update_one({"_id": organisation}, {"$addToSet": {"owners": user}})
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:

@@ -22,12 +22,12 @@ class MongoPriceStore:
         self._prices = connection.durable(COLLECTION)
 
     async def newest(self) -> PriceVersion | None:
-        """Return the newest version, which is in force, or `None` if there is none."""
+        """Return the price version with the highest number, which is in force; `None` if there is none."""
         document = await self._prices.find_one({}, sort=[("_id", -1)])
         return None if document is None else _from_document(document)
 
     async def add(self, version: PriceVersion) -> bool:
-        """Store a version durably; false if one with its number is stored."""
+        """Store a price version durably; false if a version with its number is stored."""
         return await self._prices.insert_if_absent(_to_document(version))
 
 

@@ -43,7 +43,7 @@ class MongoBucketStore:
         self._seen: dict[str, dict[str, Any]] = {}
 
     async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
-        """Apply an update to a subject's bucket, atomically; an update that can't be fulfilled writes nothing.
+        """Apply an update to a subject's buckets and slots, atomically; an update that can't be applied writes nothing.
 
         Raises:
             StoreUnavailable: the store does not answer, or too many processes write the same bucket.

@@ -30,7 +30,7 @@ class MongoUsageStore:
         """Store the records that are not stored yet in one write; return of each whether this call stored it.
 
         Raises:
-            RecordRefused: one of them can't be encoded; the others may be stored.
+            RecordRefused: one of the records can't be encoded; the others may be stored.
         """
         refused: set[int] = set()
         with translated_errors():
@@ -43,7 +43,8 @@ class MongoUsageStore:
         return [number not in refused for number in range(len(records))]
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store a record unless one with its job and attempt is stored; return which of the two.
+        """Store a record unless one with its job and attempt exists; return whether it is new, a repetition or in
+        conflict.
 
         Raises:
             RecordRefused: the record can't be encoded.
@@ -55,7 +56,7 @@ class MongoUsageStore:
         return Insertion.REPEATED if _same(stored, document) else Insertion.CONFLICTING
 
     async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
-        """Return the usage of each attempt at these jobs, with the job's id."""
+        """Return a pair of job id and usage for each recorded attempt at these jobs."""
         found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True})
         return [(each["job"], Usage(**each["usage"])) async for each in found]
 

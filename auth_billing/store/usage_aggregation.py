@@ -27,7 +27,7 @@ TOTALS: dict[str, Any] = {
 
 
 def job_stages(selection: UsageFilter) -> list[dict[str, Any]]:
-    """Return the stages that select the jobs of a report: settled ones that were not voided.
+    """Return the aggregation stages that select the jobs of a report: settled ones that were not voided.
 
     The time has its own stage, because the embedded store uses an index for a range only if it covers the whole
     condition, and scans the collection otherwise.
@@ -46,7 +46,7 @@ def job_stages(selection: UsageFilter) -> list[dict[str, Any]]:
 
 
 def rollup_stages(selection: UsageFilter) -> list[dict[str, Any]]:
-    """Return the stages that select the rollups of a report on whole hours (`usage_rollups.py`)."""
+    """Return the aggregation stages that select the hourly rollups of a report on whole hours (`usage_rollups.py`)."""
     matched = _one_of(selection) if selection.kind is None else _one_of(selection) | {KIND: selection.kind.value}
     return [{"$match": _during(selection, "at")}, {"$match": matched}]
 

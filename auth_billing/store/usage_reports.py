@@ -47,7 +47,9 @@ class MongoUsageReports:
         self._rollups = usage_rollups.MongoRollupStore(connection)
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return a row for each bucket of `width` seconds and each group in it, in order, at most `limit`."""
+        """Return a row for each time bucket of `width` seconds and each group (values of `by`) in it, in order, at most
+        `limit`.
+        """
         layout = _Layout(width, by, limit)
         span = await self._rollups.span(selection.organisation) if width % HOUR == 0 else None
         if span is None or (hours := span.within(selection.since, selection.until)).since >= hours.until:
@@ -59,13 +61,13 @@ class MongoUsageReports:
         return merge_rows(await asyncio.gather(*parts))[:limit]
 
     async def count(self, selection: UsageFilter, limit: int) -> int:
-        """Return the number of jobs, counted up to `limit`."""
+        """Return the number of selected jobs, or `limit` if there are more."""
         with pymongo.timeout(REPORT_TIMEOUT):
             counted = self._jobs.aggregate([*job_stages(selection), {"$limit": limit}, {"$count": "jobs"}])
             return sum([int(each["jobs"]) async for each in counted])
 
     async def jobs(self, selection: UsageFilter) -> AsyncIterator[JobRecord]:
-        """Iterate over the jobs in the order of their settlement, read in batches."""
+        """Iterate over the selected jobs in the order of their settlement, read in batches."""
         found = self._jobs.aggregate([*job_stages(selection), {"$sort": {"final.at": 1, "_id": 1}}])
         while True:
             with pymongo.timeout(REPORT_TIMEOUT):

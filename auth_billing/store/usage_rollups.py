@@ -53,16 +53,18 @@ class MongoRollupStore:
         return await self._jobs.find_one(unfinished, {"_id": 1}) is not None
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours that are rolled up, or `None` before the first."""
+        """Return the hours that are rolled up of an organisation, or `None` before `start`."""
         found = await self._spans.find_one({"_id": organisation})
         return None if found is None else RollupSpan(int(found["since"]), int(found["until"]))
 
     async def start(self, organisation: str, at: int) -> None:
-        """Set the first hour to roll up (Unix seconds), unless it is set."""
+        """Set the first hour to roll up (Unix seconds), unless one is set."""
         await self._spans.insert_if_absent({"_id": organisation, "since": at, "until": at})
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Store the rollup of the hour that begins at `hour`, then extend the span if it ends there. Idempotent."""
+        """Store the rollup of the hour that begins at `hour` (Unix seconds); extend the span if `hour` is its end.
+        Idempotent.
+        """
         pipeline: list[dict[str, Any]] = [
             *job_stages(UsageFilter(organisation, hour, hour + HOUR)),
             {"$group": {"_id": _GROUP, **{name: {"$sum": value} for name, value in TOTALS.items()}}},
