@@ -110,7 +110,7 @@ class GatewaySettings(BaseSettings):
 
     @property
     def max_waits(self) -> dict[ServiceClass, float]:
-        """Maximum estimated queueing time in seconds, by service class."""
+        """Maximum estimated queueing time in seconds, by service class; requests that would wait longer are refused."""
         flex = max(self.max_wait, self.max_wait_flex)
         return {each: flex if each is ServiceClass.FLEX else self.max_wait for each in ServiceClass}
 

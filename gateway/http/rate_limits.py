@@ -27,7 +27,7 @@ async def enter(request: Request, principal: Principal) -> Allowance:
     """Count a request against the limits of `principal`; later calls for the request return the same allowance.
 
     Raises:
-        RateLimitExceeded, StoreUnavailable: The request may not run.
+        RateLimitExceeded, StoreUnavailable: A limit is reached, or the limits can't be read.
     """
     allowance: Allowance | None = request.scope.get(_KEY)
     if allowance is None:

@@ -40,7 +40,7 @@ def check_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` if it may be sent to a worker.
 
     Raises:
-        PydanticCustomError: It is not a schema, is too large, or has a reference to something outside itself.
+        PydanticCustomError: `schema` is not a JSON schema, is too large, or refers to something outside itself.
     """
     if _count_values(schema, 1) > MAX_VALUES or len(json.dumps(schema)) > MAX_BYTES:
         raise _error(f"a schema may have at most {MAX_VALUES} values and {MAX_BYTES} bytes")
@@ -63,7 +63,7 @@ def check_pattern(pattern: str) -> str:
     against the same schema with a backtracking engine.
 
     Raises:
-        PydanticCustomError: The pattern is refused.
+        PydanticCustomError: The pattern is empty, too long, or has nested repetition.
     """
     if not 1 <= len(pattern) <= MAX_PATTERN:
         raise _error(f"a regular expression must have 1 to {MAX_PATTERN} characters")

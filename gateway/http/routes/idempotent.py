@@ -32,7 +32,7 @@ _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 
 
 class IdempotentRoute(APIRoute):
-    """A route that runs POSTs with the same tenant, path and `Idempotency-Key` once, and repeats the response."""
+    """A route that runs equal POSTs of a tenant with the same `Idempotency-Key` once, and repeats the response."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request: run the route, join its running request, or replay the stored response."""

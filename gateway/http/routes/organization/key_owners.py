@@ -72,7 +72,7 @@ class Owners:
 
 
 async def owners_of(admin: Administrator, project: str = "") -> Owners:
-    """Load the possible owners of the organisation's keys, or of the keys of one of its projects.
+    """Load the possible owners of the admin keys of the caller's organisation, or of a project's keys.
 
     Raises:
         NoSuchRecord: The project does not exist.
