@@ -80,7 +80,13 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[Any]], None]
     ) -> None:
-        """Let a short prompt that arrives during a step be prefilled between two layers; see `Engine` for arguments."""
+        """Let a short prompt that arrives during a step be prefilled between two layers of that step.
+
+        Args:
+            commands: file descriptor that becomes readable when a command arrives.
+            receive: adds the requests that have arrived.
+            emit: sends the prefill's events to the parent.
+        """
 
 
 def run(
@@ -194,7 +200,7 @@ class CommandReader:
 
 
 class EventWriter:
-    """Writes reports to the parent's pipe, one message at a time."""
+    """Writes reports (ready, failed start, steps' outcomes) to the worker process's pipe, one message at a time."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe

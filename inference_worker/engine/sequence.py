@@ -88,9 +88,9 @@ class Sequence:
         return self.token_ids[self.prompt_length :]
 
     def with_tokens(self, tokens: tuple[int, ...]) -> Sequence:
-        """Return a read-only copy with `tokens` appended; the matcher is shared and does not advance."""
+        """Return a copy for reading with `tokens` appended; its grammar matcher is shared and does not advance."""
         return replace(self, token_ids=self.token_ids + array("q", tokens))
 
     def inherit_admission(self, leader: Sequence) -> None:
-        """Take over the admission state of `leader`, whose prompt is the same."""
+        """Copy from `leader`, whose prompt is the same, its admission, cached and scored prompt tokens."""
         self.admitted, self.cached_tokens, self.scored = leader.admitted, leader.cached_tokens, leader.scored

@@ -80,7 +80,7 @@ class EmbeddingEngine:
         self._batcher.add(request.id, request.inputs, without=frozenset(request.embedded))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the waiting inputs of a request; unknown ids are ignored. embeddings have no `choice`."""
+        """Drop the waiting inputs of a request; unknown ids are ignored, and so is `choice`."""
         del choice
         self._batcher.drop(request)
         self._dimensions.pop(request, None)

@@ -24,7 +24,7 @@ class RawScores:
 
     @classmethod
     def of(cls, scores: Tensor) -> RawScores:
-        """Build from the model's [W, V] scores, which are kept by reference, so they must not be changed later."""
+        """Build from the model's [W, V] scores, which are kept by reference, not copied."""
         peak = scores.amax(dim=-1, keepdim=True)
         mass = chunk_masses(exponentials(scores - peak)).sum(dim=-1, keepdim=True)
         return cls(scores, peak + mass.log().float())

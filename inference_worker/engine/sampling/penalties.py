@@ -92,7 +92,7 @@ class Penalties:
         return cls(row_numbers, torch.tensor(columns, device=device).T)
 
     def apply(self, logits: Tensor, counts: Rows[TokenCounts]) -> None:
-        """Lower the logits ([R, V], in place) of the tokens that the P rows' sequences contain, by their `counts`."""
+        """Apply the penalties to the logits ([R, V], in place) of tokens that the P sequences contain, by `counts`."""
         lengths = [len(one.token_ids) for one in counts]
         tokens, owners, generated = (
             torch.from_numpy(part).to(logits.device)

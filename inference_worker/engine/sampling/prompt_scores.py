@@ -27,7 +27,8 @@ def score_prompts(entries: list[ScheduledSequence], hidden: Tensor, head: Head) 
 
     Args:
         entries: the entries of the step.
-        hidden: [T, H], the final states of their tokens, entry after entry.
+        hidden: [T, H], the final hidden states of the entries' tokens, entry after entry.
+        head: the model's output head, hidden states to scores.
     """
     scores, row = {}, 0
     for entry in entries:

@@ -52,7 +52,7 @@ class PromptLookup:
             self._look_up((token_ids[-2], token_ids[-1]))
 
     def predictions(self, token_ids: array[int]) -> Iterator[tuple[int, float]]:
-        """Yield the predicted next token ids, each with the probability that this and all before are right.
+        """Yield the predicted next token ids, each with the probability that all so far are right.
 
         Endless, or empty if nothing matches: past the sequence's end, predictions are read from earlier predictions.
 

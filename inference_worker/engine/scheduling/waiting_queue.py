@@ -45,5 +45,5 @@ class WaitingQueue:
             self._fair_queue.discard(sequence.tenant, sequence)
 
     def charge(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge the sequence's tenant for computed tokens, which moves its other sequences back in the fair queue."""
+        """Charge the sequence's tenant for computed tokens (`prompt`, `output`), so that others go first."""
         self._fair_queue.charge(sequence.tenant, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)
