@@ -135,8 +135,7 @@ class AuditLog:
         project: str = "",
         details: Mapping[str, Detail] | None = None,
     ) -> AuditEntry:
-        """Append an entry to the organisation's audit log, for an action that has succeeded. `target`: the changed
-        object's id.
+        """Append an audit log entry for an action that has succeeded. `target`: id of the changed object.
 
         Raises:
             StoreUnavailable: the action is done, but its entry may be missing; report that to the caller.

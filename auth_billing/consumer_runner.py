@@ -10,8 +10,7 @@ from typing import Any
 async def run_consumer(
     stop: asyncio.Event, work: Coroutine[Any, Any, None], end_input: Callable[[], Awaitable[None]], *, grace: float
 ) -> None:
-    """Run `work` until it ends or `stop` is set. Then call `end_input`, and cancel `work` if it runs `grace` seconds
-    more.
+    """Run `work` until it ends or `stop` is set; then call `end_input`, and cancel `work` after `grace` seconds.
 
     Raises:
         Exception: each exception that `work` raises.

@@ -44,8 +44,7 @@ class Actor:
             raise NotPermitted(f"needs the role {role.value}")
 
     def require_over(self, *roles: Role) -> None:
-        """Check that the actor may give members these roles and take them away: an administrator may, up to their own
-        role.
+        """Check that the actor may assign and take these roles: an administrator may, up to their own role.
 
         Raises:
             NotPermitted: the actor's role is too low.

@@ -87,9 +87,7 @@ def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timing
 
 
 def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if a job was not settled in time, or its cost is not the price of its usage (at most its
-    hold).
-    """
+    """Yield a difference if a job was not settled in time, or its cost is not its usage's price, at most its hold."""
     if job.state is not JobState.SETTLED and job.deadline + timings.settlement_overdue_after < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")

@@ -32,18 +32,14 @@ Identity = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class CachedKey:
-    """A key that the store confirmed. After `confirmed_until` (monotonic seconds) look it up again, if the store
-    answers.
-    """
+    """A key that the store confirmed. After `confirmed_until` (monotonic seconds) the store is asked again."""
 
     record: ApiKeyRecord
     confirmed_until: float
 
 
 class KeyCache:
-    """One process's cache of valid and of invalid keys; the capacities are separate, so invalid keys evict no valid
-    ones.
-    """
+    """One process's cache of valid and of invalid keys, with separate capacities: invalid keys evict no valid ones."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = CAPACITY) -> None:
         self._clock = clock
@@ -57,9 +53,7 @@ class KeyCache:
         return self._valid.get(identity)
 
     def is_confirmed(self, cached: CachedKey) -> bool:
-        """Whether a cached key can be used without asking the store: confirmed within the last `CONFIRMED_SECONDS`
-        seconds.
-        """
+        """Whether the store confirmed the cached key within the last `CONFIRMED_SECONDS` seconds."""
         return self._clock() < cached.confirmed_until
 
     def is_invalid(self, identity: Identity) -> bool:
@@ -67,9 +61,7 @@ class KeyCache:
         return self._invalid.get(identity) is not None
 
     def put_valid(self, identity: Identity, record: ApiKeyRecord, generation: int) -> None:
-        """Cache a key that the store confirmed, unless keys were invalidated since `generation`, read before the
-        lookup.
-        """
+        """Cache a key that the store confirmed, unless keys were invalidated since `generation` was read."""
         if generation == self.generation:
             self._valid.put(identity, CachedKey(record, self._clock() + CONFIRMED_SECONDS))
 

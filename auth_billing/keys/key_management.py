@@ -33,9 +33,7 @@ class KeyBudgets(Protocol):
     """Interface to the budgets of API keys."""
 
     async def inherit(self, organisation: str, key: str, heir: str) -> None:
-        """Copy the budget of `key`, and this month's use of it, to the key `heir` that replaces it. Raises
-        `StoreUnavailable`.
-        """
+        """Copy a key's budget and this month's use to `heir`, the key that replaces it. Raises `StoreUnavailable`."""
         ...
 
 
@@ -87,9 +85,7 @@ class ApiKeys:
         return issued
 
     async def all(self, actor: Actor, project: str) -> list[ApiKeyRecord]:
-        """Return a project's unrevoked keys, newest first: to an administrator all of them, to other users only their
-        own.
-        """
+        """Return a project's unrevoked keys, newest first: to administrators all, to other users their own."""
         if project:
             await self._require_project(actor.organisation, project)
         keys = await self.keys.unrevoked(actor.organisation, project)
@@ -160,9 +156,7 @@ class ApiKeys:
         return record
 
     async def revoke_all(self, keys: KeySet) -> int:
-        """Revoke each key that `keys` selects and publish that; return how many were valid. The caller checks
-        permissions.
-        """
+        """Revoke the keys that `keys` selects and publish that; return their number. The caller checks permissions."""
         try:
             return await self.keys.revoke(keys, self.clock())
         finally:

@@ -33,9 +33,7 @@ def load_pepper(home: Path, given: str = "") -> bytes:
 
 
 def control_secret(pepper: bytes) -> str:
-    """Derive from the pepper the secret that signs control messages. Workers get it; the pepper can't be computed from
-    it.
-    """
+    """Derive the secret that signs control messages. Workers get it; the pepper can't be computed from it."""
     return hmac.new(pepper, b"control:messages", hashlib.sha256).hexdigest()  # the colon is in no key's secret
 
 

@@ -93,8 +93,8 @@ class AlertStore(Protocol):
         ...
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent alert for this process until the time `until` (Unix seconds), in one update; `None` if none
-        is free.
+        """Claim one unsent, unclaimed alert until the time `until` (Unix seconds), in one update; `None` if there is
+        none.
         """
         ...
 
@@ -172,9 +172,7 @@ class Alerts:
 
 
 def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now: float) -> Iterator[Alert]:
-    """Yield the alerts that an account has reached in the month of `now`, sent or not. Open holds do not count as
-    spent.
-    """
+    """Yield the alerts that an account has reached in the month of `now`, sent or not. Open holds are not spent."""
     month, organisation = month_of(now), balance.organisation
     for use in budget_usage(balance, month):
         for percent in thresholds if use.limit else ():

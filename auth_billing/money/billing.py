@@ -106,8 +106,7 @@ class Billing:
         await self._buffer.flush_jobs(jobs)
 
     async def void(self, jobs: Sequence[str]) -> None:
-        """Settle jobs, by id, that were never queued, to no cost: their holds are released. Settled jobs are not
-        changed.
+        """Settle jobs that were never queued, by id, to no cost, releasing their holds; settled jobs are not changed.
 
         Raises:
             StoreUnavailable: the next `record_heartbeat` repeats it.
@@ -119,8 +118,7 @@ class Billing:
         self._uncertain.difference_update(jobs)
 
     async def checkpoint(self, usage_by_job: Mapping[str, Usage]) -> None:
-        """Store, by job id, the tokens delivered to clients so far: what they pay if this gateway dies. Every 2 s or 64
-        tokens.
+        """Store, by job id, the tokens delivered so far: what clients pay if this gateway dies. Every 2 s or 64 tokens.
 
         Raises:
             StoreUnavailable: may be ignored; the next checkpoint includes these tokens.

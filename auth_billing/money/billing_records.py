@@ -126,7 +126,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Balance:
-    """An organisation's account in nano-USD. Of its credit, `available` can be held, `spent` is gone, the rest is
+    """An organisation's account (nano-USD). Of its credit, `available` can be held, `spent` is gone, the rest is
     held.
     """
 
@@ -196,7 +196,7 @@ class BalanceStore(Protocol):
         ...
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Take again a job's hold that a store crash lost, to settle the job; false if the account changed after
+        """Restore a job's hold that a store crash lost, to settle the job; false if the account changed after
         `version`.
         """
         ...
@@ -225,9 +225,7 @@ class BalanceStore(Protocol):
         ...
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Return a job's hold or a lease (`id`) to the available credit; false if the account lacks it or its amount
-        differs.
-        """
+        """Return a job's hold or a lease (`id`) to the available credit; false if it is not there with this amount."""
         ...
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
@@ -235,9 +233,7 @@ class BalanceStore(Protocol):
         ...
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account (`to` is true), or close it for new holds (open ones are still settled); false if there is
-        none.
-        """
+        """Reopen an account (`to` true), or close it for new holds (open ones are still settled); false if none."""
         ...
 
 

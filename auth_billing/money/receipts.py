@@ -36,8 +36,7 @@ class ReceiptHandler:
         self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[Receipt]], group: asyncio.TaskGroup) -> None:
-        """Settle a batch; return when each receipt is settled, left to a task of `group` that parks it, or lost to
-        redelivery.
+        """Settle a batch; return when each receipt is settled, left to a task that parks it, or redelivered elsewhere.
 
         Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
         """

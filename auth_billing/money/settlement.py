@@ -53,8 +53,7 @@ class SettlementConsumer:
         return len(self._records) + len(self._receipts) < PREFETCH
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Handle receipts and usage records until `stop` is set, then finish unacknowledged ones for up to
-        `STOP_SECONDS`.
+        """Handle receipts and usage records until `stop` is set, then finish open ones for up to `STOP_SECONDS`.
 
         Raises:
             BrokerUnavailable: the broker did not accept the consumer.

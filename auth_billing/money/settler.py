@@ -45,9 +45,7 @@ class SettlementResult(Enum):
 
 
 class Settler:
-    """The only writer of jobs' costs. Settlers in several processes may settle the same jobs at once: the first
-    wins.
-    """
+    """The only writer of jobs' costs. Settlers in several processes may settle the same jobs: the first one wins."""
 
     def __init__(
         self, stores: BillingStores, metrics: BillingMetrics, *, clock: Callable[[], float] = time.time

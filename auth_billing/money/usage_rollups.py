@@ -54,9 +54,7 @@ class RollupStore(Protocol):
         ...
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Store the rollup of the hour that begins at `hour` (Unix seconds); extend the span if `hour` is its end.
-        Idempotent.
-        """
+        """Store the rollup of the hour from `hour` (Unix seconds); extend the span if it ends there. Idempotent."""
         ...
 
 

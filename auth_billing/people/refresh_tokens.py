@@ -38,9 +38,7 @@ class RefreshToken:
         return hashlib.sha256(self.secret).digest()
 
     def seal(self, successor: RefreshToken) -> bytes:
-        """Encrypt the `successor` of this token with this token's secret. (One pad for one message: a token has one
-        successor.)
-        """
+        """Encrypt the successor with this token's secret. (One pad for one message: a token has one successor.)"""
         return self._padded(successor.secret)
 
     def unseal(self, sealed: bytes) -> RefreshToken:

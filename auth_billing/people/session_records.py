@@ -43,8 +43,8 @@ class SessionStore(Protocol):
         ...
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Replace the valid refresh token's digest `old` by `new`, and store the sealed new token; false if `old` is
-        not valid.
+        """Replace the valid token's digest `old` by `new` and store the sealed new token; false if `old` is not
+        valid.
         """
         ...
 

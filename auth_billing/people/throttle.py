@@ -20,9 +20,7 @@ _IPV6_NETWORK = 64
 
 
 class SignInThrottle:
-    """Limits sign-in attempts per network address and per account: a burst of `per_minute`, refilled evenly over a
-    minute.
-    """
+    """Limits sign-in attempts per address and per account: a burst of `per_minute`, refilled evenly over a minute."""
 
     def __init__(self, buckets: BucketStore, per_minute: int) -> None:
         self._buckets = buckets

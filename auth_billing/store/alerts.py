@@ -43,7 +43,9 @@ class MongoAlertStore:
             await self._alerts.insert_new(new)
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent and unclaimed alert until the time `until` (Unix seconds), in one update."""
+        """Claim one unsent, unclaimed alert until the time `until` (Unix seconds), in one update; `None` if there is
+        none.
+        """
         document = await self._alerts.find_one_and_update(
             {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": until}}, return_document=ReturnDocument.AFTER
         )
@@ -53,7 +55,7 @@ class MongoAlertStore:
         return ClaimedAlert(Alert(**{name: document[name] for name in names}), document["rounds"])
 
     async def postpone(self, id: str, until: float) -> None:
-        """Count a failed round of an alert and keep it claimed until the time `until` (Unix seconds), in one update."""
+        """Count a failed round of sending an alert; it can't be claimed before the time `until` (Unix seconds)."""
         await self._alerts.update_one({"_id": id}, {"$set": {"lease": until}, "$inc": {"rounds": 1}})
 
     async def mark_done(self, id: str, at: float) -> None:

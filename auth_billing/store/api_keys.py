@@ -51,9 +51,7 @@ class MongoApiKeyStore:
         await self._keys.bulk_write(writes, ordered=False)
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke the unrevoked keys that `keys` selects, each atomically; return their number. None if `keys` is
-        empty.
-        """
+        """Revoke the unrevoked keys that `keys` selects, each atomically; return their number. Empty `keys`: none."""
         query = _query(keys)
         if not query:
             return 0

@@ -77,9 +77,7 @@ class MongoAuditStore:
         return list(_sorted_out(await _all(self._jobs, query)).jobs.values())
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """Return the sums of an organisation's ledger entries (nano-USD), of its credit entries only numbers 1 to
-        `credits`.
-        """
+        """Return sums of an organisation's ledger entries (nano-USD), of credit entries only numbers 1 to `credits`."""
         settled, _ = await self._sum({"organisation": organisation, "kind": SETTLE})
         credited, count = await self._sum({"organisation": organisation, "number": {"$gt": 0, "$lte": credits}})
         with pymongo.timeout(READ_TIMEOUT):

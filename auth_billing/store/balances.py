@@ -77,7 +77,7 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, _held(jobs))
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Take again a job's hold that a store crash lost, to settle the job; false if the account changed after
+        """Restore a job's hold that a store crash lost, to settle the job; false if the account changed after
         `version`.
         """
         query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
@@ -132,8 +132,8 @@ class MongoBalanceStore:
         )
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Return a job's hold or a lease (`id`) to the available credit, in one update; false if its amount differs or
-        is gone.
+        """Return a job's hold or a lease (`id`) to the available credit, in one update; false if it is not there
+        unchanged.
         """
         increase = {"available": hold.amount, "version": 1}
         _reduce_use(increase, hold, hold.amount)
@@ -147,9 +147,7 @@ class MongoBalanceStore:
         await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account (`to` is true), or close it for new holds (open ones are still settled); false if there is
-        none.
-        """
+        """Reopen an account (`to` true), or close it for new holds (open ones are still settled); false if none."""
         return await self._accounts.update_matching({"_id": organisation}, {"$set": {"open": to}})
 
 

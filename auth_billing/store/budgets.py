@@ -19,8 +19,6 @@ class MongoBudgetStore:
         await self._accounts.update_one({"_id": organisation}, change)
 
     async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
-        """Set the monthly limit of the new budget `successor` and its use in `month`, both in nano-USD, in one
-        update.
-        """
+        """Set the limit of the new budget `successor` and its use in `month`, both in nano-USD, in one update."""
         change = {"$set": {f"budgets.{successor}": limit, f"used.{month}.{successor}": used}}
         await self._accounts.update_one({"_id": organisation}, change)

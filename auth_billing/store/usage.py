@@ -43,8 +43,7 @@ class MongoUsageStore:
         return [number not in refused for number in range(len(records))]
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store a record unless one with its job and attempt exists; return whether it is new, a repetition or in
-        conflict.
+        """Store a record unless one with its job and attempt exists; return whether it is new, repeated or conflicting.
 
         Raises:
             RecordRefused: the record can't be encoded.

@@ -47,7 +47,7 @@ class MongoUsageReports:
         self._rollups = usage_rollups.MongoRollupStore(connection)
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return a row for each time bucket of `width` seconds and each group (values of `by`) in it, in order, at most
+        """Return a row for each time bucket of `width` seconds and each group in it (by the fields `by`), at most
         `limit`.
         """
         layout = _Layout(width, by, limit)

@@ -62,9 +62,7 @@ class MongoRollupStore:
         await self._spans.insert_if_absent({"_id": organisation, "since": at, "until": at})
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Store the rollup of the hour that begins at `hour` (Unix seconds); extend the span if `hour` is its end.
-        Idempotent.
-        """
+        """Store the rollup of the hour from `hour` (Unix seconds); extend the span if it ends there. Idempotent."""
         pipeline: list[dict[str, Any]] = [
             *job_stages(UsageFilter(organisation, hour, hour + HOUR)),
             {"$group": {"_id": _GROUP, **{name: {"$sum": value} for name, value in TOTALS.items()}}},
