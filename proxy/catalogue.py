@@ -52,7 +52,7 @@ class _Table(BaseModel):
 
 
 class Timeouts(_Table):
-    """Timeouts of an upstream in seconds. Comments (keep-alives) do not count as events."""
+    """Timeouts of requests to an upstream in seconds. SSE comments (keep-alives) do not count as events."""
 
     connect: PositiveFloat = 5.0
     first_event: PositiveFloat = 60.0
@@ -63,7 +63,7 @@ class Timeouts(_Table):
 
 
 class UpstreamSpec(_Table):
-    """An OpenAI-compatible server."""
+    """Catalogue entry of an OpenAI-compatible server."""
 
     base_url: Annotated[str, AfterValidator(_check_base_url)]
     """Base URL including the version, for example `https://api.openai.com/v1`."""
@@ -77,7 +77,7 @@ class UpstreamSpec(_Table):
 
 
 class Route(_Table):
-    """One upstream that serves a model."""
+    """Catalogue entry of an upstream that serves a model, tried in the listed order."""
 
     upstream: str
     """A name from `[upstreams]`."""
@@ -86,7 +86,7 @@ class Route(_Table):
 
 
 class ModelSpec(_Table):
-    """A model that the proxy serves."""
+    """Catalogue entry of a model that the proxy serves."""
 
     max_model_len: PositiveInt
     """Context length in tokens, shown in `/v1/models`; usage that an upstream reports beyond it is not accepted."""
@@ -138,7 +138,7 @@ def read(path: Path) -> Catalogue:
 
 
 def api_keys(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[str, SecretStr]:
-    """Return the API keys by upstream, for the upstreams that need one.
+    """Return, from `environment`, the API keys by upstream name, for the upstreams that need one.
 
     Raises:
         StartupError: an environment variable named in the file is not set, or can't be sent in a header.

@@ -31,17 +31,17 @@ _ANSWERS = msgspec.json.Decoder(_Answer)
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Vectors in the order of their inputs, each float32, little-endian; `usage` as reported, unchecked."""
+    """An upstream's vectors in the order of the inputs, each float32, little-endian; `usage` as reported, unchecked."""
 
     vectors: list[bytes]
     usage: Any
 
 
 def parse(body: bytes, inputs: int, dimensions: int | None) -> Embeddings:
-    """Parse the answer to a request with `inputs` inputs and `dimensions` (`None`: any number).
+    """Return the vectors in the answer to a request with `inputs` inputs and `dimensions` (`None`: any number).
 
     Raises:
-        InvalidAnswer: it does not have exactly one valid vector per input.
+        InvalidAnswer: the answer does not have exactly one valid vector per input.
     """
     try:
         answer = _ANSWERS.decode(body)

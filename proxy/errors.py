@@ -37,11 +37,11 @@ class UpstreamError(Exception):
 
 
 class FailoverError(UpstreamError):
-    """Base class of failures after which the next route is tried."""
+    """Base class of upstream failures after which, before the first token, the job's next route is tried."""
 
 
 class UpstreamUnreachable(FailoverError):
-    """Raised when there is no connection to the upstream, or it broke."""
+    """Raised when there is no connection to the upstream, or the connection broke."""
 
     outcome = "Unreachable"
     message = "The model's provider could not be reached."

@@ -45,7 +45,7 @@ class ForwardedAttempt(Attempt):
         return self.size > 0
 
     def release(self, piece: ChoiceDelta) -> Delta:
-        """Record a piece of the answer and return its reply. Without token ids, positions count pieces."""
+        """Record a piece of the answer; return its delta, whose positions count log probabilities, or else pieces."""
         tokens = len(piece.logprobs or ())
         positions = tokens or int(piece.size > 0)
         delta = Delta(
@@ -80,7 +80,7 @@ class ForwardedAttempt(Attempt):
 
     @property
     def plausible_usage(self) -> Usage | None:
-        """The upstream's reported usage, if it is plausible."""
+        """The upstream's reported usage; `None` if it is absent or implausible."""
         return plausible_usage(self.reported_usage, self.job, max_model_len=self.max_model_len, size=self.size)
 
     @property

@@ -48,7 +48,7 @@ class Target:
 
 
 class Forwarder:
-    """Job handler of one model that upstreams serve. Use on the event loop only."""
+    """Job handler that forwards one model's jobs to upstreams. Use on the event loop only."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Forwarder:
     # Start of a job
 
     def open(self, job: Job, delivery: Delivery) -> ForwardedAttempt:
-        """Create a new attempt at `job`."""
+        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
         return ForwardedAttempt(job, delivery, max_model_len=self._spec.max_model_len)
 
     async def begin(self, attempt: ForwardedAttempt) -> None:
-        """Forward a job once a slot is free; fail it if it was begun, because no upstream can resume an answer."""
+        """Queue a job for a slot; fail it if a part was delivered before, because no upstream can resume an answer."""
         if attempt.job.begun:
             self.fail(attempt, FailureCode.WORKER_LOST, "The worker was lost after it had begun to answer.")
             return
@@ -85,7 +85,7 @@ class Forwarder:
         self.admit()
 
     def admit(self) -> None:
-        """Start waiting jobs in the free slots."""
+        """Forward waiting jobs to upstreams while slots are free."""
         while (attempt := self._admission.admit()) is not None:
             attempt.task = asyncio.create_task(self._answer(attempt))
             attempt.task.add_done_callback(partial(self._handle_task_end, attempt))
@@ -241,7 +241,7 @@ class Forwarder:
         )
 
     def fail(self, attempt: ForwardedAttempt, code: FailureCode, message: str) -> None:
-        """Close the connection and end a job as failed; the client gets `message`."""
+        """Close the connection to the upstream and end a job as failed; the client gets `message`."""
         self.abandon(attempt)
         self._end(
             attempt,
@@ -251,12 +251,12 @@ class Forwarder:
         )
 
     def cancel(self, attempt: ForwardedAttempt) -> None:
-        """Close the connection and end a job as cancelled: its gateway requested it or is gone."""
+        """Close the connection to the upstream and end a job as cancelled: its gateway requested it or is gone."""
         self.abandon(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def abandon(self, attempt: ForwardedAttempt) -> None:
-        """Close the connection of a job that another worker will answer; publishes no terminal message."""
+        """Close the upstream connection of a job that another worker will answer; publishes no terminal message."""
         if attempt.task is not None:
             attempt.task.cancel()
 

@@ -52,12 +52,12 @@ class ProxyMetrics:
         self.time_to_first_token = collectors.first_token.labels(model)
 
     def load(self, running: int, waiting: int) -> None:
-        """Set the numbers of running and waiting requests."""
+        """Set the gauges of running and waiting requests."""
         self._collectors.running.labels(self._model).set(running)
         self._collectors.waiting.labels(self._model).set(waiting)
 
     def upstream_requests(self, upstream: str, outcome: str) -> Counter:
-        """Return the counter of an upstream's requests with this outcome."""
+        """Return the counter of requests to this upstream with this outcome."""
         return self._collectors.upstream_requests.labels(self._model, upstream, outcome)
 
     def finished(self, reason: str) -> None:

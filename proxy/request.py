@@ -29,7 +29,7 @@ CHAT, COMPLETIONS, EMBEDDINGS = "/chat/completions", "/completions", "/embedding
 
 
 def path_of(job: Job) -> str:
-    """Return the path of the endpoint below the upstream's base URL."""
+    """Return the path of the upstream's endpoint for a job, below the base URL."""
     match job.prompt:
         case ChatPrompt():
             return CHAT
@@ -40,7 +40,7 @@ def path_of(job: Job) -> str:
 
 
 def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
-    """Return the request body; `model` is the upstream's name of the model.
+    """Return the request body for a job; `model` is the upstream's name of the model.
 
     Raises:
         RequestRefused: the API has no field for an option of the job.

@@ -100,7 +100,7 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 async def run(settings: ProxySettings) -> None:
-    """Serve until SIGTERM or SIGINT; a second one hands running jobs over at once."""
+    """Serve until SIGTERM or SIGINT; a second signal hands the running jobs over to other workers."""
     logging.configure(settings.proxy_id, style=settings.log_style, level=settings.log_level)
     stop, hand_over = asyncio.Event(), asyncio.Event()
     lifecycle.stop_on_signals(stop, again=hand_over.set)

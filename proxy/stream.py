@@ -90,7 +90,7 @@ _CHUNKS = msgspec.json.Decoder(_Chunk)
 
 @dataclass(frozen=True)
 class ChoiceDelta:
-    """The part of one choice that an event contains."""
+    """The part of one choice's answer that an upstream event contains."""
 
     choice: int
     text: str
@@ -100,7 +100,7 @@ class ChoiceDelta:
 
     @property
     def size(self) -> int:
-        """Bytes of generated text, function names and arguments."""
+        """UTF-8 bytes of the event's generated text, function names and arguments."""
         return len(self.text.encode()) + sum(len((call.name + call.arguments).encode()) for call in self.calls or ())
 
 
@@ -114,7 +114,7 @@ class _Progress:
 
 @dataclass
 class StreamParser:
-    """Parser of one answer's event stream."""
+    """Validating parser of one upstream answer's event stream."""
 
     choices: list[_Progress] = field(default_factory=list)
     usage: Any = None
@@ -131,7 +131,7 @@ class StreamParser:
         return all(choice.finished for choice in self.choices)
 
     def parse(self, data: str) -> list[ChoiceDelta]:
-        """Parse the data of one event.
+        """Return the choices' parts in the data of one event; records the usage if it is reported.
 
         Raises:
             UpstreamError: the event is an error, or is not valid in this answer.
@@ -216,7 +216,7 @@ def _alternative(token: str, logprob: float) -> TokenAlternative:
 
 
 def error_of(error: Any, *, status: int | None, retry_after: int | None = None) -> UpstreamError:
-    """Return the exception for an error body, or for an error event if `status` is `None`."""
+    """Return the exception for an upstream's error object: of a response with `status`, or of an event if `None`."""
     fields = error if isinstance(error, dict) else {}
     code, kind = fields.get("code"), fields.get("type")
     if status is None:  # in an event some servers put the status into the code

@@ -30,7 +30,7 @@ _SECONDS = re.compile(r"\d{1,6}")
 
 
 class Upstream:
-    """An OpenAI-compatible server. Use on one event loop."""
+    """HTTP client of one OpenAI-compatible server. Use on one event loop."""
 
     def __init__(self, name: str, spec: UpstreamSpec, key: SecretStr | None) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class Upstream:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the server."""
         await self._client.aclose()
 
     async def stream(self, path: str, body: dict[str, Any]) -> AsyncIterator[str]:
@@ -105,7 +105,7 @@ class Upstream:
         return self.redact(f"{type(error).__name__}: {error}")
 
     def redact(self, text: str) -> str:
-        """Replace the API key in `text`."""
+        """Return `text` with the upstream's API key replaced by a placeholder."""
         return text.replace(self._key.get_secret_value(), REDACTED) if self._key is not None else text
 
     async def _error_of(self, response: httpx2.Response) -> UpstreamError:

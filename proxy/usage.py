@@ -30,7 +30,7 @@ def estimate_tokens(size: int) -> int:
 
 @dataclass
 class TokenCount:
-    """Estimated tokens of the pieces of an answer."""
+    """Estimate of the tokens in the pieces of an answer added so far."""
 
     exact: int = 0
     """Tokens of the pieces with log probabilities."""
@@ -73,7 +73,7 @@ def estimate_prompt_tokens(job: Job) -> int:
 
 
 def usage_limit(job: Job, max_model_len: int) -> Usage:
-    """Return the most that a job may use and is billed for, over all choices."""
+    """Return the most tokens that a job may use and is billed for, over all choices."""
     return max_usage(job, max_model_len, BOUNDS)
 
 

@@ -24,7 +24,7 @@ OVERFLOW_PRIORITY = -1
 
 
 class ProxyWorker:
-    """Worker of one model on a started bus."""
+    """Worker of one model on a started bus: forwards its jobs to upstreams and sends heartbeats."""
 
     def __init__(
         self,

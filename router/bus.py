@@ -46,14 +46,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Envelope(Generic[T]):
-    """A decoded message and its delivery, which must be acknowledged or rejected."""
+    """A decoded message of a shared queue with its delivery, which must be acknowledged or rejected."""
 
     message: T
     delivery: Delivery
 
 
 class TypedConsumer(Generic[T]):
-    """Decodes the messages of a shared queue; an undecodable one is dead-lettered with its reason."""
+    """An iterator over the decoded messages of a shared queue; an undecodable one is dead-lettered with its reason."""
 
     def __init__(
         self, consumer: Consumer, codec: Codec[T], dead_letter: Callable[[Delivery, str], Awaitable[None]]
@@ -72,12 +72,12 @@ class TypedConsumer(Generic[T]):
             yield Envelope(message, delivery)
 
     async def cancel(self) -> None:
-        """Stop consuming (basic.cancel). Iteration ends after the messages already received."""
+        """Stop receiving from the queue (basic.cancel). Iteration ends after the messages already received."""
         await self._consumer.cancel()
 
 
 class TypedSubscription(Generic[T]):
-    """Decodes the messages of a private queue; one that is undecodable or not accepted is logged and dropped."""
+    """An iterator over a private queue's decoded messages; logs and drops undecodable and not accepted ones."""
 
     def __init__(
         self, subscription: Subscription, codec: Codec[T], name: str, accepts: Callable[[Received], bool] | None = None
@@ -97,7 +97,7 @@ class TypedSubscription(Generic[T]):
                 _log.warning("undecodable message dropped", feed=self._name, reason=str(error))
 
     async def close(self) -> None:
-        """Unsubscribe; iteration ends."""
+        """Delete the private queue; iteration ends."""
         await self._subscription.close()
 
 
@@ -117,7 +117,7 @@ class Bus:
 
     @property
     def state(self) -> ConnectionState:
-        """Connection state, read from a local flag: whether a publish can succeed now."""
+        """Whether a publish can succeed now: the publishing connection's state, read from a local flag."""
         return self._transport.state
 
     @property
@@ -127,7 +127,7 @@ class Bus:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of windows and heartbeats not yet written to the socket."""
+        """Bytes of windows, heartbeats and control messages not yet written to the socket."""
         return self._transport.unsent_bytes
 
     @property
@@ -141,7 +141,7 @@ class Bus:
         await self._transport.declare(topology.platform())
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Wait for outstanding confirms, then disconnect; unsettled deliveries return to their queues."""
         await self._transport.close()
 
     # Jobs
@@ -185,23 +185,23 @@ class Bus:
         return await self._transport.consume(topology.DEAD_QUEUE, prefetch=prefetch)
 
     async def park(self, delivery: Delivery, reason: str) -> None:
-        """Move a message to the parked queue, where an operator can inspect it, then acknowledge it.
+        """Move a message, unchanged, to the parked queue, where an operator can inspect it, then acknowledge it.
 
         Raises:
-            PublishError: it was not moved, and is not acknowledged.
+            PublishError: the message was not moved, and is not acknowledged.
         """
         await self._move(delivery, topology.SETTLE_ROUTING_KEY, {REASON_HEADER: reason})
 
     async def move_to_diagnosed(self, delivery: Delivery, diagnosis: Diagnosis) -> None:
-        """Move a failed job to the diagnosed queue, where an operator can inspect it, then acknowledge it.
+        """Move a failed job and its diagnosis to the diagnosed queue, for an operator, then acknowledge the job.
 
         Raises:
-            PublishError: it was not moved, and is not acknowledged.
+            PublishError: the job was not moved, and is not acknowledged.
         """
         await self._move(delivery, topology.DIAGNOSED_ROUTING_KEY, diagnosis.headers())
 
     async def browse(self, queue: str) -> Browser:
-        """Open a browser on a durable queue."""
+        """Open a browser on a durable queue, to get single messages; unsettled ones return to the queue on close."""
         return await self._transport.browse(queue)
 
     async def _dead_letter(self, routing_key: str, delivery: Delivery, reason: str) -> None:
@@ -229,14 +229,14 @@ class Bus:
     # Replies
 
     async def replies(self, gateway: str) -> TypedSubscription[Window]:
-        """Open a gateway's reply inbox. Call it before the first job is published."""
+        """Open a gateway's reply inbox and return its windows. Call it before the first job is published."""
         subscription = await self._transport.subscribe(
             topology.REPLY_EXCHANGE, [gateway], arguments=topology.REPLY_QUEUE_ARGUMENTS
         )
         return TypedSubscription(subscription, messages.WINDOWS, "replies")
 
     def send_window(self, gateway: str, window: Window) -> None:
-        """Publish a window, unconfirmed; without an inbox for it the `on_gateway_unreachable` callbacks are called.
+        """Publish a window, unconfirmed; if there is no reply inbox, the `on_gateway_unreachable` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down.
@@ -289,9 +289,9 @@ class Bus:
         self._transport.on_return(returned)
 
     def send_control(self, target: str, message: Control, *, mandatory: bool = False) -> None:
-        """Publish, unconfirmed, to `control_targets.worker(...)`, `.model(...)`, `.ALL` or `.GATEWAYS`.
+        """Publish a control message, unconfirmed; `target` is a routing key of `router/control_targets.py`.
 
-        If it is `mandatory` and no queue is bound for `target`, the `on_control_unroutable` callbacks are called.
+        If `mandatory` and no queue is bound for `target`, the `on_control_unroutable` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down.
@@ -303,14 +303,14 @@ class Bus:
         )
 
     async def controls(self, targets: list[str]) -> TypedSubscription[Control]:
-        """Subscribe to control messages for any of `targets`."""
+        """Subscribe to control messages for any of `targets`; messages with an invalid signature are dropped."""
         subscription = await self._transport.subscribe(
             topology.CONTROL_EXCHANGE, targets, arguments=topology.CONTROL_QUEUE_ARGUMENTS
         )
         return TypedSubscription(subscription, messages.CONTROLS, "control", self._accepts_control)
 
     def on_control_rejected(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(reason)` for each rejected control message: `unsigned`, `forged` or `old`."""
+        """Call `callback(reason)` for each control message rejected as `unsigned`, `forged` or too `old`."""
         self._control_rejected = callback
 
     def _accepts_control(self, received: Received) -> bool:

@@ -7,10 +7,10 @@ GATEWAYS = "gateways"
 
 
 def worker(worker_id: str) -> str:
-    """Return the routing key of one worker."""
+    """Return the routing key of control messages to one worker."""
     return f"worker.{worker_id}"
 
 
 def model(name: str) -> str:
-    """Return the routing key that reaches every worker of a model."""
+    """Return the routing key of control messages to every worker of a model."""
     return f"model.{name}"

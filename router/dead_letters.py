@@ -55,7 +55,7 @@ class DeadLetter:
 
     @property
     def kind(self) -> Kind:
-        """Type of the message."""
+        """Type of the message: job, usage record, receipt, or undecodable."""
         match self.message:
             case Job():
                 return Kind.JOB
@@ -67,12 +67,12 @@ class DeadLetter:
 
     @property
     def model(self) -> str:
-        """Model of the job; empty if unknown."""
+        """Model of the job; empty for receipts and undecodable messages."""
         return self.message.model if isinstance(self.message, Job | UsageRecord) else ""
 
     @property
     def reason(self) -> str:
-        """Why it was dead-lettered, for humans."""
+        """Why the message was dead-lettered, for humans; "" if unknown."""
         reason = self.delivery.headers.get(REASON_HEADER)
         return str(reason or self.delivery.death_reason or "")
 
@@ -83,12 +83,12 @@ class DeadLetter:
 
     @property
     def closed_by(self) -> str:
-        """Id of the worker that closed the job, or `reaper`; empty if it is not closed."""
+        """Id of the worker that closed the job, or `reaper`; empty if the job is not closed."""
         return str(self.delivery.headers.get(BY_HEADER, ""))
 
     @property
     def deaths(self) -> int:
-        """Number of crashes or returns of the job; 0 if unknown."""
+        """How often the job crashed a worker or was returned to its queue; 0 if unknown."""
         return int(self.delivery.headers.get(DEATHS_HEADER, 0))
 
     @property
@@ -102,7 +102,7 @@ class DeadLetter:
 
     @property
     def closed(self) -> bool:
-        """Whether it is a job whose client has received the failure."""
+        """Whether the letter is a job whose client has received the failure."""
         return self.queue == topology.DIAGNOSED_QUEUE
 
     @property
@@ -112,7 +112,7 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """Dead letters of all three queues: an async context manager, to be iterated once.
+    """Iterator over the messages of the three dead-letter queues: an async context manager, to be iterated once.
 
     On exit the letters that were neither dropped nor replayed return to their positions.
     """
@@ -136,11 +136,11 @@ class DeadLetters:
                 yield DeadLetter(queue, delivery, _read(queue, delivery.body))
 
     async def replay(self, letter: DeadLetter) -> None:
-        """Republish a letter to its original exchange with publisher confirm, then remove it: at worst it exists twice.
+        """Republish a letter to its original exchange, confirmed, then remove it; a crash in between leaves both.
 
         Raises:
             ValueError: the letter is undecodable.
-            PublishError: it was not queued, and stays a dead letter.
+            PublishError: the message was not queued, and stays a dead letter.
         """
         match letter.message:
             case Job():
@@ -153,7 +153,7 @@ class DeadLetters:
         letter.delivery.ack()
 
     def drop(self, letter: DeadLetter) -> None:
-        """Remove a letter for good."""
+        """Remove a letter from its dead-letter queue for good."""
         letter.delivery.ack()
 
 

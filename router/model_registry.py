@@ -88,7 +88,7 @@ class ModelRegistry:
         """Cache by name: a model is looked up several times per request, heartbeats arrive once a second."""
 
     def observe(self, status: WorkerStatus) -> None:
-        """Process a heartbeat."""
+        """Update the worker and its model from a heartbeat that has just arrived."""
         now = self._clock()
         self._forget(now)
         self._described.clear()
@@ -100,13 +100,13 @@ class ModelRegistry:
         self._created.setdefault(status.model, now)
 
     def models(self) -> list[ModelInfo]:
-        """Return the models seen in the last hour, sorted by name."""
+        """Return the models that workers reported in the last hour, sorted by name."""
         now = self._clock()
         self._forget(now)
         return [self._describe(name, now) for name in sorted(self._created)]
 
     def find(self, name: str) -> ModelInfo | None:
-        """Return a model seen in the last hour, or `None`."""
+        """Return the description of model `name`; `None` if no worker reported the model in the last hour."""
         now = self._clock()
         if (described := self._described.get(name)) is not None and now <= described.until:
             return described.model

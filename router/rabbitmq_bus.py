@@ -9,7 +9,7 @@ from runtime.lifecycle import StartupError
 
 
 def check_amqp_url(url: str) -> str:
-    """Return the broker's URL.
+    """Return `url`, the broker's URL, if it is not empty.
 
     Raises:
         StartupError: none is set.
@@ -20,7 +20,7 @@ def check_amqp_url(url: str) -> str:
 
 
 def rabbitmq_bus(url: str, name: str, control_secret: str) -> Bus:
-    """Return the bus of the process `name`, not connected yet.
+    """Return a bus over RabbitMQ for the process `name`, not connected yet, signing with the secret.
 
     Raises:
         StartupError: there is no URL, or the secret is missing or too short.

@@ -61,7 +61,7 @@ class TenantFairQueue(Generic[T]):
         return None if tenant is None else self._waiting[tenant][0]
 
     def pop(self) -> T:
-        """Remove and return the next item. Raises `IndexError` if the queue is empty."""
+        """Remove and return the next item, and charge its tenant `ITEM_COST`. Raises `IndexError` if there is none."""
         tenant = self._next()
         if tenant is None:
             raise IndexError("the queue is empty")
@@ -70,7 +70,7 @@ class TenantFairQueue(Generic[T]):
         return item
 
     def take(self, tenant: str, item: T) -> None:
-        """Remove a queued item to be served now, and charge its tenant `ITEM_COST`."""
+        """Remove a queued item because it is served now, and charge its tenant `ITEM_COST`."""
         self.discard(tenant, item)
         self._last = tenant
         self.charge(tenant, ITEM_COST)
@@ -88,7 +88,7 @@ class TenantFairQueue(Generic[T]):
         return True
 
     def charge(self, tenant: str, cost: float) -> None:
-        """Add `cost` to a tenant's counter."""
+        """Add `cost` (tokens) to a tenant's counter, so that its next items wait longer."""
         self._served[tenant] = self._served.get(tenant, 0.0) + cost
 
     def _next(self, is_eligible: Predicate[T] | None = None) -> str | None:
@@ -124,7 +124,7 @@ class ServiceClassQueues(Generic[T]):
         return self._queues[service_class]
 
     def peek(self, *, slots: int, flex_slots: int, is_eligible: Predicate[T] | None = None) -> T | None:
-        """Return the next item that satisfies `is_eligible`, given that flex holds `flex_slots` of `slots` slots."""
+        """Return, not remove, the next item that satisfies `is_eligible`; flex holds `flex_slots` of `slots` slots."""
         order = [ServiceClass.PRIORITY, ServiceClass.DEFAULT, ServiceClass.FLEX]
         if flex_slots < max(1, int(slots * FLEX_FLOOR)):
             order.insert(0, ServiceClass.FLEX)

@@ -16,7 +16,7 @@ BUSY_SHARE = 0.85
 
 
 class Throughput:
-    """Throughput of one run of one worker process."""
+    """Tokens per second of one run of a worker process under full load, from its heartbeats."""
 
     def __init__(self) -> None:
         self.is_full = False
@@ -26,7 +26,7 @@ class Throughput:
         self._had_waiting = self._was_busy = False
 
     def observe(self, status: WorkerStatus) -> None:
-        """Process the worker's next heartbeat."""
+        """Update the average from the worker's next heartbeat, if the worker was busy at both last ones."""
         self.is_full = self._had_waiting and status.waiting > 0
         self._had_waiting = status.waiting > 0
         is_busy = status.waiting > 0 or status.running >= BUSY_SHARE * status.max_num_seqs

@@ -77,7 +77,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class Binding:
-    """Messages of `exchange` with `routing_key` (a pattern, for topics) go to `queue`."""
+    """A rule that routes messages of `exchange` with `routing_key` (a pattern, for topics) to `queue`."""
 
     exchange: str
     routing_key: str
@@ -86,7 +86,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Topology:
-    """Durable exchanges, queues and bindings, declared together."""
+    """Durable exchanges, queues and bindings, declared at the broker together."""
 
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[Queue, ...] = ()
@@ -94,7 +94,7 @@ class Topology:
 
 
 def check_model_name(name: str) -> str:
-    """Return a valid model name, which is part of queue names and routing keys: letters, digits and `. _ - / :`.
+    """Return `name` if it is a valid model name, a part of queue names: letters, digits and `. _ - / :`.
 
     Raises:
         ValueError: the name has another character (`*` and `#` are wildcards of AMQP topics).
@@ -105,7 +105,7 @@ def check_model_name(name: str) -> str:
 
 
 def check_worker_id(name: str) -> str:
-    """Return a valid worker id, which is one word of a routing key: letters, digits, `_` and `-`.
+    """Return `name` if it is a valid worker id, one word of a routing key: letters, digits, `_` and `-`.
 
     Raises:
         ValueError: the id has another character.
@@ -121,7 +121,7 @@ def job_queue(model: str, service_class: ServiceClass) -> str:
 
 
 def job_routing_key(model: str, service_class: ServiceClass) -> str:
-    """Return the routing key that leads to `job_queue`."""
+    """Return the routing key that leads jobs of a model and class to their `job_queue`."""
     return f"{model}.{service_class}"
 
 
@@ -175,7 +175,7 @@ def platform() -> Topology:
 
 
 def model(name: str) -> Topology:
-    """Return the job queues of one model: one per service class."""
+    """Return the job queues of one model, one per service class, with their bindings."""
     return Topology(
         queues=tuple(
             Queue(

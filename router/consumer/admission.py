@@ -32,7 +32,7 @@ class Admission(Generic[T]):
         self._waiting[attempt.job.service_class].push(attempt.job.tenant, attempt)
 
     def admit(self) -> T | None:
-        """Give the next job a slot and return it; `None` if no job is waiting or no slot is free."""
+        """Give a slot to the next job by class and tenant, and return the job; `None` if no job or slot is left."""
         if not len(self._waiting) or any(attempt.solo for attempt in self._admitted):
             return None
         if (suspect := self._suspect()) is not None:
@@ -45,7 +45,7 @@ class Admission(Generic[T]):
         return None if attempt is None else self._give_slot(attempt)
 
     def charge(self, attempt: T, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge a job's tenant for prompt tokens computed and output tokens generated."""
+        """Charge a job's tenant, in the fair order, for prompt tokens computed and output tokens generated."""
         cost = prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT
         self._waiting[attempt.job.service_class].charge(attempt.job.tenant, cost)
 
@@ -59,7 +59,7 @@ class Admission(Generic[T]):
         return attempt
 
     def release(self, attempt: T) -> None:
-        """Release a job's slot, or remove it from the queue."""
+        """Release a job's slot, or remove the job from the waiting ones if it has none."""
         if self._admitted.pop(attempt, None) is None:
             self._waiting[attempt.job.service_class].discard(attempt.job.tenant, attempt)
 

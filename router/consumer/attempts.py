@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(eq=False)
 class Attempt(ABC):
-    """One attempt at a job. Subclasses track what it has generated."""
+    """One attempt at a job. Subclasses record the output."""
 
     job: Job
     delivery: Delivery
@@ -45,7 +45,7 @@ class Attempt(ABC):
 
     @property
     def may_resume(self) -> bool:
-        """Whether another attempt may have processed the job, so that its gateway decides how it continues."""
+        """Whether an earlier attempt may have processed the job, so that its gateway must decide how to continue it."""
         return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.copy_number > 0
 
     @property
@@ -56,7 +56,7 @@ class Attempt(ABC):
     @property
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 (hex) of the tokens released to the gateway."""
+        """SHA-256 (hex) of the output released to the gateway, for the usage record."""
 
     @property
     def log(self) -> structlog.stdlib.BoundLogger:
@@ -70,7 +70,7 @@ T = TypeVar("T", bound=Attempt)
 
 
 class AttemptTable(Generic[T]):
-    """Running attempts by attempt id, job id and gateway."""
+    """Running attempts of one consumer, by attempt id, job id and gateway."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, T] = {}
@@ -102,18 +102,18 @@ class AttemptTable(Generic[T]):
         return self._by_job.get(job_id)
 
     def of_gateway(self, gateway: str) -> list[T]:
-        """Return all attempts at jobs of this gateway."""
+        """Return all running attempts at jobs whose replies go to `gateway`."""
         return [attempt for attempt in self if attempt.job.reply_to == gateway]
 
 
 class RecentJobIds:
-    """Job ids kept for 10 minutes: of cancelled jobs, whose cancel may overtake them, and of settled ones."""
+    """Set of job ids kept for 10 minutes: jobs that were settled, or cancelled perhaps before they arrived."""
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, float] = OrderedDict()
 
     def add(self, job_id: str) -> None:
-        """Add a job id, and drop the expired ones."""
+        """Add a job id, and drop ids that are too old or too many."""
         now = time.monotonic()
         self._ids[job_id] = now
         self._ids.move_to_end(job_id)

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GatewayClocks:
-    """Estimates the clocks of gateways. `clock` returns this machine's Unix seconds."""
+    """Estimates how far gateways' clocks differ from this machine's. `clock` returns this machine's Unix seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -33,7 +33,7 @@ class GatewayClocks:
         self._skew: dict[str, float] = {}
 
     def observe(self, job: Job) -> None:
-        """Update the estimate with a job that is delivered for the first time."""
+        """Update the estimate of the job's gateway; call it for jobs delivered for the first time only."""
         ages = self._ages.setdefault(job.reply_to, deque(maxlen=REMEMBERED_JOBS))
         ages.append((self._clock() - job.created, job.deadline - job.created))
         self._ages.move_to_end(job.reply_to)
@@ -47,7 +47,7 @@ class GatewayClocks:
         self._skew[job.reply_to] = skew
 
     def now(self, gateway: str) -> float:
-        """Return the Unix time by a gateway's clock."""
+        """Return the present Unix time by a gateway's clock, as estimated."""
         return self._clock() - self._skew.get(gateway, 0.0)
 
 

@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GatewayLiveness:
-    """Detects dead gateways by returned windows. Use on the event loop only."""
+    """Detects dead gateways by windows that the broker returns, and calls `on_dead`. Use on the event loop only."""
 
     def __init__(self, bus: Bus, worker: str, on_dead: Callable[[str], None], timings: Timings) -> None:
         self._bus = bus
@@ -33,7 +33,7 @@ class GatewayLiveness:
         self._probed: set[str] = set()
 
     def handle_returned_window(self, gateway: str) -> None:
-        """Handle a returned window: schedule a probe, or report the gateway as dead if it was the probe."""
+        """Handle a window that the broker returned: probe the gateway later; if this was the probe, call `on_dead`."""
         if gateway in self._probed:
             self._probed.discard(gateway)
             self._on_dead(gateway)

@@ -9,13 +9,13 @@ SECONDS = 0.05
 
 
 class GroupCommit:
-    """Barrier that releases all waiting tasks together after `SECONDS`. Use on the event loop only."""
+    """Barrier that releases all waiting tasks `SECONDS` after the first of them. Use on the event loop only."""
 
     def __init__(self) -> None:
         self._released: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Wait for the common release."""
+        """Wait until all waiting tasks are released together."""
         if self._released is None:
             loop = asyncio.get_running_loop()
             self._released = loop.create_future()
@@ -23,7 +23,7 @@ class GroupCommit:
         await asyncio.shield(self._released)
 
     def release(self) -> None:
-        """Release all waiting tasks now."""
+        """Release all waiting tasks now, without waiting for the rest of `SECONDS`."""
         if self._released is not None:
             released, self._released = self._released, None
             released.set_result(None)

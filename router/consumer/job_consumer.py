@@ -146,7 +146,7 @@ class JobConsumer(Generic[T]):
             task.cancel()
 
     def hand_over_all(self) -> None:
-        """Make `serve` hand over all jobs and return, without waiting for running ones."""
+        """Make `serve` hand all jobs over to other workers and return, without finishing the running ones."""
         self._stop_requested.set()
         self._hand_over_now.set()
 
@@ -213,14 +213,14 @@ class JobConsumer(Generic[T]):
     # Ending jobs
 
     def fail_permanently(self, attempt: T, reason: str) -> None:
-        """Fail a job that crashes its workers; `reason` is for the operator, in the diagnosed queue."""
+        """Fail a job that crashes its workers and move it to the diagnosed queue with `reason`, for the operator."""
         code = FailureCode.FAILED_REPEATEDLY
         attempt.diagnosis = Diagnosis(code, reason, attempt.crashes, self._worker)
         attempt.log.error("job failed permanently", reason=reason)
         self._handler.fail(attempt, code, "This request has repeatedly brought down what tried to answer it.")
 
     def end(self, attempt: T, terminal: Terminal) -> None:
-        """Send a job's terminal reply, release its slot, and settle it."""
+        """Send a job's terminal reply and release its slot; then publish its usage record and acknowledge it."""
         attempt.ended = True
         self.admission.release(attempt)
         self.outbox.put(attempt.job.reply_to, terminal, urgent=True)

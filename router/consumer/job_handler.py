@@ -12,13 +12,13 @@ T = TypeVar("T", bound=Attempt)
 
 
 class JobHandler(Protocol[T]):
-    """Computes the answers to jobs. Called on the event loop; replies through the consumer's outbox."""
+    """Interface that computes the answers to jobs. Called on the event loop; replies through the consumer's outbox."""
 
     def open(self, job: Job, delivery: Delivery) -> T:
-        """Create a new attempt at a job."""
+        """Create an attempt at `job`, which `delivery` brought, without starting it."""
 
     async def begin(self, attempt: T) -> None:
-        """Queue an attempt for a slot; a job that can't be answered fails here."""
+        """Queue an attempt for a slot; end it as failed if its job can't be answered."""
 
     def fail(self, attempt: T, code: FailureCode, message: str) -> None:
         """Stop and end an attempt as failed; `message` is for the client. No effect if it has ended."""
@@ -30,4 +30,4 @@ class JobHandler(Protocol[T]):
         """Stop an attempt without a terminal reply: another worker will answer the job."""
 
     def admit(self) -> None:
-        """Start waiting jobs in the free slots."""
+        """Start waiting jobs while slots are free."""

@@ -53,7 +53,7 @@ def _is_missing(delta: Delta, received: Sequence[int]) -> bool:
 
 
 class ReplayBuffer:
-    """Recent replies by attempt id."""
+    """Recent replies by attempt id, kept to be sent again on request."""
 
     def __init__(self) -> None:
         self._running: dict[str, _SentReplies] = {}
@@ -76,12 +76,12 @@ class ReplayBuffer:
         return attempt_id in self._running or attempt_id in self._ended
 
     def drop(self, attempt_id: str) -> None:
-        """Drop an attempt that another worker continues."""
+        """Drop the replies of an attempt whose job another worker continues."""
         self._running.pop(attempt_id, None)
         if (ended := self._ended.pop(attempt_id, None)) is not None:
             self._ended_bytes -= ended.size
 
     def replies_after(self, attempt_id: str, received: Sequence[int]) -> list[Reply] | None:
-        """Return all replies after `received` positions of each choice; `None` if some were evicted."""
+        """Return an attempt's replies after the first `received[choice]` tokens; `None` if some were evicted."""
         sent = self._running.get(attempt_id) or self._ended.get(attempt_id)
         return sent.replies_after(received) if sent is not None else None

@@ -51,7 +51,7 @@ class _Unsent:
 
 
 class ReplyOutbox:
-    """Sends windows for one worker. Use on the event loop only."""
+    """Sends replies of one worker in windows, one per gateway. Use on the event loop only."""
 
     def __init__(self, bus: Bus, worker: str, on_overflow: Callable[[str], None]) -> None:
         self._bus = bus
@@ -62,14 +62,14 @@ class ReplyOutbox:
         self.replay_buffer = ReplayBuffer()
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
-        """Queue a reply: sent at the next `flush_due` if `urgent`, at once if the window is full, else soon."""
+        """Queue a reply: sent at the next `flush_due` if `urgent`, at once in a full window, else after `INTERVAL`."""
         size = _size(reply)
         if not isinstance(reply, ResumeRequest | AttemptReport):
             self.replay_buffer.add(reply, size)
         self._queue(gateway, reply, size, urgent=urgent)
 
     def replay(self, gateway: str, attempt_id: str, received: Sequence[int]) -> bool:
-        """Send again an attempt's replies after `received` positions of each choice; false if some were evicted."""
+        """Resend an attempt's replies after the first `received[choice]` tokens; return false if some were evicted."""
         replies = self.replay_buffer.replies_after(attempt_id, received)
         for reply in replies or ():
             self._queue(gateway, reply, _size(reply), urgent=True)
@@ -90,7 +90,7 @@ class ReplyOutbox:
             self._wake_in(INTERVAL)
 
     def flush_due(self) -> None:
-        """Send windows with urgent replies, and those due after `INTERVAL`. Call it at the end of each step."""
+        """Send windows with urgent replies, and windows older than `INTERVAL`. Call it at the end of each step."""
         now = asyncio.get_running_loop().time()
         for gateway, unsent in list(self._gateways.items()):
             if unsent.replies and (unsent.urgent or now - unsent.sent_at >= INTERVAL):
@@ -106,7 +106,7 @@ class ReplyOutbox:
                 del self._gateways[gateway]
 
     def drop_gateway(self, gateway: str) -> None:
-        """Drop the queued replies to a dead gateway."""
+        """Drop, without sending, the queued replies to a dead gateway."""
         self._gateways.pop(gateway, None)
 
     @property

@@ -25,7 +25,7 @@ class ResumeRequests:
         self._pending: dict[str, asyncio.Queue[Resume]] = {}
 
     async def request_decision(self, attempt: Attempt) -> ResumeDecision | None:
-        """Request the decision on `attempt` and copy the delivered state into its job; `None` if it ended meanwhile."""
+        """Return the gateway's decision on `attempt`, `None` if it ended; copies what was delivered into its job."""
         responses = self._pending[attempt.attempt_id] = asyncio.Queue()
         try:
             response = await self._response_to(attempt, responses)
@@ -45,7 +45,7 @@ class ResumeRequests:
         return response.decision
 
     def handle_response(self, response: Resume) -> None:
-        """Process a response; ignored if no request is pending for its attempt."""
+        """Complete the request that `response` answers; ignored if no request is pending for its attempt."""
         if (responses := self._pending.get(response.attempt)) is not None:
             responses.put_nowait(response)
 

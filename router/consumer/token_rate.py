@@ -9,14 +9,14 @@ LEAST_SECONDS = 0.5
 
 
 class TokenRate:
-    """Tokens per second since the previous call of `look`."""
+    """Tokens per second of a consumer between two calls of `look`."""
 
     def __init__(self) -> None:
         self.per_second = 0.0
         self._since, self._tokens = time.monotonic(), 0
 
     def look(self, tokens: int) -> float:
-        """Return the rate, given the total number of tokens since the start."""
+        """Return tokens per second since an earlier call; `tokens` is the total number since the start."""
         now = time.monotonic()
         if now - self._since >= LEAST_SECONDS:
             self.per_second = (tokens - self._tokens) / (now - self._since)

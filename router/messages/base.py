@@ -46,7 +46,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Token usage of one job over all its choices. `cached_tokens` are part of `prompt_tokens`."""
+    """Numbers of tokens used by one job over all its choices. `cached_tokens` are part of `prompt_tokens`."""
 
     prompt_tokens: Count
     completion_tokens: Count = 0

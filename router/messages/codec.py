@@ -24,7 +24,7 @@ def encode(message: msgspec.Struct) -> bytes:
 
 
 class Codec(Generic[T]):
-    """Decoder of one message type; other bodies raise `UndecodableMessage`."""
+    """Decoder of JSON bodies to one message type; other bodies raise `UndecodableMessage`."""
 
     def __init__(self, expected: Any) -> None:
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(expected)
@@ -33,7 +33,7 @@ class Codec(Generic[T]):
         """Return the message in `body`.
 
         Raises:
-            UndecodableMessage: not JSON, not of the expected shape, or of another wire version.
+            UndecodableMessage: `body` is not JSON, not of the expected shape, or of another wire version.
         """
         try:
             message = self._decoder.decode(body)

@@ -10,7 +10,7 @@ from router.messages.base import Count, Message, Probability, ServiceClass
 
 
 class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
-    """Cancels a running or queued job. Idempotent, best effort."""
+    """Control message that cancels a running or queued job at the workers. Idempotent, best effort."""
 
     job: str
     attempt: str = ""
@@ -31,7 +31,7 @@ class ResumeDecision(StrEnum):
 
 
 class Resume(Message, frozen=True, kw_only=True, tag="resume"):
-    """The response to `ResumeRequest`: the gateway decides which attempt it accepts, and what was delivered."""
+    """A gateway's response to `ResumeRequest`: how the attempt must continue, and what was delivered before."""
 
     job: str
     attempt: str
@@ -48,9 +48,9 @@ class Resume(Message, frozen=True, kw_only=True, tag="resume"):
 
 
 class Ping(Message, frozen=True, kw_only=True, tag="ping"):
-    """Requests an `AttemptReport` of this attempt, and the replies that the gateway has missed.
+    """Asks the worker for an `AttemptReport` of `attempt`, and for the replies after those `received`.
 
-    A worker that does not answer counts as dead. `reply_to` as in `Job`.
+    A worker that does not answer counts as dead. `reply_to`: id of the gateway to answer.
     """
 
     job: str
@@ -65,7 +65,7 @@ class Drain(Message, frozen=True, kw_only=True, tag="drain"):
 
 
 class KeySet(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Selects API keys by ids; an empty field matches all. Never contains a key itself."""
+    """Selects API keys by ids; an empty field matches all keys. Never contains a key itself."""
 
     key: str = ""
     organisation: str = ""
@@ -76,13 +76,13 @@ class KeySet(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class KeysChanged(Message, frozen=True, kw_only=True, tag="keys_changed"):
-    """Tells gateways to read these keys from the store again; a false message does no harm."""
+    """Makes gateways read these API keys from the store again; a false message does no harm."""
 
     keys: KeySet
 
 
 class QueuedWork(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Load of one queue by one gateway's jobs. A job of `n` choices counts as `n` sequences."""
+    """Sequences and tokens of one gateway's jobs in one job queue. A job of `n` choices counts as `n` sequences."""
 
     model: str
     service_class: ServiceClass

@@ -41,7 +41,7 @@ class _Reply(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_
 
 
 class Started(_Reply, frozen=True, kw_only=True, tag="start"):
-    """First reply of an attempt: the worker has started the job."""
+    """First reply of an attempt: the job has a slot and the worker has started to process it."""
 
     worker_id: str = msgspec.field(name="w")
     prompt_tokens: Count
@@ -52,7 +52,7 @@ class Started(_Reply, frozen=True, kw_only=True, tag="start"):
 class ResumeRequest(_Reply, frozen=True, kw_only=True, tag="resume?"):
     """Asks the gateway how to continue a redelivered or republished job, which does not start before `Resume`.
 
-    `attempt_id` is the attempt that it would become. Repeated until it is answered.
+    `attempt_id` is the attempt that would start. Repeated until it is answered.
     """
 
     delivery_count: Count = 0
@@ -71,7 +71,7 @@ class AttemptState(StrEnum):
 
 
 class AttemptReport(_Reply, frozen=True, kw_only=True, tag="attempt"):
-    """A worker's report on the state of an attempt."""
+    """A worker's report on the state of an attempt, in answer to a gateway's `Ping`."""
 
     state: AttemptState
     crashes: Count = 0
@@ -90,7 +90,7 @@ class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 def merge_tool_calls(calls: Iterable[ToolCallDelta]) -> list[ToolCallDelta]:
-    """Return the deltas with consecutive ones of the same call merged."""
+    """Return the deltas with consecutive deltas of the same call merged into one."""
     merged: list[ToolCallDelta] = []
     for call in calls:
         if merged and merged[-1].index == call.index:

@@ -34,7 +34,7 @@ class UsageRecord(Message, frozen=True, kw_only=True, tag="usage"):
 
 
 class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
-    """A gateway's record of what it delivered of a job; published with confirm. The job is settled to it.
+    """A gateway's record of what it delivered of a job; published with confirm. The job's cost follows from it.
 
     A job's first receipt counts, later ones are ignored. `usage` is what the response reports, or would have reported:
     the prompt and the tokens accepted for delivery; all zeros if the job failed before its first token.

@@ -21,7 +21,7 @@ HeaderValue = str | int
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A message to send. `expires_ms`: time to live, after which it is dropped from the head of its queue."""
+    """A message to send. `expires_ms`: time to live, after which the message is dropped from the head of its queue."""
 
     exchange: str
     routing_key: str
@@ -34,7 +34,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Received:
-    """A message from a private queue; needs no acknowledgement."""
+    """A message received from a private queue; needs no acknowledgement."""
 
     routing_key: str
     body: bytes
@@ -44,7 +44,7 @@ class Received:
 class Delivery(ABC):
     """A message from a shared queue, to be settled by exactly one call of `ack` or `reject`.
 
-    If the connection is lost, the broker redelivers the message: `lost` is then true, and settling has no effect.
+    If the connection is lost, the broker redelivers the message; `lost` is then true, and settling has no effect.
     """
 
     body: bytes
@@ -60,7 +60,7 @@ class Delivery(ABC):
     @property
     @abstractmethod
     def lost(self) -> bool:
-        """Whether the channel of the delivery was closed."""
+        """Whether the delivery's channel was closed, so that the broker redelivers the message if unsettled."""
 
     @abstractmethod
     def ack(self) -> None:
@@ -68,22 +68,22 @@ class Delivery(ABC):
 
     @abstractmethod
     def reject(self, *, requeue: bool) -> None:
-        """Return the message to its queue (`requeue`), or dead-letter it."""
+        """Return the message to its queue if `requeue`, else dead-letter it."""
 
 
 class Consumer(ABC):
-    """A stream of deliveries. Iteration ends after `cancel` and the deliveries already received."""
+    """Iterator over a shared queue's deliveries. It ends after `cancel` and the deliveries already received."""
 
     @abstractmethod
     def __aiter__(self) -> AsyncIterator[Delivery]: ...
 
     @abstractmethod
     async def cancel(self) -> None:
-        """Stop new deliveries (basic.cancel). Those already received may still be settled."""
+        """Stop new deliveries (basic.cancel). Deliveries already received may still be settled."""
 
 
 class Browser(ABC):
-    """Reads a durable queue; unsettled messages return to it when the browser is closed or its process ends."""
+    """Reader of single messages of a durable queue; unsettled ones return to the queue when the browser ends."""
 
     @abstractmethod
     async def get(self) -> Delivery | None:
@@ -100,18 +100,18 @@ class Browser(ABC):
 
 
 class Subscription(ABC):
-    """A stream of messages from a private queue."""
+    """An iterator over the messages of a private queue, which needs no acknowledgements."""
 
     @abstractmethod
     def __aiter__(self) -> AsyncIterator[Received]: ...
 
     @abstractmethod
     async def close(self) -> None:
-        """Delete the queue; iteration ends."""
+        """Delete the private queue; iteration ends."""
 
 
 class ConnectionState(Enum):
-    """State of the publishing connection, read from a local flag."""
+    """State of a transport's publishing connection, read from a local flag."""
 
     UP = "up"
     BLOCKED = "blocked"
@@ -124,11 +124,11 @@ ReturnCallback = Callable[[Outgoing], None]
 
 
 class Transport(ABC):
-    """A connection to the broker that reconnects by itself."""
+    """Interface of a connection to the broker that reconnects by itself."""
 
     @abstractmethod
     async def start(self) -> None:
-        """Connect.
+        """Connect to the broker.
 
         Raises:
             BrokerUnavailable: no connection before the timeout; the message names the broker and the reason.
@@ -160,20 +160,20 @@ class Transport(ABC):
 
     @abstractmethod
     async def declare(self, topology: Topology) -> None:
-        """Declare durable objects (idempotent)."""
+        """Declare durable exchanges, queues and bindings at the broker (idempotent)."""
 
     @abstractmethod
     async def publish(self, message: Outgoing) -> None:
-        """Send a message and wait for the publisher confirm; always `mandatory`.
+        """Send a message and wait for the publisher confirm; always `mandatory`: fails if no queue is bound.
 
         Raises:
-            Unroutable, QueueFull, BrokerUnavailable: it was not queued.
-            PublishUnknown: no confirm arrived; it may be queued.
+            Unroutable, QueueFull, BrokerUnavailable: the message was not queued.
+            PublishUnknown: no confirm arrived; the message may be queued.
         """
 
     @abstractmethod
     def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Send a message unconfirmed. If it is `mandatory` and unroutable, the `on_return` callbacks are called.
+        """Send a message unconfirmed. If `mandatory` and no queue is bound, the `on_return` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down (a blocked one buffers the message).
@@ -187,12 +187,12 @@ class Transport(ABC):
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
         """Consume a durable queue on a separate channel, at most `prefetch` unsettled messages at a time.
 
-        A message goes to the consumer of the highest `priority` that has capacity; equal ones get them round robin.
+        A message goes to the consumer of the highest `priority` that has capacity; equal consumers take turns.
         """
 
     @abstractmethod
     async def browse(self, queue: str) -> Browser:
-        """Open a browser on a durable queue, beside its consumers. It ends with the connection."""
+        """Open a browser on a durable queue, beside its consumers. The browser ends with the connection."""
 
     @abstractmethod
     async def subscribe(

@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class ClosableQueue(Generic[T]):
-    """FIFO queue for one reader; iteration ends after `close` and the items before it."""
+    """FIFO queue for one reader; iteration ends after `close` and the items put before that."""
 
     def __init__(self) -> None:
         self._items: asyncio.Queue[T | None] = asyncio.Queue()
 
     def put(self, item: T) -> None:
-        """Append an item."""
+        """Append an item for the reader."""
         self._items.put_nowait(item)
 
     def close(self) -> None:

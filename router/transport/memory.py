@@ -32,7 +32,7 @@ _Arguments = Mapping[str, str | int]
 
 
 class MemoryBroker:
-    """Exchanges, bindings and queues, shared by the transports of one process."""
+    """In-memory broker: exchanges, bindings and queues, shared by the transports of one process."""
 
     def __init__(self) -> None:
         self._exchanges: dict[str, str] = {}
@@ -42,10 +42,10 @@ class MemoryBroker:
         """Whether publishers are blocked, as in a memory alarm; set by tests."""
 
     def declare(self, topology: Topology) -> None:
-        """Declare durable objects (idempotent).
+        """Declare durable exchanges, queues and bindings (idempotent).
 
         Raises:
-            BrokerRefused: one exists with another type or other arguments.
+            BrokerRefused: an exchange or queue exists with another type or other arguments.
         """
         for exchange in topology.exchanges:
             if self._exchanges.setdefault(exchange.name, exchange.type) != exchange.type:
@@ -58,7 +58,7 @@ class MemoryBroker:
             self.bind(binding.exchange, binding.routing_key, self.queue(binding.queue))
 
     def queue(self, name: str) -> MemoryQueue:
-        """Return a durable queue.
+        """Return the durable queue `name`.
 
         Raises:
             BrokerRefused: no queue has that name.
@@ -68,7 +68,7 @@ class MemoryBroker:
         return self._queues[name]
 
     def bind(self, exchange: str, routing_key: str, target: Target) -> None:
-        """Bind a queue (idempotent).
+        """Bind queue `target` to an exchange with a routing key (idempotent).
 
         Raises:
             BrokerRefused: there is no such exchange.
@@ -80,7 +80,7 @@ class MemoryBroker:
             self._bindings.append(binding)
 
     def unbind(self, target: Target) -> None:
-        """Remove the bindings of a private queue."""
+        """Remove all bindings of the private queue `target`."""
         self._bindings = [binding for binding in self._bindings if binding[2] is not target]
 
     def route(self, message: Outgoing) -> list[Target]:
@@ -153,7 +153,7 @@ class MemoryTransport(Transport):
         self._broker.declare(topology)
 
     async def publish(self, message: Outgoing) -> None:
-        """Route the message to its queues."""
+        """Route the message to its queues, confirmed at once. Raises the errors of `Transport.publish`."""
         if self.state is not ConnectionState.UP:
             raise BrokerUnavailable(f"the in-memory broker is {self.state.value}")
         await asyncio.sleep(0)  # other tasks run, as they do with a real broker

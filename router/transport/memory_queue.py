@@ -29,28 +29,28 @@ class Target(ABC):
 
     @abstractmethod
     def accept(self, message: Message) -> bool:
-        """Enqueue a message; false if the queue is full."""
+        """Enqueue a message; return false if the queue is full."""
 
 
 class QueueConsumer(ABC):
-    """A consumer of the queue."""
+    """A consumer of a `MemoryQueue`."""
 
     priority: int
 
     @property
     @abstractmethod
     def has_capacity(self) -> bool:
-        """Whether its prefetch allows another delivery."""
+        """Whether the consumer's prefetch allows another delivery."""
 
     @abstractmethod
     def deliver(self, message: Message) -> None:
-        """Deliver a message to it."""
+        """Deliver a message to the consumer."""
 
 
 class MemoryQueue(Target):
     """Ready messages of a queue and its consumers, served round robin.
 
-    Returned messages are delivered first. Only the message at the head expires, and no delivered message does.
+    Returned messages are delivered first. Only the message at the head expires, delivered ones never.
     """
 
     def __init__(self, arguments: Mapping[str, str | int], dead_letter: DeadLetter) -> None:
@@ -104,7 +104,7 @@ class MemoryQueue(Target):
         self.deliver_ready()
 
     def add_consumer(self, consumer: QueueConsumer) -> None:
-        """Add a consumer."""
+        """Add a consumer, and deliver ready messages to it within its prefetch."""
         self._consumers.append(consumer)
         self.deliver_ready()
 

@@ -40,7 +40,7 @@ class RabbitMQBrowser(Browser):
         return cls(queue, channel)
 
     async def get(self) -> Delivery | None:
-        """Return the next message, or `None`."""
+        """Return the next message of the queue, to be settled, or `None` if none is ready."""
         try:
             message = await self._channel.get(self._queue)
         except exceptions.ChannelClosedByBroker as error:

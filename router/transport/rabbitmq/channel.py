@@ -26,7 +26,7 @@ OnLost = Callable[[BaseException], None]
 
 
 class Channel:
-    """An AMQP channel. The future `closed` is set to the reason when it closes."""
+    """An AMQP channel. The future `closed` is set to the reason when the channel closes."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -41,7 +41,7 @@ class Channel:
         return not self.closed.done() and bool(self._raw.is_open)
 
     def when_lost(self, callback: OnLost) -> None:
-        """Call `callback(reason)` synchronously when either side closes the channel; at once if it is closed."""
+        """Call `callback(reason)` synchronously when either side closes the channel; at once if already closed."""
         self._on_lost = callback
         if self.closed.done():
             callback(self.closed.result())
@@ -61,19 +61,19 @@ class Channel:
         self._raw.add_on_return_callback(lambda _channel, method, properties, body: callback(method, properties, body))
 
     def ack(self, tag: int) -> None:
-        """Acknowledge a delivery."""
+        """Acknowledge the delivery with this delivery tag."""
         self._raw.basic_ack(tag)
 
     def reject(self, tag: int, *, requeue: bool) -> None:
-        """Requeue or dead-letter a delivery."""
+        """Requeue, or else dead-letter, the delivery with this delivery tag."""
         self._raw.basic_reject(tag, requeue=requeue)
 
     async def confirm(self, callback: Callable[[Any], None]) -> None:
-        """Turn on publisher confirms; `callback(frame)` gets acks and nacks."""
+        """Turn on publisher confirms; `callback(frame)` gets the broker's acks and nacks."""
         await self._rpc(self._raw.confirm_delivery, ack_nack_callback=callback)
 
     async def declare(self, topology: Topology) -> None:
-        """Declare durable objects."""
+        """Declare durable exchanges, queues and bindings."""
         for exchange in topology.exchanges:
             await self._rpc(
                 self._raw.exchange_declare, exchange=exchange.name, exchange_type=exchange.type, durable=True
@@ -84,7 +84,7 @@ class Channel:
             await self.bind(binding.queue, binding.exchange, binding.routing_key)
 
     async def bind(self, queue: str, exchange: str, routing_key: str) -> None:
-        """Bind a queue."""
+        """Bind a queue to an exchange with a routing key."""
         await self._rpc(self._raw.queue_bind, queue=queue, exchange=exchange, routing_key=routing_key)
 
     async def declare_private(self, arguments: Mapping[str, str | int]) -> str:
@@ -107,7 +107,7 @@ class Channel:
         prefetch: int = 0,
         priority: int = 0,
     ) -> None:
-        """Start a consumer. If the broker cancels it (queue deleted), close the channel."""
+        """Consume `queue` with consumer tag `tag`. If the broker cancels this (queue deleted), close the channel."""
         if prefetch:
             await self._rpc(self._raw.basic_qos, prefetch_count=prefetch)
         self._raw.add_on_cancel_callback(lambda _frame: self.close("consumer cancelled by the broker"))
@@ -121,7 +121,7 @@ class Channel:
         )
 
     def watch_empty(self) -> None:
-        """Register for basic.get-empty. Call it once, before the first `get`."""
+        """Prepare `get` to recognise an empty queue (basic.get-empty). Call it once, before the first `get`."""
         self._raw.add_callback(lambda _frame: self._on_empty(None), [spec.Basic.GetEmpty], one_shot=False)
 
     async def get(self, queue: str) -> tuple[Any, Any, bytes] | None:
@@ -135,11 +135,11 @@ class Channel:
         return message
 
     async def cancel(self, tag: str) -> None:
-        """Cancel a consumer; its deliveries stay unsettled."""
+        """Cancel the consumer with this tag; its deliveries stay unsettled."""
         await self._rpc(self._raw.basic_cancel, consumer_tag=tag)
 
     def close(self, reason: str = "done") -> None:
-        """Close the channel, without waiting."""
+        """Close the channel, without waiting for the broker's answer."""
         if self._raw.is_open:
             self._raw.close(reply_text=reason)
 
@@ -169,7 +169,7 @@ class _AsyncioConnection(AsyncioConnection):  # type: ignore[misc]  # pika has n
 
 
 class Connection:
-    """An AMQP connection. The future `closed` is set to the reason when it closes."""
+    """An AMQP connection. The future `closed` is set to the reason when the connection closes."""
 
     def __init__(self, raw: AsyncioConnection, closed: asyncio.Future[BaseException]) -> None:
         self._raw = raw
@@ -212,7 +212,7 @@ class Connection:
         self._raw.add_on_connection_unblocked_callback(lambda *_: callback(False))
 
     async def channel(self) -> Channel:
-        """Open a channel."""
+        """Open a new channel on the connection."""
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         raw = self._raw.channel(on_open_callback=_setter(opened))
         channel = Channel(raw)
@@ -224,7 +224,7 @@ class Connection:
         raise exceptions.ChannelClosed(0, "channel did not open")
 
     async def close(self) -> None:
-        """Close gracefully: data written before reaches the broker."""
+        """Close the connection gracefully: data written before reaches the broker."""
         if self._raw.is_open:
             self._raw.close()
         await asyncio.wait({self.closed}, timeout=RPC_SECONDS)

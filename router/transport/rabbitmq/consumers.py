@@ -52,7 +52,7 @@ class ChannelSession:
 
 
 class RabbitMQDelivery(Delivery):
-    """A delivery on one channel."""
+    """A message from a shared queue, delivered on one channel."""
 
     def __init__(self, session: ChannelSession, method: Any, properties: Any, body: bytes) -> None:
         self._session = session
@@ -68,7 +68,7 @@ class RabbitMQDelivery(Delivery):
 
     @property
     def lost(self) -> bool:
-        """Whether the channel of the delivery was closed."""
+        """Whether the delivery's channel was closed, so that it can't be settled any more."""
         return self._session.lost
 
     def ack(self) -> None:
@@ -76,7 +76,7 @@ class RabbitMQDelivery(Delivery):
         self._settle(None)
 
     def reject(self, *, requeue: bool) -> None:
-        """Return the message to its queue (`requeue`), or dead-letter it."""
+        """Return the message to its queue if `requeue`, else dead-letter it."""
         self._settle(requeue)
 
     def _settle(self, requeue: bool | None) -> None:
@@ -88,7 +88,7 @@ class RabbitMQDelivery(Delivery):
 
 
 class ConsumerChannelUser:
-    """Consumes a shared queue, again on each new channel."""
+    """Channel user that consumes a shared queue, again on each new channel."""
 
     def __init__(
         self, queue: str, prefetch: int, priority: int, tag: str, received: ClosableQueue[RabbitMQDelivery]
@@ -103,7 +103,7 @@ class ConsumerChannelUser:
         self.finished = False
 
     async def open(self, channel: Channel) -> None:
-        """Consume on a new channel."""
+        """Start consuming the queue on a new channel."""
         session = ChannelSession(channel)
         await channel.consume(
             self._queue,
@@ -136,7 +136,7 @@ class ConsumerChannelUser:
 
 
 class SubscriptionChannelUser:
-    """Subscribes with a private queue, a new one on each new channel."""
+    """Channel user that subscribes with a private queue, a new queue on each new channel."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ Cancel = Callable[[], Awaitable[None]]
 
 
 class RabbitMQConsumer(Consumer):
-    """Deliveries of a shared queue; skips those of a closed channel."""
+    """An iterator over the deliveries of a shared queue; skips deliveries whose channel is closed."""
 
     def __init__(self, received: ClosableQueue[RabbitMQDelivery], cancel: Cancel) -> None:
         self._received = received
@@ -195,12 +195,12 @@ class RabbitMQConsumer(Consumer):
                 yield delivery
 
     async def cancel(self) -> None:
-        """Stop new deliveries. Those already received may still be settled."""
+        """Stop new deliveries. Deliveries already received may still be settled."""
         await self._cancel()
 
 
 class RabbitMQSubscription(Subscription):
-    """Messages of a private queue."""
+    """An iterator over the messages of a private queue."""
 
     def __init__(self, received: ClosableQueue[Received], cancel: Cancel) -> None:
         self._received = received
@@ -211,7 +211,7 @@ class RabbitMQSubscription(Subscription):
             yield received
 
     async def close(self) -> None:
-        """Delete the queue; iteration ends."""
+        """Delete the private queue; iteration ends."""
         await self._cancel()
 
 

@@ -29,7 +29,7 @@ def to_properties(message: Outgoing, correlation_id: str | None) -> pika.BasicPr
 
 
 def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
-    """Return the message of a basic.return."""
+    """Return the message that the broker returned as unroutable (basic.return)."""
     return Outgoing(
         exchange=method.exchange,
         routing_key=method.routing_key,
@@ -41,7 +41,7 @@ def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
 
 
 def plain_headers(headers: Mapping[str, Any] | None) -> dict[str, HeaderValue]:
-    """Return the headers whose values are strings or integers; others, such as AMQP tables, are dropped."""
+    """Return the headers whose values are strings or integers; other headers, such as AMQP tables, are dropped."""
     plain = {name: value for name, value in (headers or {}).items() if isinstance(value, str | int)}
     return {name: value if isinstance(value, str | bool) else int(value) for name, value in plain.items()}
 
@@ -62,7 +62,7 @@ def death_reason(headers: Mapping[str, Any] | None) -> str | None:
 
 
 def describe(error: BaseException) -> str:
-    """Return the innermost error's text: pika wraps the operating system's error several times."""
+    """Return the text of the innermost cause of a pika error, such as the operating system's error."""
     inner = _cause(error)
     while inner is not None:
         error, inner = inner, _cause(inner)

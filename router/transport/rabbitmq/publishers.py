@@ -49,11 +49,11 @@ class ConfirmedPublisher:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a channel."""
+        """Whether there is a channel to publish on."""
         return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
-        """Use a new channel; sequence numbers start again."""
+        """Publish on a new channel from now on; sequence numbers start again."""
         await self._prepare(channel)
         await channel.confirm(self._confirmed)
         channel.on_return(self._returned)
@@ -62,7 +62,7 @@ class ConfirmedPublisher:
         channel.when_lost(self._lost)
 
     def send(self, message: Outgoing, on_outcome: OnOutcome) -> None:
-        """Send `message`; `on_outcome` is called with its outcome."""
+        """Send `message`; call `on_outcome` when the broker confirms, returns or rejects it or the channel is lost."""
         if self._channel is None or self._is_blocked():
             on_outcome(BrokerUnavailable("no connection to the broker" if self._channel is None else "broker blocked"))
             return
@@ -116,17 +116,17 @@ class UnconfirmedPublisher:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a channel."""
+        """Whether there is a channel to publish on."""
         return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
-        """Use a new channel."""
+        """Publish on a new channel from now on."""
         channel.on_return(lambda method, properties, body: self._on_return(from_return(method, properties, body)))
         self._channel = channel
         channel.when_lost(self._lost)
 
     def send(self, message: Outgoing, mandatory: bool) -> None:
-        """Send `message` without a confirm; drop it if there is no channel."""
+        """Send `message` without a confirm; drop the message if there is no channel."""
         if self._channel is None:
             return
         try:

@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ConnectionSupervisor:
-    """One connection to the broker, reopened whenever it is lost."""
+    """Supervisor that opens one connection to the broker, again whenever it is lost."""
 
     def __init__(self, parameters: pika.URLParameters, name: str, max_delay: float) -> None:
         """`max_delay` is the longest delay in seconds before a lost connection or channel is opened again."""
@@ -97,13 +97,13 @@ class ConnectionSupervisor:
 
 
 class ChannelUser(Protocol):
-    """The user of a supervised channel: a publisher, consumer or subscription."""
+    """Interface of the user of a supervised channel: a publisher, consumer or subscription."""
 
     finished: bool
     """Whether the channel is no longer needed."""
 
     async def open(self, channel: Channel) -> None:
-        """Set up a new channel. May raise pika's errors and `TimeoutError`."""
+        """Set up a new channel (consume, declare, ...). May raise pika's errors and `TimeoutError`."""
 
 
 class ChannelSupervisor:

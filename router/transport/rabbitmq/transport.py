@@ -90,7 +90,7 @@ class RabbitMQTransport(Transport):
     # Start and close
 
     async def start(self) -> None:
-        """Connect, retrying until `start_timeout`."""
+        """Connect, retrying until `start_timeout`; raises `BrokerUnavailable` after that."""
         header_decoding.patch_pika()
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # this package logs the same events, once
         self._publish_connection = self._supervised_connection(f"{self._name} publish")
@@ -137,7 +137,7 @@ class RabbitMQTransport(Transport):
 
     @property
     def lost_at(self) -> float:
-        """Monotonic time at which either connection was last lost."""
+        """Monotonic time at which either connection was last lost; `-inf` if never."""
         return max(self._publish_connection.lost_at, self._consume_connection.lost_at)
 
     @property
@@ -147,13 +147,13 @@ class RabbitMQTransport(Transport):
 
     @property
     def unconfirmed(self) -> int:
-        """Number of publishes in progress."""
+        """Number of calls of `publish` in progress: not confirmed, or not sent yet."""
         return self._publishing
 
     # Sending
 
     async def declare(self, topology: Topology) -> None:
-        """Declare durable objects now, and again after each reconnect.
+        """Declare durable exchanges, queues and bindings now, and again after each reconnect.
 
         Raises:
             BrokerRefused: other arguments than before, or no permission.
@@ -162,7 +162,7 @@ class RabbitMQTransport(Transport):
         await self._call(self._declare(topology), f"declaring at {self._peer}")
 
     async def publish(self, message: Outgoing) -> None:
-        """Send a message and wait for the publisher confirm."""
+        """Send a message and wait for the publisher confirm. Raises the errors of `Transport.publish`."""
         confirm: asyncio.Future[None] | None = None
         self._publishing += 1
         try:
