@@ -188,7 +188,8 @@ class Conversations:
 
         Raises:
             NoSuchConversation: the conversation or the message does not exist.
-            InvalidField, ConversationFull: as for `ask`.
+            InvalidField: no model is selected.
+            ConversationFull: the conversation has reached its limit of messages or bytes.
         """
         conversation = await self.find(owner, conversation_id)
         message = await self.message(owner, conversation_id, message_id)

@@ -63,7 +63,7 @@ class ConversationFull(ChatError):
 
 
 class AnswerRunning(ChatError):
-    """The answer is still being written, so nothing can follow it yet."""
+    """The answer is still being written, so no question can follow that answer yet."""
 
 
 class ImportRunning(ChatError):
@@ -71,7 +71,7 @@ class ImportRunning(ChatError):
 
 
 class Busy(ChatError):
-    """The process runs as many operations of this kind as it may."""
+    """This process already runs as many exports, or imports, at once as it may."""
 
 
 class UnknownUrl(ChatError):
@@ -84,7 +84,7 @@ class MethodNotAllowed(ChatError):
 
 @dataclass(frozen=True)
 class ErrorResponse:
-    """The HTTP response to an error. `message` is `None` if the exception's own message is fit for people."""
+    """The HTTP response to an error. If `message` is `None`, the client gets the exception's own message."""
 
     status: int
     code: str

@@ -66,8 +66,8 @@ def check_headers(headers: Headers, max_bytes: int) -> None:
     """Check Content-Type, Content-Encoding and Content-Length of a request before its body is read.
 
     Raises:
-        UnsupportedMediaType: not JSON in UTF-8, or compressed.
-        BodyTooLarge: by its Content-Length.
+        UnsupportedMediaType: the body is not declared as JSON in UTF-8, or is compressed.
+        BodyTooLarge: Content-Length exceeds `max_bytes`.
     """
     if headers.get("content-type") != JSON:  # the usual value; parsing others is slow
         _check_content_type(headers.get("content-type", ""))
@@ -92,8 +92,8 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
     """Return the whole request body, joined from the `chunks` that the server yields.
 
     Raises:
-        BodyTooLarge: it exceeds `max_bytes`; the rest is not read.
-        BodyTimeout: it is not complete after `seconds`.
+        BodyTooLarge: the body exceeds `max_bytes`; the rest is not read.
+        BodyTimeout: the body is not complete after `seconds`.
         IncompleteBody: the client disconnected before the end.
     """
     body = bytearray()
@@ -114,7 +114,7 @@ async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MA
     """Parse strict JSON and return `build(value)` of the decoded value; long bodies are parsed in a thread.
 
     Raises:
-        MalformedRequest: it is not strict JSON in UTF-8, or nested too deeply.
+        MalformedRequest: the body is not strict JSON in UTF-8, or nested too deeply.
     """
     if len(body) <= INLINE_BYTES:
         return build(parse_now(body, max_containers))

@@ -22,7 +22,7 @@ Batches = AsyncIterator[Sequence[FullConversation]]
 async def conversation_batches(
     lists: ConversationLists, owner: Owner, chosen: Sequence[Conversation] | None
 ) -> Batches:
-    """Yield the chosen conversations in batches; `None`: all conversations of the owner, archived ones too."""
+    """Yield conversations with their messages in batches: the chosen ones, or all of the owner's if `None`."""
     batch: list[Conversation] = []
     size = 0
     async for conversation in _listed(lists, owner, chosen):

@@ -93,7 +93,7 @@ class Generations:
             writer.stop()
 
     async def title_after(self, message: Message) -> str:
-        """Wait for the title that the conversation gets after this answer; empty if it gets none."""
+        """Wait for this answer's end and return the title that the conversation got after it; empty if none."""
         if (task := self._tasks.get(message.id)) is not None:
             await asyncio.wait({task})
             return "" if task.cancelled() else task.result()

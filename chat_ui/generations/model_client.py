@@ -23,7 +23,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class AnswerRequest:
-    """A request to a model. `continues`: the last turn is the beginning of the answer, which the model continues."""
+    """A request to a model. If `continues`, the last turn is the beginning of the answer, which the model continues."""
 
     settings: ModelSettings
     turns: Sequence[Turn]

@@ -56,7 +56,7 @@ class ConversationLists:
     async def with_messages(
         self, owner: Owner, conversations: Sequence[Conversation]
     ) -> list[tuple[Conversation, list[Message]]]:
-        """Return conversations, each with its messages, oldest first, with the text of their attachments."""
+        """Return pairs of a conversation and its messages, oldest first, with the text of the messages' attachments."""
         found: dict[str, list[Message]] = {each.id: [] for each in conversations}
         for message in await self._messages.all_with_files(owner, list(found)):
             found[message.conversation].append(message)

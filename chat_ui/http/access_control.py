@@ -34,10 +34,11 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 async def same_origin(request: Request) -> None:
-    """Require that the request's headers are those of a page of this origin.
+    """Require that the request comes from a page of this origin (Origin, Sec-Fetch-Site), with a JSON body or none.
 
     Raises:
-        UnsupportedMediaType, BodyTooLarge, CrossSite
+        UnsupportedMediaType, BodyTooLarge: by the headers, the body can't be read.
+        CrossSite: the request may come from another site's page.
     """
     headers = request.headers
     strict_json.check_headers(headers, max_body_bytes(request))
@@ -48,7 +49,7 @@ async def same_origin(request: Request) -> None:
 
 
 async def signed_in(request: Request) -> BrowserSession:
-    """Return the session of the access cookie.
+    """Return the browser session that the request's access cookie proves; check requests with side effects for CSRF.
 
     Raises:
         InvalidSession, StoreUnavailable: the session is not valid, or can't be checked.

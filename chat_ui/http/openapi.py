@@ -50,7 +50,7 @@ def _body_model(dependant: Dependant) -> type[Body] | None:
 
 
 def main() -> None:
-    """Print the document to stdout."""
+    """Print the OpenAPI document of the chat API to stdout, as JSON."""
     json.dump(describe(app_with_routes()), sys.stdout, indent=1, sort_keys=True)
     sys.stdout.write("\n")
 

@@ -38,7 +38,7 @@ def error_response(error: Exception) -> Response:
 
 
 async def session_fields(services: ChatServices, session: BrowserSession) -> dict[str, Any]:
-    """Return the signed-in user, the organisation, the role in it, and its projects."""
+    """Return JSON fields of a session: the signed-in user, the organisation, the user's role, and the projects."""
     organisation = await services.access.projects.organisation(session.organisation)
     projects = await services.access.projects.all(session.organisation)
     return {

@@ -68,7 +68,7 @@ class Import:
 
 
 class ImportStore(Protocol):
-    """Store of imports: one record per owner, leased to one process at a time.
+    """Store of conversation imports: one record per owner, leased to one process at a time.
 
     Each method raises `StoreUnavailable` when the store does not answer in time.
     """

@@ -24,7 +24,7 @@ SHOWN_PREFIX = "key_"
 
 @dataclass(frozen=True)
 class KeyCommands:
-    """Commands on the API keys of all organisations. Every method raises `StoreUnavailable` if the store fails."""
+    """Creates, lists, revokes and rotates API keys. Every method raises `StoreUnavailable` if the store fails."""
 
     access: AccountServices
 
@@ -37,7 +37,8 @@ class KeyCommands:
             spec: name, scopes, models and expiry.
 
         Raises:
-            NoSuchRecord, NotPermitted, UnacceptableValue
+            NoSuchRecord: there is no such organisation or project.
+            UnacceptableValue: a property in `spec` is invalid.
         """
         chosen = (await self._projects().default(organisation)).id if project is None else project
         await self._projects().organisation(organisation)
@@ -71,7 +72,9 @@ class KeyCommands:
         """Return a new key with the properties of an old one, which expires after `overlap` seconds.
 
         Raises:
-            NoSuchRecord, NotPermitted, UnacceptableValue
+            NoSuchRecord: there is no key with this id, or it has expired.
+            NotPermitted: the key belongs to a user.
+            UnacceptableValue: `overlap` is negative or more than 30 days.
         """
         key = await self._find(key_id)
         keys, operator = self.access.keys(), _operator(key.organisation)

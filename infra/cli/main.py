@@ -362,7 +362,7 @@ dead_letter_cli.register(app)
 
 
 def main() -> None:
-    """Entry point; a `StartupError` is printed in one line."""
+    """Run the `headrace` command line; print a `StartupError` in one line and exit with a non-zero status."""
     try:
         app()
     except StartupError as error:

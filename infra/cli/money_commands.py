@@ -77,7 +77,8 @@ class MoneyCommands:
         """Add a top-up or promotional credit; without a reference every call adds a new entry.
 
         Raises:
-            NoSuchRecord, CreditError
+            NoSuchRecord: there is no such organisation.
+            CreditError: the amount `usd` is refused.
         """
         await self._check_organisation(organisation)
         add = self._credit().top_up if kind is CreditKind.TOP_UP else self._credit().promo
@@ -86,10 +87,11 @@ class MoneyCommands:
         return entry
 
     async def refund(self, organisation: str, job: str, usd: str | None, reference: str | None) -> CreditEntry:
-        """Refund the cost of a job, or a part of it.
+        """Refund the cost of a job, or only the part `usd`, to the organisation's credit.
 
         Raises:
-            NoSuchRecord, CreditError
+            NoSuchRecord: there is no such organisation.
+            CreditError: the job or the amount can't be refunded.
         """
         await self._check_organisation(organisation)
         if usd is not None:
@@ -121,7 +123,8 @@ class MoneyCommands:
         """Set the monthly budget of an organisation, or of its `project` or `key` (ids); if `usd` is `None`, remove it.
 
         Raises:
-            NoSuchRecord, UnacceptableAmount
+            NoSuchRecord: the organisation, project or key does not exist.
+            UnacceptableAmount: `usd` is no valid amount.
         """
         await self._check_organisation(organisation)
         name = await self._budget_name(organisation, project, key)

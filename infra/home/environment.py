@@ -41,7 +41,7 @@ def check_names(environment: Mapping[str, str], known: set[str]) -> None:
 
 
 def load(settings: type[SettingsT], **given: Any) -> SettingsT:
-    """Return settings from the environment, overridden by command line options (`None`: not given).
+    """Return settings from the environment, overridden by command line options `given` by field (`None`: not given).
 
     Raises:
         StartupError: a value is invalid; the message names the variable.

@@ -121,7 +121,7 @@ def stop_launcher(home: Home) -> str:
     """Stop the launcher of `home` by SIGTERM, wait until it has ended, and return a message for the operator.
 
     Raises:
-        StartupError: nothing runs there.
+        StartupError: no launcher runs there.
     """
     holder = lock_holder(home)
     if holder is None or not holder.pid:

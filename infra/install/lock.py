@@ -44,7 +44,7 @@ CPU_HEADER = (
 
 
 class Resolver:
-    """uv in a temporary virtual environment, and the versions that it resolved for all dependencies."""
+    """Resolves package versions with uv in a temporary virtual environment, and writes lock files of them."""
 
     def __init__(self, folder: Path, *, upgrade: bool) -> None:
         """Create a virtual environment with uv in `folder`; `upgrade` prefers newest versions over locked ones."""

@@ -41,7 +41,7 @@ class Installation:
     dev: bool
 
     def log(self, lane: str) -> Path:
-        """Return the path of a lane's log, with the output of pip and npm."""
+        """Return the path of the log of a lane (steps that run one after another), with the output of pip and npm."""
         return self.home / "log" / f"install-{lane}.log"
 
 
@@ -49,7 +49,7 @@ def run(command: Sequence[str], log: Path, *, cwd: Path = ROOT) -> None:
     """Run a program with its output in the log.
 
     Raises:
-        StepFailed: it is missing or failed; the message has its last output.
+        StepFailed: the program is missing or failed; the message has its last output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:

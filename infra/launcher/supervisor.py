@@ -265,7 +265,7 @@ class Supervisor:
         return self._processes[name]
 
     def add(self, spec: ProcessSpec) -> SupervisedProcess:
-        """Add a process and start it."""
+        """Supervise a new process from now on: start it, and restart it when it dies; return its handle."""
         process = SupervisedProcess(spec, self._records, self._backoff, self._notify)
         self._processes[spec.name] = process
         process.start()

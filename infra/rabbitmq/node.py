@@ -85,7 +85,7 @@ class RabbitMQNode:
 
     @property
     def name(self) -> str:
-        """Erlang node name."""
+        """Erlang name of the node, e.g. for `rabbitmqctl --node`."""
         return f"headrace-{self.ports.amqp}@localhost"
 
     @property
@@ -156,7 +156,7 @@ class RabbitMQNode:
         """Run `rabbitmqctl` on this node and return its output.
 
         Raises:
-            BrokerFailed: it failed; the message has its output.
+            BrokerFailed: `rabbitmqctl` failed; the message has its output.
         """
         done = subprocess.run(
             [str(find_program("rabbitmqctl")), *arguments],

@@ -93,8 +93,8 @@ def chat(
 
 @asynccontextmanager
 async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[None]:
-    """Run the chat's background tasks while the context lasts: adopt orphaned answers and imports. On exit, running
-    answers are left for other gateways to adopt, and imports are cancelled.
+    """Run the chat's background tasks while the context lasts: continue answers, and clean up after imports,
+    of gateways that died. On exit, running answers are left to other gateways, and imports are cancelled.
 
     Raises:
         StartupError: the store is unavailable.
