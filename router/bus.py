@@ -185,7 +185,7 @@ class Bus:
         return await self._transport.consume(topology.DEAD_QUEUE, prefetch=prefetch)
 
     async def park(self, delivery: Delivery, reason: str) -> None:
-        """Move a message, unchanged, to the parked queue, where an operator can inspect it, then acknowledge it.
+        """Move a message to the parked queue, where an operator can inspect it, then acknowledge it.
 
         Raises:
             PublishError: the message was not moved, and is not acknowledged.

@@ -178,5 +178,5 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
 
     @property
     def begun(self) -> bool:
-        """Whether a part of the answer was delivered to the client before this copy of the job was published."""
+        """Whether an earlier attempt delivered a part of the answer to the client."""
         return any(self.delivered) or bool(self.ended) or bool(self.embedded)
