@@ -42,7 +42,7 @@ def requested_period(start_time: int, end_time: int | None) -> Period:
     if until <= start_time:
         raise InvalidRequest("Invalid 'end_time': it must be after 'start_time'.", param="end_time")
     if until - start_time > MAX_PERIOD_SECONDS:
-        raise InvalidRequest("Invalid 'start_time': a year can be requested_period about at once.", param="start_time")
+        raise InvalidRequest("Invalid 'start_time': a year can be asked about at once.", param="start_time")
     return Period(start_time, until)
 
 
