@@ -11,6 +11,7 @@ import csv
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -50,11 +51,11 @@ async def _file(kind: type[_CsvWriter] | type[_XlsxWriter], header: Sequence[str
     """Write a file to disk batch by batch: memory stays bounded, and an incomplete file is never sent."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="headrace-table-"))
     try:
-        table = kind(folder)
-        await asyncio.to_thread(table.add, [header])
-        async for some in rows:
-            await asyncio.to_thread(table.add, some)
-        return await asyncio.to_thread(table.finish)
+        with closing(kind(folder)) as table:
+            await asyncio.to_thread(table.add, [header])
+            async for some in rows:
+                await asyncio.to_thread(table.add, some)
+            return await asyncio.to_thread(table.finish)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -96,6 +97,10 @@ class _CsvWriter:
         self._file.close()
         return self._path.open("rb")
 
+    def close(self) -> None:
+        """Close the writer of a finished or interrupted file."""
+        self._file.close()
+
 
 def _csv_cell(cell: Cell) -> str | float | Decimal | None:
     if isinstance(cell, str):
@@ -132,6 +137,10 @@ class _XlsxWriter:
         """Close the writer and return the file, opened for reading."""
         self._book.close()
         return self._path.open("rb")
+
+    def close(self) -> None:
+        """Close the temporary file of the sheet, which `Workbook` leaves open when the table is interrupted."""
+        self._sheet.row_data_fh.close()
 
     def _write(self, column: int, cell: Cell) -> None:
         if isinstance(cell, str):

@@ -87,7 +87,9 @@ class PayingPlatform:
         self.key = await self._give_key()
 
     def client(self, gateway: int = 0) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=self.urls[gateway], api_key=self.key, max_retries=0, timeout=60)
+        client = openai.AsyncOpenAI(base_url=self.urls[gateway], api_key=self.key, max_retries=0, timeout=60)
+        self._stack.push_async_callback(client.close)
+        return client
 
     async def balance(self) -> Balance:
         balance = await mongo_billing_stores(self.connection).balances.find(ORGANISATION)

@@ -9,6 +9,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import httpx
@@ -202,17 +203,26 @@ class Served:
     port: int
     stop: asyncio.Event
     serving: asyncio.Task[None]
+    resources: AsyncExitStack
+    """What is closed once the server has stopped."""
 
-    @property
+    @cached_property
     def client(self) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=self.url, api_key=KEY, max_retries=0)
+        return self.sdk(KEY)
+
+    def sdk(self, key: str) -> openai.AsyncOpenAI:
+        client = openai.AsyncOpenAI(base_url=self.url, api_key=key, max_retries=0)
+        self.resources.push_async_callback(client.close)
+        return client
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port, limit=2**16)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**16)
+        self.resources.callback(writer.transport.abort)
+        return reader, writer
 
     async def post(self, *, headers: bytes = b"", **fields: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A chat request; `headers` are lines of its head."""
@@ -236,12 +246,12 @@ def head(length: int, headers: bytes = b"") -> bytes:
 @asynccontextmanager
 async def served(script: Script, **settings: Any) -> AsyncIterator[Served]:
     port = free_port()
-    async with stage(script, port=port, **settings) as set_up:
+    async with stage(script, port=port, **settings) as set_up, AsyncExitStack() as resources:
         # The stage has run the lifespan already; the server must not listen to the same queues twice.
         set_up.app.router.lifespan_context = _no_lifespan
         stop = asyncio.Event()
         serving = asyncio.create_task(serve_app(set_up.app, set_up.gateway.settings, stop))
-        result = Served(set_up, port, stop, serving)
+        result = Served(set_up, port, stop, serving, resources)
         await eventually(lambda: serving.done() or answers(port))
         yield result
         stop.set()

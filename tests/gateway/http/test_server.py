@@ -50,17 +50,17 @@ async def test_openai_sync_client_and_the_other_endpoints(serve: Serve) -> None:
     server = await serve()
 
     def use() -> list[str]:
-        client = openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0)
-        chat = client.chat.completions.create(model=MODEL, messages=HI, stream=True)
-        completion = client.completions.create(model=MODEL, prompt=["a", "b"], stream=True, max_tokens=2)
-        whole = client.completions.create(model=MODEL, prompt="a", max_tokens=1)
-        return [
-            "".join(chunk.choices[0].delta.content or "" for chunk in chat),
-            "".join(chunk.choices[0].text for chunk in completion if chunk.choices[0].index == 1),
-            whole.choices[0].text,
-            client.models.list().data[0].id,
-            client.models.retrieve(MODEL).id,
-        ]
+        with openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0) as client:
+            chat = client.chat.completions.create(model=MODEL, messages=HI, stream=True)
+            completion = client.completions.create(model=MODEL, prompt=["a", "b"], stream=True, max_tokens=2)
+            whole = client.completions.create(model=MODEL, prompt="a", max_tokens=1)
+            return [
+                "".join(chunk.choices[0].delta.content or "" for chunk in chat),
+                "".join(chunk.choices[0].text for chunk in completion if chunk.choices[0].index == 1),
+                whole.choices[0].text,
+                client.models.list().data[0].id,
+                client.models.retrieve(MODEL).id,
+            ]
 
     assert await asyncio.to_thread(use) == ["0 1 2 3 4 ", "0 1 ", "0 ", MODEL, MODEL]
 
@@ -74,7 +74,7 @@ async def test_openai_client_raises_its_own_exceptions(serve: Serve) -> None:
         await server.client.chat.completions.create(model=MODEL, messages=HI, temperature=3)
     assert bad.value.param == "temperature"
     with pytest.raises(openai.AuthenticationError):
-        await openai.AsyncOpenAI(base_url=server.url, api_key="hr_live_wrong").models.list()
+        await server.sdk("hr_live_wrong").models.list()
 
 
 async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Serve) -> None:

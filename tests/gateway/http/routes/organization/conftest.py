@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,17 +34,20 @@ class AdminApi:
     """Clients of the organisation API."""
 
     stage: Stage
+    clients: AsyncExitStack
 
     def client(self, key: str = key_of("owner")) -> openai.AsyncOpenAI:
         """The stock SDK as an admin client."""
         transport = httpx2.ASGITransport(self.stage.app)
-        return openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             base_url="http://gateway/v1",
             api_key="unused",
             admin_api_key=key,
             max_retries=0,
             http_client=httpx2.AsyncClient(transport=transport),
         )
+        self.clients.push_async_callback(client.close)
+        return client
 
     @property
     def sdk(self) -> Any:
@@ -59,7 +64,7 @@ class AdminApi:
 
 
 @pytest.fixture
-async def admin_api(set_stage: SetStage) -> AdminApi:
+async def admin_api(set_stage: SetStage) -> AsyncIterator[AdminApi]:
     stage = await set_stage()
     accounts, members = stage.organisation.accounts, stage.organisation.administration.members
     for number, organisation in enumerate((OURS, THEIRS)):
@@ -76,4 +81,5 @@ async def admin_api(set_stage: SetStage) -> AdminApi:
         "reader", OURS, "salt", user="user-owner", scopes=frozenset({Scope.ORGANIZATION_READ})
     )
     stage.accounts.added[key_of("operator")] = Principal("operator", OURS, "salt", scopes=frozenset(ADMIN_SCOPES))
-    return AdminApi(stage)
+    async with AsyncExitStack() as clients:
+        yield AdminApi(stage, clients)
