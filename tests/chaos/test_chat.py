@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from auth_billing.audit.auditor import Auditor
@@ -33,28 +33,31 @@ async def test_an_answer_goes_on_when_its_gateway_and_then_its_worker_are_killed
     skip_unless_installed()
     async with running(Size(gateways=2, workers=2, step_seconds=0.05)) as stack, asyncio.timeout(PATIENCE_SECONDS):
         here, there = await owner(stack)
-        conversation = await here.conversation(model=MODEL, max_tokens=TOKENS)
-        answer = (await here.ask(conversation, "Count, please"))["answer"]["id"]
-        reader = Reader(f"/conversations/{conversation}/messages/{answer}/events")
-        await reader.follow(here.browser, lambda: reader.numbers >= 10)
-        with frozen_engines(stack):  # so that it is half written for as long as this takes
-            await until_stored(there, conversation)
-            (killed,) = await books.read_jobs(stack.access.connection)
-            kill(stack, "gateway-1")
-            await stack.supervisor["gateway-1"].stop()  # and it is not restarted
+        async with aclosing(here.browser.client), aclosing(there.browser.client):
+            conversation = await here.conversation(model=MODEL, max_tokens=TOKENS)
+            answer = (await here.ask(conversation, "Count, please"))["answer"]["id"]
+            reader = Reader(f"/conversations/{conversation}/messages/{answer}/events")
+            await reader.follow(here.browser, lambda: reader.numbers >= 10)
+            with frozen_engines(stack):  # so that it is half written for as long as this takes
+                await until_stored(there, conversation)
+                (killed,) = await books.read_jobs(stack.access.connection)
+                kill(stack, "gateway-1")
+                await stack.supervisor["gateway-1"].stop()  # and it is not restarted
 
-        reading = asyncio.create_task(reader.follow(there.browser, lambda: False))
-        await until(lambda: bool(reader.events) and reader.last_id.startswith("1.") and reader.numbers > 60, reading)
-        kill(stack, worker_at_work(stack))
-        await reading
+            reading = asyncio.create_task(reader.follow(there.browser, lambda: False))
+            await until(
+                lambda: bool(reader.events) and reader.last_id.startswith("1.") and reader.numbers > 60, reading
+            )
+            kill(stack, worker_at_work(stack))
+            await reading
 
-        assert [name for name, _, _ in reader.events[-2:]] == ["done", "title"]
-        message = (await there.tree(conversation))["messages"][-1]
-        assert reader.events[-2][1]["message"]["text"] == message["text"] == text_of(reader.events)
-        # The model of the tests begins what it goes on with by a blank, which is a token too.
-        assert message["text"] == "".join(f"{number} " for number in range(TOKENS - 1))
-        assert (message["state"], message["usage"]["completion_tokens"]) == ("done", TOKENS)
-        await billed(stack, message, killed)
+            assert [name for name, _, _ in reader.events[-2:]] == ["done", "title"]
+            message = (await there.tree(conversation))["messages"][-1]
+            assert reader.events[-2][1]["message"]["text"] == message["text"] == text_of(reader.events)
+            # The model of the tests begins what it goes on with by a blank, which is a token too.
+            assert message["text"] == "".join(f"{number} " for number in range(TOKENS - 1))
+            assert (message["state"], message["usage"]["completion_tokens"]) == ("done", TOKENS)
+            await billed(stack, message, killed)
 
 
 async def owner(stack: Stack) -> tuple[Person, Person]:

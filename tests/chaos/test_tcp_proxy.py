@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from tests.chaos.tcp_proxy import Mode, TcpProxy
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connect = Callable[[TcpProxy], Awaitable[Connection]]
 
 
 @pytest.fixture
@@ -18,9 +19,11 @@ async def proxy() -> AsyncIterator[TcpProxy]:
     """In front of a server that echoes."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1000):
-            writer.write(data)
-        writer.close()
+        try:
+            while data := await reader.read(1000):
+                writer.write(data)
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     wire = TcpProxy(server.sockets[0].getsockname()[1])
@@ -30,8 +33,19 @@ async def proxy() -> AsyncIterator[TcpProxy]:
     server.close()
 
 
-async def connect(proxy: TcpProxy) -> Connection:
-    return await asyncio.open_connection("127.0.0.1", proxy.port)
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """Open connections to a proxy; they are closed after the test."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def opened(proxy: TcpProxy) -> Connection:
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writers.append(writer)
+        return reader, writer
+
+    yield opened
+    for writer in writers:
+        writer.close()
 
 
 async def said(connection: Connection, text: bytes) -> bytes:
@@ -40,7 +54,7 @@ async def said(connection: Connection, text: bytes) -> bytes:
     return await asyncio.wait_for(reader.readexactly(len(text)), 20)
 
 
-async def test_it_passes_both_ways_and_passes_the_end_on(proxy: TcpProxy) -> None:
+async def test_it_passes_both_ways_and_passes_the_end_on(proxy: TcpProxy, connect: Connect) -> None:
     connection = await connect(proxy)
     assert await said(connection, b"hello") == b"hello"
     connection[1].write_eof()
@@ -48,7 +62,7 @@ async def test_it_passes_both_ways_and_passes_the_end_on(proxy: TcpProxy) -> Non
     connection[1].close()
 
 
-async def test_a_black_hole_says_nothing_and_gives_all_back_when_it_ends(proxy: TcpProxy) -> None:
+async def test_a_black_hole_says_nothing_and_gives_all_back_when_it_ends(proxy: TcpProxy, connect: Connect) -> None:
     old = await connect(proxy)
     assert await said(old, b"before") == b"before"
     proxy.set(Mode.DROP)
@@ -60,7 +74,7 @@ async def test_a_black_hole_says_nothing_and_gives_all_back_when_it_ends(proxy: 
     assert await asyncio.gather(*hearing) == [b"meanwhile", b"meanwhile"]
 
 
-async def test_a_delay_is_at_least_that_each_way(proxy: TcpProxy) -> None:
+async def test_a_delay_is_at_least_that_each_way(proxy: TcpProxy, connect: Connect) -> None:
     connection = await connect(proxy)
     proxy.set(Mode.DELAY, delay=0.1)
     began = time.monotonic()
@@ -68,7 +82,9 @@ async def test_a_delay_is_at_least_that_each_way(proxy: TcpProxy) -> None:
     assert time.monotonic() - began >= 0.2
 
 
-async def test_a_reset_ends_old_connections_and_new_ones_until_it_passes_again(proxy: TcpProxy) -> None:
+async def test_a_reset_ends_old_connections_and_new_ones_until_it_passes_again(
+    proxy: TcpProxy, connect: Connect
+) -> None:
     old = await connect(proxy)
     assert await said(old, b"before") == b"before"
     proxy.set(Mode.RESET)
@@ -79,7 +95,7 @@ async def test_a_reset_ends_old_connections_and_new_ones_until_it_passes_again(p
     assert await said(await connect(proxy), b"again") == b"again"
 
 
-async def test_where_nobody_listens_a_connection_ends_at_once() -> None:
+async def test_where_nobody_listens_a_connection_ends_at_once(connect: Connect) -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()

@@ -43,9 +43,14 @@ class ChattingPlatform(PayingPlatform):
         patient = settings.model_copy(update={"max_wait": 600.0, "max_loop_lag": 60.0})
         return create_web_app(self._access, bus, patient)
 
+    def _browser(self) -> Browser:
+        browser = Browser(None, self.urls[0].removesuffix("/v1"))
+        self._stack.push_async_callback(browser.client.aclose)
+        return browser
+
     async def owner(self) -> DescribedPerson:
         """Sign in as the installation's owner by the printed link."""
-        browser = Browser(None, self.urls[0].removesuffix("/v1"))
+        browser = self._browser()
         owner = DescribedPerson(browser)
         await owner.call("POST", "/start", {"invitation": await sign_in_services.first_owner_token(self._access)})
         return owner
@@ -53,7 +58,7 @@ class ChattingPlatform(PayingPlatform):
     async def invited(self, owner: DescribedPerson, name: str) -> DescribedPerson:
         """Sign up as a member whom the owner has invited."""
         invitation = await owner.call("POST", "/invitations", {"role": "member"}, status=201)
-        browser = Browser(None, self.urls[0].removesuffix("/v1"))
+        browser = self._browser()
         assert (await browser.sign_up(invitation["token"], name)).status_code == 200
         return DescribedPerson(browser)
 
