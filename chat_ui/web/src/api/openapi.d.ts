@@ -1851,7 +1851,7 @@ export interface components {
         readonly RestartEvent: Record<string, never>;
         /**
          * Role
-         * @description A member's role, highest first; each includes the rights of the next.
+         * @description A member's role in an organisation, highest first; each includes the rights of the next.
          * @enum {string}
          */
         readonly Role: "owner" | "admin" | "member" | "viewer";
