@@ -23,7 +23,7 @@ from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 
 CPU = torch.device("cpu")
-HOME = Path(__file__).parents[3] / ".headrace" / "models"
+HOME = Path(__file__).parents[4] / ".headrace" / "models"
 NAMES = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"} | {
     f"self_attn.{theirs}": ours
     for theirs, ours in {
