@@ -55,11 +55,12 @@ async def complete(
     allowance = gateway.limits.allowance(principal)
     try:
         await allowance.enter()
+        price_list = await prices.current()  # before admission: submission follows it without another await
         admitted = await gateway.admission.admit(principal, body)
         settings = gateway.settings
         origin = Origin(settings.gateway_id, time.time() + settings.max_request_seconds, settings.default_max_tokens)
         job = build_chat_job(body, admitted, origin)
-        price = (await prices.current()).price(job.model, job.service_class)
+        price = price_list.price(job.model, job.service_class)
         async with gateway.jobs.submit(admitted, [job], allowance, streamed=True) as generation:
             finish_reason: FinishReason = "stop"
             async with aclosing(generation.batches()) as batches:  # type: ignore[type-var]
