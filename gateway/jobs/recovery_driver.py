@@ -105,23 +105,15 @@ class RecoveryDriver:
     def perform(self, job: OpenJob | None, commands: Iterable[Command]) -> None:
         """Perform commands in order. `job`: the open job they are about; `None`: only drops and messages to workers."""
         for command in commands:
-            match command:
-                case Deliver(reply) if job is not None:
-                    job.unread.append(job.number, reply)
-                case SendControl(target, control, mandatory):
-                    if mandatory:
-                        self._metrics.doubted.inc()
-                    self._send(target, control, mandatory=mandatory)
-                case StopAttempt():
-                    self._stop(command)
-                case Drop(known, tokens):
-                    self._metrics.replies_dropped.labels("not_admitted" if known else "unknown_job").inc()
-                    self._metrics.tokens_after_disconnect.inc(tokens)
-                case _ if job is not None:
-                    self._perform(job, command)
+            if job is not None:
+                self._perform_on(job, command)
+            self._perform_beyond(command)
 
-    def _perform(self, job: OpenJob, command: Command) -> None:
+    def _perform_on(self, job: OpenJob, command: Command) -> None:
+        """Perform a command about an open job; those that reach beyond the job are not for this method."""
         match command:
+            case Deliver(reply):
+                job.unread.append(job.number, reply)
             case Republish(copy_number):
                 self._copies.put_nowait((job, copy_number))
             case WakeAt(at):
@@ -134,6 +126,19 @@ class RecoveryDriver:
                 _log.info("job resumed", job=job.recovery.job.id, **command._asdict())
             case FailRequest(error):
                 job.unread.fail(error)
+
+    def _perform_beyond(self, command: Command) -> None:
+        """Perform a command that needs no open job: messages to workers, and the count of dropped replies."""
+        match command:
+            case SendControl(target, control, mandatory):
+                if mandatory:
+                    self._metrics.doubted.inc()
+                self._send(target, control, mandatory=mandatory)
+            case StopAttempt():
+                self._stop(command)
+            case Drop(known, tokens):
+                self._metrics.replies_dropped.labels("not_admitted" if known else "unknown_job").inc()
+                self._metrics.tokens_after_disconnect.inc(tokens)
 
     async def run(self, jobs: Mapping[str, OpenJob]) -> None:
         """Periodically check the open `jobs` (by id): ping silent workers, republish overdue jobs; until cancelled."""
