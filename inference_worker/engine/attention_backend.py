@@ -39,6 +39,26 @@ class AttentionMetadata:
     read_from: Tensor | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionInputs:
+    """A layer's attention inputs for the T rows of a step; queries and keys are rotated.
+
+    Attributes:
+        layer: index of the model's layer, which selects the cache tensors.
+        query: [T, query heads, head size].
+        key, value: [T, key-value heads, head size].
+        scale: factor on the products of queries and keys, before the softmax.
+        sliding_window: a position attends to itself and this many - 1 before it; None: to all before it.
+    """
+
+    layer: int
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: float
+    sliding_window: int | None = None
+
+
 class AttentionBackend(ABC):
     """Paged causal attention: reads and writes the blocks of one `KVCache`, for all layers of a model."""
 
@@ -48,47 +68,20 @@ class AttentionBackend(ABC):
         self.cache = cache
 
     @abstractmethod
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
-        """Write a step's `key` and `value` to the cache, then attend from each query to its sequence's positions.
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
+        """Write a step's keys and values to the paged cache, then attend from each query to its sequence's positions.
 
-        Args:
-            layer: index of the model's layer, which selects the cache tensors.
-            query: [T, query heads, head size], rotated.
-            key, value: [T, key-value heads, head size], rotated.
-            scale: factor on the products of queries and keys, before the softmax.
-            sliding_window: a position attends to itself and this many - 1 before it; None: to all before it.
-
-        Returns:
-            [T, query heads, head size], in the query's dtype.
+        Returns [T, query heads, head size], in the query's dtype.
         """
 
 
 @dataclass(frozen=True)
 class StepAttention:
-    """An attention backend with one step's metadata; a model's layers call it with (layer, query, key, value)."""
+    """An attention backend with one step's metadata; a model's layers call it with their `AttentionInputs`."""
 
     backend: AttentionBackend
     metadata: AttentionMetadata
 
-    def __call__(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
+    def __call__(self, inputs: AttentionInputs) -> Tensor:
         """Compute one layer's attention for the step; see `AttentionBackend.forward`."""
-        return self.backend.forward(layer, query, key, value, self.metadata, scale=scale, sliding_window=sliding_window)
+        return self.backend.forward(inputs, self.metadata)

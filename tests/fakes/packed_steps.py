@@ -1,4 +1,4 @@
-"""Drives a `CausalLM` over packed sequences as the model runner does, chunk by chunk, on a plain paged attention."""
+"""Drives a `CausalLM` over packed sequences as the model runner does, chunk by chunk, on the reference attention."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata, StepAttention
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
@@ -21,41 +22,6 @@ def random_sequences(vocab_size: int) -> list[list[int]]:
     return [torch.randint(3, vocab_size, (n,), generator=generator).tolist() for n in LENGTHS]
 
 
-class PlainAttention(AttentionBackend):
-    """Writes to the cache, then attends in float32 with loops over sequences and rows' masks."""
-
-    name = "plain"
-
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
-        self.cache.write(layer, metadata.slot_mapping, key, value)
-        rows = metadata.query_start.tolist()
-        out = torch.empty_like(query)
-        for s, length in enumerate(metadata.sequence_lengths.tolist()):
-            mine = slice(rows[s], rows[s + 1])
-            keys, values = (
-                side[layer][metadata.block_tables[s]]
-                .flatten(0, 1)[:length]
-                .repeat_interleave(query.shape[1] // key.shape[1], dim=1)
-                for side in (self.cache.keys, self.cache.values)
-            )
-            at = torch.arange(length - (rows[s + 1] - rows[s]), length)[:, None]
-            distance = at - torch.arange(length)
-            hidden = (distance < 0) | (distance >= (sliding_window or length))
-            scores = torch.einsum("qhd,khd->hqk", query[mine], keys) * scale
-            out[mine] = torch.einsum("hqk,khd->qhd", scores.masked_fill(hidden, -torch.inf).softmax(-1), values)
-        return out
-
-
 @torch.inference_mode()
 def packed_logits(
     model: CausalLM, sequences: list[list[int]], chunks: list[int], cache_dtype: torch.dtype | None = None
@@ -63,7 +29,7 @@ def packed_logits(
     """Every position's logits; step i computes up to `chunks[i % len(chunks)]` tokens of each sequence."""
     cache = _cache(model, sequences, cache_dtype or cast(torch.dtype, getattr(model, "dtype", torch.float32)))
     tables = torch.randperm(cache.num_blocks).view(len(sequences), -1)
-    backend = PlainAttention(cache)
+    backend = ReferenceAttention(cache)
     computed = [0] * len(sequences)
     logits: list[list[Tensor]] = [[] for _ in sequences]
     step = 0
@@ -89,7 +55,7 @@ def first_step(model: CausalLM, sequences: list[list[int]], read: list[int] | No
     cache = _cache(model, sequences, torch.float32)
     tables = torch.arange(cache.num_blocks).view(len(sequences), -1)
     part = [range(len(ids)) for ids in sequences]
-    return _step(model, PlainAttention(cache), tables, sequences, part, list(range(len(sequences))), read), cache
+    return _step(model, ReferenceAttention(cache), tables, sequences, part, list(range(len(sequences))), read), cache
 
 
 def _cache(model: CausalLM, sequences: list[list[int]], dtype: torch.dtype) -> KVCache:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, linear, rms_norm, silu
 
-from inference_worker.engine.attention_backend import StepAttention
+from inference_worker.engine.attention_backend import AttentionInputs, StepAttention
 from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.engine import Engine
 from inference_worker.settings import EngineSettings
@@ -47,7 +47,8 @@ class TinyModel:
         for index, (q, k, v, o, mlp) in enumerate(self.layers):
             normed = rms_norm(hidden, hidden.shape[-1:])
             query, key, value = (linear(normed, w).view(len(hidden), -1, 8) for w in (q, k, v))
-            out = attention(index, rotate(query, positions), rotate(key, positions), value, scale=8**-0.5)
+            rotated = rotate(query, positions), rotate(key, positions)
+            out = attention(AttentionInputs(index, *rotated, value, scale=8**-0.5))
             hidden = hidden + linear(out.flatten(1), o)
             hidden = hidden + silu(linear(rms_norm(hidden, hidden.shape[-1:]), mlp))
         return rms_norm(hidden, hidden.shape[-1:])

@@ -18,7 +18,7 @@ import triton
 
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.triton_attention import TritonAttention
-from inference_worker.engine.attention_backend import AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.execution.graph_runner import GraphRunner
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
@@ -70,8 +70,9 @@ def test_attention(spans: str, dtype: torch.dtype, heads: tuple[int, int], head_
         other[0].copy_(side[0])
     states = torch.randn(sum(count for _, count in where), heads[0] + 2 * heads[1], head_size, device=CUDA).to(dtype)
     query, key, value = states.split([heads[0], heads[1], heads[1]], dim=1)
+    inputs = AttentionInputs(0, query, key, value, head_size**-0.5, window)
     output, expected = (
-        backend(cache).forward(0, query, key, value, metadata, scale=head_size**-0.5, sliding_window=window)
+        backend(cache).forward(inputs, metadata)
         for backend, cache in zip((TritonAttention, ReferenceAttention), caches, strict=True)
     )
     torch.testing.assert_close(output.float(), expected.float(), rtol=ALLOWED[dtype], atol=ALLOWED[dtype])

@@ -5,12 +5,13 @@ A model that runs in the kernels as a whole (`layers/native_decoder.py`) calls t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.native.build import best_instructions, built_library
 from inference_worker.engine.native.library import HEAD_STEP, Kernels
@@ -36,18 +37,8 @@ class NativeAttention(AttentionBackend):
         """The compiled kernels and their threads, created on first use; `NativeDecoder` uses its own instead."""
         return Kernels(torch.get_num_threads())
 
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
         """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
-        rows = query.float().contiguous(), key.float().contiguous(), value.float().contiguous()
-        out = self.kernels.attention(self.cache, layer, rows, metadata, scale=scale, window=sliding_window)
-        return out.to(query.dtype)
+        query, key, value = (rows.float().contiguous() for rows in (inputs.query, inputs.key, inputs.value))
+        converted = replace(inputs, query=query, key=key, value=value)
+        return self.kernels.attention(self.cache, converted, metadata).to(inputs.query.dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
 
 
 class ReferenceAttention(AttentionBackend):
@@ -16,26 +16,17 @@ class ReferenceAttention(AttentionBackend):
 
     name = "reference"
 
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
         """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
-        self.cache.write(layer, metadata.slot_mapping, key, value)
+        self.cache.write(inputs.layer, metadata.slot_mapping, inputs.key, inputs.value)
+        query = inputs.query
         output = torch.empty_like(query)
         starts = metadata.query_start.tolist()
         for index, length in enumerate(metadata.sequence_lengths.tolist()):
             rows = slice(starts[index], starts[index + 1])
             table = metadata.block_tables[index]
-            keys, values = (side.flatten(0, 1)[:length] for side in self.cache.read(layer, table))
-            output[rows] = _attend(query[rows], keys, values, scale, sliding_window).to(query.dtype)
+            keys, values = (side.flatten(0, 1)[:length] for side in self.cache.read(inputs.layer, table))
+            output[rows] = _attend(query[rows], keys, values, inputs.scale, inputs.sliding_window).to(query.dtype)
         return output
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
 
 
@@ -58,43 +58,34 @@ class SdpaAttention(AttentionBackend):
         self._planned_for: AttentionMetadata | None = None
         self._groups: list[_Group] = []
 
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
         """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
-        self.cache.write(layer, metadata.slot_mapping, key, value)
+        self.cache.write(inputs.layer, metadata.slot_mapping, inputs.key, inputs.value)
         if metadata is not self._planned_for:
             self._groups, self._planned_for = _plan(metadata, self.cache.shape.block_size), metadata
-        output = torch.empty_like(query)
+        output = torch.empty_like(inputs.query)
         for group in self._groups:
-            attended = self._attend(layer, query[group.rows], group, scale, sliding_window)
+            attended = self._attend(inputs, group)
             if group.valid is None:
                 output[group.rows] = attended
             else:
                 output[group.rows[group.valid]] = attended[group.valid]
         return output
 
-    def _attend(self, layer: int, query: Tensor, group: _Group, scale: float, window: int | None) -> Tensor:
-        """Attend in one group: [s, q, Hq, D] to the same.
+    def _attend(self, inputs: AttentionInputs, group: _Group) -> Tensor:
+        """Return the attention of one group's queries, [s, q, Hq, D].
 
         Query heads that share a key-value head are folded into the query dimension, so that no key is repeated.
         """
+        query = inputs.query[group.rows]
         count, queries, heads, size = query.shape
         keys, values = (
-            side.flatten(1, 2).transpose(1, 2).to(query.dtype) for side in self.cache.read(layer, group.tables)
+            side.flatten(1, 2).transpose(1, 2).to(query.dtype) for side in self.cache.read(inputs.layer, group.tables)
         )
         shared = heads // keys.shape[1]
         folded = query.view(count, queries, -1, shared, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
-        mask = group.mask(window, shared, keys.shape[2])
-        attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=scale)
+        mask = group.mask(inputs.sliding_window, shared, keys.shape[2])
+        attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=inputs.scale)
         return (
             attended.view(count, -1, shared, queries, size).permute(0, 3, 1, 2, 4).reshape(count, queries, heads, size)
         )

@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from inference_worker.engine.attention.triton_kernels import attention_kernel, combine_kernel, store_kernel
-from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.errors import NativeUnavailable, UnsupportedModel
 
@@ -58,20 +58,10 @@ class TritonAttention(AttentionBackend):
             torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 8
         )
 
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
         """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
-        self._store(layer, _dense_rows(key), _dense_rows(value), metadata.slot_mapping)
-        return self._attend(layer, _dense_rows(query), metadata, scale, sliding_window)
+        self._store(inputs.layer, _dense_rows(inputs.key), _dense_rows(inputs.value), metadata.slot_mapping)
+        return self._attend(inputs, _dense_rows(inputs.query), metadata)
 
     def splits(self, rows: int) -> int:
         """Return the number of parts (a power of two) to split contexts into, so that `rows` queries fill the GPU."""
@@ -92,9 +82,7 @@ class TritonAttention(AttentionBackend):
             PADDED=triton.next_power_of_2(width),
         )
 
-    def _attend(
-        self, layer: int, query: Tensor, metadata: AttentionMetadata, scale: float, window: int | None
-    ) -> Tensor:
+    def _attend(self, inputs: AttentionInputs, query: Tensor, metadata: AttentionMetadata) -> Tensor:
         rows, heads, size = query.shape
         kv_heads, sequences = self.cache.shape.kv_heads, len(metadata.sequence_lengths)
         single = metadata.max_query_length == 1
@@ -110,13 +98,13 @@ class TritonAttention(AttentionBackend):
             sums,
             maxima,
             query,
-            self.cache.keys[layer],
-            self.cache.values[layer],
+            self.cache.keys[inputs.layer],
+            self.cache.values[inputs.layer],
             metadata.block_tables,
             metadata.query_start,
             metadata.sequence_lengths,
             sequences,
-            scale * log2(e),
+            inputs.scale * log2(e),
             query.stride(0),
             metadata.block_tables.stride(0),
             kv_heads * size,
@@ -124,7 +112,7 @@ class TritonAttention(AttentionBackend):
             HEAD_SIZE=size,
             PADDED_SIZE=padded,
             BLOCK_SIZE=self.cache.shape.block_size,
-            WINDOW=window or 0,
+            WINDOW=inputs.sliding_window or 0,
             SINGLE=single,
             SPLITS=splits,
             ROWS=launch.rows,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from inference_worker.engine.attention_backend import StepAttention
+from inference_worker.engine.attention_backend import AttentionInputs, StepAttention
 from inference_worker.engine.layers.linear import Linear, MergedLinear
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.engine.layers.rotary import Rotation
@@ -59,8 +59,9 @@ class SelfAttention(nn.Module):
         positioned, value = torch.split(heads, [config.query_heads + config.kv_heads, config.kv_heads], dim=1)
         rotated = self._position(positioned, rotation)
         query, key = torch.split(rotated, [config.query_heads, config.kv_heads], dim=1)
-        window = self.pattern.sliding_window
-        mixed = attention(self.layer, query, key, value, scale=config.head_size**-0.5, sliding_window=window)
+        mixed = attention(
+            AttentionInputs(self.layer, query, key, value, config.head_size**-0.5, self.pattern.sliding_window)
+        )
         out: Tensor = self.o_proj(mixed.reshape(x.shape[0], -1))
         return out
 

@@ -10,7 +10,7 @@ import triton
 from torch import Tensor, nn
 from transformers.activations import SiLUActivation
 
-from inference_worker.engine.attention_backend import StepAttention
+from inference_worker.engine.attention_backend import AttentionInputs, StepAttention
 from inference_worker.engine.layers.attention import SelfAttention
 from inference_worker.engine.layers.decoder import Decoder, DecoderLayer
 from inference_worker.engine.layers.fused_kernels import add_norm_kernel, gate_kernel, position_kernel
@@ -53,8 +53,9 @@ def _attend(module: SelfAttention, x: Tensor, rotation: Rotation, attention: Ste
     heads = module.qkv_proj(x).view(x.shape[0], -1, config.head_size)
     normalise_and_rotate(module, heads, rotation)
     query, key, value = torch.split(heads, [config.query_heads, config.kv_heads, config.kv_heads], dim=1)
-    window = module.pattern.sliding_window
-    mixed = attention(module.layer, query, key, value, scale=config.head_size**-0.5, sliding_window=window)
+    mixed = attention(
+        AttentionInputs(module.layer, query, key, value, config.head_size**-0.5, module.pattern.sliding_window)
+    )
     out: Tensor = module.o_proj(mixed.reshape(x.shape[0], -1))
     return out
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
-from inference_worker.engine.attention_backend import StepAttention
+from inference_worker.engine.attention_backend import AttentionInputs, StepAttention
 from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.layers.rotary import max_context_length
 from inference_worker.engine.models import verification
@@ -101,7 +101,7 @@ def paged_attention(
         attention_mask: must be None.
         step_attention: passed through from `TransformersModel.forward`.
         scaling: factor on the scores; None: 1 / sqrt(head size).
-        sliding_window: as in `AttentionBackend.forward`.
+        sliding_window: as in `AttentionInputs`.
         options: further arguments that the architecture passes to its attention.
 
     Returns:
@@ -113,8 +113,8 @@ def paged_attention(
     _reject_unsupported(attention_mask, options)
     layer: int = module.layer_idx  # type: ignore[assignment]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    flat = (states[0].transpose(0, 1) for states in (query, key, value))
-    out = step_attention(layer, *flat, scale=scale, sliding_window=sliding_window)
+    query, key, value = (states[0].transpose(0, 1) for states in (query, key, value))
+    out = step_attention(AttentionInputs(layer, query, key, value, scale, sliding_window))
     return out[None], None
 
 

@@ -14,7 +14,12 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata, StepAttention
+from inference_worker.engine.attention_backend import (
+    AttentionBackend,
+    AttentionInputs,
+    AttentionMetadata,
+    StepAttention,
+)
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.errors import UnsupportedModel
 
@@ -92,25 +97,16 @@ class _Recorder(AttentionBackend):
     def __init__(self) -> None:
         self.layers: dict[int, AttentionSizes] = {}
 
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
         """Record the sizes of a layer's call, and compute its attention without the cache."""
+        query, key, value = inputs.query, inputs.key, inputs.value
         if value.shape != key.shape or query.shape[-1] != key.shape[-1]:
             raise UnsupportedModel("its values are of another size than its keys")
-        if layer in self.layers:
+        if inputs.layer in self.layers:
             raise UnsupportedModel("its layers share keys and values")
-        self.layers[layer] = AttentionSizes(query.shape[1], key.shape[1], key.shape[2])
+        self.layers[inputs.layer] = AttentionSizes(query.shape[1], key.shape[1], key.shape[2])
         parts = zip(*(torch.split(states, list(LENGTHS)) for states in (query, key, value)), strict=True)
-        return torch.cat([_dense(q, k, v, scale, sliding_window) for q, k, v in parts])
+        return torch.cat([_dense(q, k, v, inputs.scale, inputs.sliding_window) for q, k, v in parts])
 
 
 def _dense(query: Tensor, key: Tensor, value: Tensor, scale: float, sliding_window: int | None) -> Tensor:

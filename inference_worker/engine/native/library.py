@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from inference_worker.engine.attention_backend import AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.native.build import best_instructions, built_library
 from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
@@ -182,21 +182,13 @@ class Kernels:
         return out
 
     def attention(
-        self,
-        cache: KVCache,
-        layer: int,
-        rows: tuple[Tensor, Tensor, Tensor],
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        window: int | None,
-        integer: bool = False,
+        self, cache: KVCache, inputs: AttentionInputs, metadata: AttentionMetadata, *, integer: bool = False
     ) -> Tensor:
         """Store a step's keys and values in `cache` and return the attention, [T, query heads, head size] float32.
 
-        `rows`: query, key and value in float32; `window`: sliding window; `integer`: as in `CacheStruct.of`.
+        `inputs`: in float32; `integer`: as in `CacheStruct.of`.
         """
-        query, key, _ = rows
+        query, key = inputs.query, inputs.key
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])
         form, step = CacheStruct.of(cache, integer=integer), StepStruct.of(metadata)
@@ -205,12 +197,12 @@ class Kernels:
                 self._handle,
                 ctypes.byref(heads),
                 ctypes.byref(form),
-                _pointer(cache.keys[layer].data_ptr()),
-                _pointer(cache.values[layer].data_ptr()),
+                _pointer(cache.keys[inputs.layer].data_ptr()),
+                _pointer(cache.values[inputs.layer].data_ptr()),
                 ctypes.byref(step),
-                *(_pointer(tensor.data_ptr()) for tensor in rows),
-                _float(scale),
-                _int64(window or 0),
+                *(_pointer(tensor.data_ptr()) for tensor in (query, key, inputs.value)),
+                _float(inputs.scale),
+                _int64(inputs.sliding_window or 0),
                 _pointer(out.data_ptr()),
             )
         )

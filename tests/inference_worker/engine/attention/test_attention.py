@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.registry import BACKENDS, create_attention, select_backend
-from inference_worker.engine.attention_backend import AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape, quantise
 from inference_worker.errors import UnsupportedModel
 
@@ -57,7 +57,7 @@ def test_reference_is_attention() -> None:
     """One whole sequence against PyTorch's own."""
     query, key, value = (torch.randn(13, heads, 8) for heads in (4, 2, 2))
     backend = ReferenceAttention(make_cache(4, 2, 8, 9, seed=1))
-    output = backend.forward(0, query, key, value, make_metadata([(0, 13)], 4, 9, seed=2), scale=0.3)
+    output = backend.forward(AttentionInputs(0, query, key, value, 0.3), make_metadata([(0, 13)], 4, 9, seed=2))
     expected = scaled_dot_product_attention(
         query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1), is_causal=True, scale=0.3, enable_gqa=True
     )
@@ -69,7 +69,7 @@ def test_reference_window_sees_itself_and_those_just_before() -> None:
     value = torch.arange(6.0)[:, None, None]
     backend = ReferenceAttention(make_cache(4, 1, 1, 2, seed=1))
     metadata = make_metadata([(0, 6)], 4, 2, seed=2)
-    output = backend.forward(0, query, key, value, metadata, scale=1.0, sliding_window=3)
+    output = backend.forward(AttentionInputs(0, query, key, value, 1.0, 3), metadata)
     assert output.flatten().tolist() == pytest.approx([0, 0.5, 1, 2, 3, 4])
 
 
@@ -108,8 +108,9 @@ def test_backends_equal_the_reference(
         torch.randn(total, count, head_size, generator=generator) for count in (heads[0], heads[1], heads[1])
     )
     caches = [make_cache(block_size, heads[1], head_size, blocks, seed, dtype) for _ in range(2)]
+    inputs = AttentionInputs(0, query, key, value, 0.4, window)
     expected, output = (
-        select_backend(backend, CPU)(cache).forward(0, query, key, value, metadata, scale=0.4, sliding_window=window)
+        select_backend(backend, CPU)(cache).forward(inputs, metadata)
         for backend, cache in zip(("reference", name), caches, strict=True)
     )
     # Over bytes the compiled kernels have queries and weights of 16 bits (`native/src/row_products.h`).
@@ -126,7 +127,7 @@ def test_windows_may_differ_between_layers() -> None:
     for name in BACKENDS:
         backend = select_backend(name, CPU)(make_cache(4, 2, 16, 6, seed=1))
         narrow, wide, again = (
-            backend.forward(0, query, key, value, metadata, scale=1.0, sliding_window=window) for window in (2, None, 2)
+            backend.forward(AttentionInputs(0, query, key, value, 1.0, window), metadata) for window in (2, None, 2)
         )
         assert not torch.allclose(narrow, wide)
         assert torch.equal(narrow, again)

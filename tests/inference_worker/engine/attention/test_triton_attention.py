@@ -11,7 +11,7 @@ import torch
 
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.registry import select_backend
-from inference_worker.engine.attention_backend import AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.errors import UnsupportedModel
 from tests.inference_worker.engine.attention.test_attention import make_metadata
@@ -68,8 +68,9 @@ def both(
     # Parts of one projection: rows lie apart, as they do in the models.
     query, key, value = states.to(dtype).split([heads[0], heads[1], heads[1]], dim=1)
     caches = [filled_cache(heads[1], head_size, blocks, block_size, dtype) for _ in range(2)]
+    inputs = AttentionInputs(0, query, key, value, 0.2, window)
     output, expected = (
-        backend(cache).forward(0, query, key, value, metadata, scale=0.2, sliding_window=window)
+        backend(cache).forward(inputs, metadata)
         for backend, cache in zip((TritonAttention, ReferenceAttention), caches, strict=True)
     )
     for ours, theirs in zip(caches[0].keys + caches[0].values, caches[1].keys + caches[1].values, strict=True):
@@ -129,7 +130,8 @@ def test_an_idle_row_stores_nothing_and_gets_zero() -> None:
         max_sequence_length=0,
     )
     states = torch.randn(2, 2, 16)
-    output = TritonAttention(cache).forward(0, states, states[:, :1], states[:, :1], metadata, scale=1.0)
+    inputs = AttentionInputs(0, states, states[:, :1], states[:, :1], 1.0)
+    output = TritonAttention(cache).forward(inputs, metadata)
     assert torch.equal(output, torch.zeros(2, 2, 16))
     for side, was in zip(cache.keys + cache.values, before, strict=True):
         assert torch.equal(side.nan_to_num(), was.nan_to_num())

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig
 
-from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
 from inference_worker.engine.execution.decode_graphs import DecodeGraphs, GraphKey, Work
 from inference_worker.engine.execution.decode_rows import DecodeRows
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
@@ -52,18 +52,8 @@ class NoAttention(AttentionBackend):
 
     name = "none"
 
-    def forward(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        metadata: AttentionMetadata,
-        *,
-        scale: float,
-        sliding_window: int | None = None,
-    ) -> Tensor:
-        return value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
+        return inputs.value.repeat_interleave(inputs.query.shape[1] // inputs.value.shape[1], dim=1)
 
 
 @pytest.fixture

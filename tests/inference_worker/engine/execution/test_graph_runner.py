@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention.reference import ReferenceAttention
-from inference_worker.engine.attention_backend import AttentionMetadata
+from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
 from inference_worker.engine.batch import Batch, StepResult
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.execution import graph_runner
@@ -30,11 +30,9 @@ from tests.inference_worker.generation import finish, generate, ids, prompts, re
 class IdleRowsAttention(ReferenceAttention):
     """The reference backend for steps with idle rows: these are left out and get zeros."""
 
-    def forward(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, metadata: AttentionMetadata, **how: Any
-    ) -> Tensor:
+    def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
         if metadata.max_query_length > 1:
-            return super().forward(layer, query, key, value, metadata, **how)
+            return super().forward(inputs, metadata)
         live = metadata.slot_mapping >= 0
         assert (metadata.sequence_lengths[~live] == 0).all()
         used = replace(
@@ -44,8 +42,9 @@ class IdleRowsAttention(ReferenceAttention):
             block_tables=metadata.block_tables[live],
             slot_mapping=metadata.slot_mapping[live],
         )
-        out = torch.zeros_like(query)
-        out[live] = super().forward(layer, query[live], key[live], value[live], used, **how)
+        out = torch.zeros_like(inputs.query)
+        present = replace(inputs, query=inputs.query[live], key=inputs.key[live], value=inputs.value[live])
+        out[live] = super().forward(present, used)
         return out
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention.reference import ReferenceAttention
+from inference_worker.engine.attention_backend import AttentionInputs
 from inference_worker.engine.kv_cache import dequantise, quantise
 from inference_worker.engine.native.library import Kernels
 from tests.inference_worker.engine.attention.test_attention import make_cache, make_metadata
@@ -34,11 +35,11 @@ def test_the_error_is_that_of_the_bits(
     generator = torch.Generator().manual_seed(2)
     query, key, value = (torch.randn(271, heads, 80, generator=generator) for heads in (6, 2, 2))
     key *= torch.logspace(-1, 1, 271)[:, None, None]  # tokens differ in size
-    rows = query, as_kept(key, dtype), as_kept(value, dtype)
+    inputs = AttentionInputs(0, query, as_kept(key, dtype), as_kept(value, dtype), 0.1, window)
     wide, narrow = (make_cache(16, 2, 80, 40, seed=3, dtype=held) for held in (torch.float32, dtype))
     wide.keys[0], wide.values[0] = (side.float() for side in narrow.read(0, torch.arange(40)))
-    expected = ReferenceAttention(wide).forward(0, *rows, metadata, scale=0.1, sliding_window=window)
-    error = kernels.attention(narrow, 0, rows, metadata, scale=0.1, window=window, integer=True) - expected
+    expected = ReferenceAttention(wide).forward(inputs, metadata)
+    error = kernels.attention(narrow, inputs, metadata, integer=True) - expected
     whole, row = ERRORS[instructions]
     assert error.norm() / expected.norm() < whole
     assert (error.norm(dim=-1) / expected.norm(dim=-1)).max() < row
@@ -52,8 +53,9 @@ def test_one_large_weight_does_not_round_the_others_away(kernels: Kernels) -> No
     query[:, :, 0], key[:, :, 0] = 8.0, 0.0
     key[0, :, 0], value[0] = 8.0, value[0] / 1000
     narrow, wide = (make_cache(16, 1, 64, 4, seed=3, dtype=held) for held in (torch.float16, torch.float32))
-    expected = ReferenceAttention(wide).forward(0, query, key, value, metadata, scale=0.125, sliding_window=None)
-    found = kernels.attention(narrow, 0, (query, key, value), metadata, scale=0.125, window=None, integer=True)
+    inputs = AttentionInputs(0, query, key, value, 0.125)
+    expected = ReferenceAttention(wide).forward(inputs, metadata)
+    found = kernels.attention(narrow, inputs, metadata, integer=True)
     assert (found - expected)[1:].norm() / expected[1:].norm() < 5e-2
 
 
@@ -64,13 +66,13 @@ def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
     metadata = make_metadata([(0, 192)], 16, 12, seed=1)
     query = torch.full((192, 1, size), 2.0)
     cache = make_cache(16, 1, size, 12, seed=1, dtype=torch.float16)
-    output = kernels.attention(
-        cache, 0, (query, sign * query, sign * query), metadata, scale=1.0, window=None, integer=True
-    )
+    inputs = AttentionInputs(0, query, sign * query, sign * query, 1.0)
+    output = kernels.attention(cache, inputs, metadata, integer=True)
     torch.testing.assert_close(output, sign * query, rtol=1e-3, atol=0)
 
 
 def test_zeros_give_zeros(kernels: Kernels) -> None:
     metadata = make_metadata([(0, 70)], 16, 5, seed=1)
     cache, zeros = make_cache(16, 1, 32, 5, seed=1, dtype=torch.float16), torch.zeros(70, 1, 32)
-    assert not kernels.attention(cache, 0, (zeros, zeros, zeros), metadata, scale=1.0, window=None, integer=True).any()
+    inputs = AttentionInputs(0, zeros, zeros, zeros, 1.0)
+    assert not kernels.attention(cache, inputs, metadata, integer=True).any()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention.reference import ReferenceAttention
+from inference_worker.engine.attention_backend import AttentionInputs
 from inference_worker.engine.kv_cache import quantise
 from inference_worker.engine.native.library import Kernels
 from tests.inference_worker.engine.attention.test_attention import make_cache, make_metadata
@@ -26,8 +27,8 @@ def found_and_expected(
     metadata = make_metadata([(length, 1) for length in lengths], 16, BLOCKS, seed=1)
     _, kv_heads, size = rows[1].shape
     caches = [make_cache(16, kv_heads, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
-    expected = ReferenceAttention(caches[0]).forward(0, *rows, metadata, scale=size**-0.5, sliding_window=window)
-    return kernels.attention(caches[1], 0, rows, metadata, scale=size**-0.5, window=window), expected
+    inputs = AttentionInputs(0, *rows, size**-0.5, window)
+    return kernels.attention(caches[1], inputs, metadata), ReferenceAttention(caches[0]).forward(inputs, metadata)
 
 
 @pytest.mark.parametrize("size", [16, 48, 64, 80, 128, 256])
@@ -59,9 +60,9 @@ def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
         cache.keys[0].copy_(quantise(signs.expand(-1, -1, -1, size) * 2.0))
         cache.values[0].copy_(quantise(signs.expand(-1, -1, -1, size) * 3.0))
     row = torch.full((1, 1, size), 2.0)
-    rows = sign * row, row, row
-    expected = ReferenceAttention(caches[0]).forward(0, *rows, metadata, scale=0.1 / size, sliding_window=None)
-    found = kernels.attention(caches[1], 0, rows, metadata, scale=0.1 / size, window=None)
+    inputs = AttentionInputs(0, sign * row, row, row, 0.1 / size)
+    expected = ReferenceAttention(caches[0]).forward(inputs, metadata)
+    found = kernels.attention(caches[1], inputs, metadata)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
 
 
