@@ -17,7 +17,7 @@ from inference_worker.engine.engine import Engine
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.engine.layers.rotary import rotary_from_config
-from inference_worker.engine.models.registry import FAMILIES
+from inference_worker.engine.models.families import FAMILIES
 from inference_worker.settings import EngineSettings
 
 COPY_BYTES = 2**31

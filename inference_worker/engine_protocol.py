@@ -164,8 +164,11 @@ class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
     """Whether an engine step failed, as opposed to the acceptance of the request."""
 
 
-class EngineLoad(_Message, frozen=True, kw_only=True, tag="load"):
-    """Load of the engine: counters since the engine process started, and gauges of its present state."""
+class EngineLoad(msgspec.Struct, omit_defaults=True, kw_only=True, tag="load"):
+    """Load of the engine: counters since the engine process started, and gauges of its present state.
+
+    Not frozen, because the scheduler counts in a subclass.
+    """
 
     running: int = 0
     waiting: int = 0
@@ -215,7 +218,7 @@ class StepReport(_Message, frozen=True, kw_only=True, tag="step"):
 
     events: list[EngineEvent] = []
     failed: list[RequestFailed] = []
-    load: EngineLoad = EngineLoad()
+    load: EngineLoad = msgspec.field(default_factory=EngineLoad)
 
 
 class StartFailed(_Message, frozen=True, kw_only=True, tag="start_failed"):

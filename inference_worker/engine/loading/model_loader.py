@@ -15,8 +15,7 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rotary import rotary_from_config
-from inference_worker.engine.models.family import eos_token_ids
-from inference_worker.engine.models.registry import FAMILIES
+from inference_worker.engine.models.families import FAMILIES, eos_token_ids
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.engine.weights.weights import Checkpoint, SafetensorsFolder, check, load
 from inference_worker.errors import BadWeights, UnsupportedModel

@@ -1,1 +1,1 @@
-"""Model families: one file per `model_type`; all other families use `transformers_backend`."""
+"""Model families: `families.py` has our own; all others use `transformers_backend`."""

@@ -21,7 +21,7 @@ from inference_worker.engine.attention_backend import AttentionInputs, StepAtten
 from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.layers.rotary import max_context_length
 from inference_worker.engine.models import verification
-from inference_worker.engine.models.family import eos_token_ids
+from inference_worker.engine.models.families import eos_token_ids
 from inference_worker.engine.weights.pretrained import from_pretrained
 from inference_worker.engine.weights.weights import SafetensorsFolder
 from inference_worker.errors import UnsupportedModel

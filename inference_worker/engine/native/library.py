@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from ctypes import byref
 from functools import cache
 
 import torch
@@ -23,7 +24,7 @@ from inference_worker.errors import NativeError, NativeUnavailable
 HEAD_STEP = 16
 """The head size must be a multiple of this."""
 
-_int64, _float, _pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+_int32, _int64, _float, _pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
 class LinearStruct(ctypes.Structure):
@@ -131,6 +132,16 @@ class StepStruct(ctypes.Structure):
         )
 
 
+_PARAMETERS = {
+    "create": (_int32, _pointer),
+    "linear": (_pointer, _pointer, _pointer, _int64, _pointer),
+    "gather": (_pointer, _pointer, _pointer, _int64, _pointer),
+    "attention": (*[_pointer] * 9, _float, _int64, _pointer),
+    "decode": (*[_pointer] * 6, _int64, _int32, _pointer),
+}
+"""Parameter types of the functions in `src/api.cpp` that return an error message or null."""
+
+
 class Kernels:
     """The loaded library of compiled CPU kernels, with its threads and scratch memory. Not thread-safe.
 
@@ -152,33 +163,21 @@ class Kernels:
         self.panel: int = self._library.headrace_panel()
         self.multiplies_bytes: bool = self._library.headrace_multiplies_bytes()
         self._handle = _pointer()
-        _raise_on_error(self._library.headrace_create(threads, ctypes.byref(self._handle)))
+        self._call("create", threads, byref(self._handle))
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
 
     def linear(self, weight: PackedWeight, x: Tensor) -> Tensor:
         """Compute `x @ weight.T + bias`: [R, in] float32 to [R, out]."""
         out = x.new_empty(x.shape[0], weight.padded_outputs)
-        struct = LinearStruct.of(weight)
-        _raise_on_error(
-            self._library.headrace_linear(
-                self._handle, ctypes.byref(struct), _pointer(x.data_ptr()), _int64(x.shape[0]), _pointer(out.data_ptr())
-            )
-        )
+        struct = byref(LinearStruct.of(weight))
+        self._call("linear", self._handle, struct, x.data_ptr(), x.shape[0], out.data_ptr())
         return out[:, : weight.outputs]
 
     def gather(self, weight: PackedWeight, rows: Tensor) -> Tensor:
         """Gather rows of a weight, as an embedding does: ids [T] int64, below `weight.outputs`, to [T, in] float32."""
         out = torch.empty(len(rows), weight.inputs)
-        struct = LinearStruct.of(weight)
-        _raise_on_error(
-            self._library.headrace_gather(
-                self._handle,
-                ctypes.byref(struct),
-                _pointer(rows.data_ptr()),
-                _int64(len(rows)),
-                _pointer(out.data_ptr()),
-            )
-        )
+        struct = byref(LinearStruct.of(weight))
+        self._call("gather", self._handle, struct, rows.data_ptr(), len(rows), out.data_ptr())
         return out
 
     def attention(
@@ -190,21 +189,18 @@ class Kernels:
         """
         query, key = inputs.query, inputs.key
         out = query.new_empty(query.shape)
-        heads = HeadsStruct(query.shape[1], *key.shape[1:])
-        form, step = CacheStruct.of(cache, integer=integer), StepStruct.of(metadata)
-        _raise_on_error(
-            self._library.headrace_attention(
-                self._handle,
-                ctypes.byref(heads),
-                ctypes.byref(form),
-                _pointer(cache.keys[inputs.layer].data_ptr()),
-                _pointer(cache.values[inputs.layer].data_ptr()),
-                ctypes.byref(step),
-                *(_pointer(tensor.data_ptr()) for tensor in (query, key, inputs.value)),
-                _float(inputs.scale),
-                _int64(inputs.sliding_window or 0),
-                _pointer(out.data_ptr()),
-            )
+        self._call(
+            "attention",
+            self._handle,
+            byref(HeadsStruct(query.shape[1], *key.shape[1:])),
+            byref(CacheStruct.of(cache, integer=integer)),
+            cache.keys[inputs.layer].data_ptr(),
+            cache.values[inputs.layer].data_ptr(),
+            byref(StepStruct.of(metadata)),
+            *(tensor.data_ptr() for tensor in (query, key, inputs.value)),
+            inputs.scale,
+            inputs.sliding_window or 0,
+            out.data_ptr(),
         )
         return out
 
@@ -229,19 +225,16 @@ class Kernels:
         Returns:
             Number of layers computed so far, fewer than the model's if the call was interrupted.
         """
-        step, done = StepStruct.of(metadata), _int64()
-        _raise_on_error(
-            self._library.headrace_decode(
-                self._handle,
-                ctypes.byref(model),
-                ctypes.byref(step),
-                *(_pointer(tensor.data_ptr()) for tensor in rows),
-                _int64(first),
-                ctypes.c_int32(wakeup_fd),
-                ctypes.byref(done),
-            )
-        )
+        step, done = byref(StepStruct.of(metadata)), _int64()
+        addresses = (tensor.data_ptr() for tensor in rows)
+        self._call("decode", self._handle, byref(model), step, *addresses, first, wakeup_fd, byref(done))
         return done.value
+
+    def _call(self, function: str, *arguments: object) -> None:
+        """Call `headrace_<function>`; raises `NativeError` with the message that it returns, if any."""
+        message: bytes | None = getattr(self._library, f"headrace_{function}")(*arguments)
+        if message is not None:
+            raise NativeError(message.decode(errors="replace"))
 
 
 @cache
@@ -251,14 +244,10 @@ def _load(instructions: str) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:  # for example a cache folder on a file system mounted with noexec
         raise NativeUnavailable(f"can't load the kernels: {error}") from error
-    for name in ("create", "linear", "gather", "attention", "decode"):
-        getattr(library, f"headrace_{name}").restype = ctypes.c_char_p
+    for name, parameters in _PARAMETERS.items():
+        function = getattr(library, f"headrace_{name}")
+        function.argtypes, function.restype = parameters, ctypes.c_char_p
     library.headrace_destroy.restype = None
     library.headrace_panel.restype = _int64
     library.headrace_multiplies_bytes.restype = ctypes.c_bool
     return library
-
-
-def _raise_on_error(message: bytes | None) -> None:
-    if message is not None:
-        raise NativeError(message.decode(errors="replace"))

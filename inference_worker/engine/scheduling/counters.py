@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+
+import msgspec
 
 from inference_worker.engine.batch import Batch
 from inference_worker.engine.scheduling.block_manager import BlockManager
@@ -11,19 +12,8 @@ from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import EngineLoad
 
 
-@dataclass(slots=True)
-class Counters:
-    """The scheduler's running totals since start-up, under the names that `EngineLoad` reports."""
-
-    prompt_tokens: int = 0
-    generation_tokens: int = 0
-    prefix_cache_queries: int = 0
-    prefix_cache_hits: int = 0
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
-    preemptions: int = 0
-    steps: int = 0
-    step_tokens: int = 0
+class Counters(EngineLoad):
+    """The scheduler's running totals since start-up: an `EngineLoad` whose counters grow and whose gauges stay 0."""
 
     def count_step(self, batch: Batch, steps: int = 1) -> None:
         """Count the steps and computed tokens of a batch that ran `steps` steps."""
@@ -46,8 +36,8 @@ class Counters:
             self.accepted_tokens += generated - 1
 
     def to_load(self, **gauges: int) -> EngineLoad:
-        """Return the `EngineLoad` report of these counters and of `gauges`, its other fields."""
-        return EngineLoad(**asdict(self), **gauges)
+        """Return a copy of these counters with `gauges`, the other fields of `EngineLoad`."""
+        return msgspec.structs.replace(self, **gauges)
 
 
 def used_token_slots(running: Iterable[Sequence], blocks: BlockManager) -> int:

@@ -16,7 +16,7 @@ from inference_worker.engine.execution.decode_rows import DecodeRows
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rotary import Rotary
-from inference_worker.engine.models.llama import describe
+from inference_worker.engine.models.families import FAMILIES
 from inference_worker.engine.sampling.graph_sampling import Stage
 from tests.fakes.tiny_models import BASE
 
@@ -58,7 +58,7 @@ class NoAttention(AttentionBackend):
 
 @pytest.fixture
 def graphs() -> DecodeGraphs:
-    config = describe(LlamaConfig(**BASE))
+    config = FAMILIES["llama"](LlamaConfig(**BASE))
     model = Decoder(config, Rotary(torch.ones(4)), dtype=torch.float32)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)
