@@ -72,14 +72,19 @@ def built_library(instructions: str) -> Path:
         NativeUnavailable: there is no compiler, or it failed.
     """
     flags = (*FLAGS, *INSTRUCTION_SETS[instructions].flags)
-    compiler = _compiler()
+    compiler = find_compiler()
     target = _cache() / f"kernels-{instructions}-{_fingerprint(compiler, flags)}.so"
     if not target.is_file():
         _compile(compiler, flags, target)
     return target
 
 
-def _compiler() -> str:
+def find_compiler() -> str:
+    """Return the path of the C++ compiler: `CXX` if it is set, else g++ or clang++.
+
+    Raises:
+        NativeUnavailable: it is not installed.
+    """
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++"]
     for name in names:
         if found := shutil.which(name):

@@ -20,7 +20,7 @@ async def test_all_waiting_tasks_continue_with_the_first(monkeypatch: pytest.Mon
         gone.append(name)
 
     first = asyncio.create_task(wait("first"))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)  # a longer one may end after the first was released
     second = asyncio.create_task(wait("second"))
     await first
     await asyncio.sleep(0)

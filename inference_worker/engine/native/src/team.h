@@ -42,7 +42,7 @@ class Team {
         steps_.notify_all();
         execute(0);
         for (int32_t inside = 0; !inside_.compare_exchange_weak(inside, kClosed, std::memory_order_acq_rel); inside = 0)
-            if (inside != 0) wait_for_change(inside_, inside);
+            if (inside != 0) wait_while(inside_, [inside](int32_t now) { return now == inside; });
     }
 
     // Distributes `chunks` pieces of work; every thread must make the same calls. Returns when all pieces are done.
@@ -62,7 +62,8 @@ class Team {
             offer_core();
             claim = claim_.load(std::memory_order_acquire);
         }
-        if (static_cast<uint32_t>(claim >> 32) == share) wait_for_change(share_, share);
+        if (static_cast<uint32_t>(claim >> 32) == share)
+            wait_while(share_, [share](uint32_t now) { return !is_later(now, share); });
     }
 
   private:
@@ -72,7 +73,7 @@ class Team {
 
     void serve(int rank) {
         for (uint32_t seen = 0;;) {
-            wait_for_change(steps_, seen);
+            wait_while(steps_, [seen](uint32_t now) { return now == seen; });
             seen = steps_.load(std::memory_order_acquire);
             if (ending_) return;
             if (!enter()) continue;
@@ -98,9 +99,14 @@ class Team {
     void finish(uint32_t share) {
         done_.store(0, std::memory_order_relaxed);
         claim_.store(static_cast<uint64_t>(share + 1) << 32, std::memory_order_release);
-        share_.store(share + 1, std::memory_order_release);
-        share_.notify_all();
+        // Other threads may finish later calls of `share` before this thread gets here, so the number only grows.
+        uint32_t before = share_.load(std::memory_order_relaxed);
+        while (is_later(share + 1, before))
+            if (share_.compare_exchange_weak(before, share + 1, std::memory_order_acq_rel)) return share_.notify_all();
     }
+
+    // Whether a call of `share` comes after another one; their numbers wrap around.
+    static bool is_later(uint32_t share, uint32_t other) { return static_cast<int32_t>(share - other) > 0; }
 
     // Yields this core to other processes; after a long interruption, not again for as long.
     static void offer_core() {
@@ -111,15 +117,17 @@ class Team {
         next_offer = after + std::max(kTicksPerOffer, after - now);
     }
 
-    template <class Number>
-    static void wait_for_change(const std::atomic<Number>& value, Number old) {
+    // Waits, spinning at first, while `pending(value)`; threads that end the wait notify.
+    template <class Number, class Pending>
+    static void wait_while(const std::atomic<Number>& value, const Pending& pending) {
         for (int spin = 1; spin <= kSpins; ++spin) {
-            if (value.load(std::memory_order_acquire) != old) return;
+            if (!pending(value.load(std::memory_order_acquire))) return;
             _mm_pause();
             // The thread that it waits for may be scheduled on this very core.
             if (spin % kSpinsPerYield == 0) std::this_thread::yield();
         }
-        while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
+        for (Number now; pending(now = value.load(std::memory_order_acquire));)
+            value.wait(now, std::memory_order_acquire);
     }
 
     static inline thread_local uint32_t next_share = 0;  // this thread's next call of `share` in the current step
