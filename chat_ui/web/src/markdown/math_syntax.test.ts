@@ -13,7 +13,11 @@ it.each([
   ["a \\[y\\] b", 'a <code class="math display">y</code> b'],
   ["$a<b$", '<code class="math">a&lt;b</code>'],
 ])("finds the formula of %s in a line", (markdown, expected) => {
-  expect(html(markdown).replace(/\s+/g, " ")).toBe(`<p>${expected}</p>`);
+  expect(html(markdown)).toBe(`<p>${expected}</p>`);
+});
+
+it("begins a new paragraph at a formula in a line of its own", () => {
+  expect(html("a\n$$y$$\nb")).toBe('<p>a</p>\n<p><code class="math display">y</code></p><p>b</p>');
 });
 
 it("finds formulas that stand in paragraphs of their own", () => {

@@ -5,7 +5,8 @@
 import type { MarkedExtension, TokenizerAndRendererExtension, Tokens } from "marked";
 
 const BLOCK = /^ {0,3}(?:\$\$([^$]{1,8000}?)\$\$|\\\[([\s\S]{1,8000}?)\\\])[ \t]*(?:\n+|$)/;
-const BLOCK_START = /(?:^|\n) {0,3}(?:\$\$|\\\[)/;
+/** Marked searches it in what follows a paragraph's first character, where only a line break begins a line. */
+const BLOCK_START = /\n {0,3}(?:\$\$|\\\[)/;
 const INLINE_START = /\$|\\[([]/;
 /** A dollar sign next to a space, or a closing one before a digit, is a currency sign ("from $5 to $10"). */
 const INLINE: readonly { pattern: RegExp; display: boolean }[] = [
