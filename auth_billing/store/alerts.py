@@ -18,6 +18,7 @@ from auth_billing.money.alerts import Alert, ClaimedAlert
 from auth_billing.money.billing_records import Balance
 from auth_billing.store import balances
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document
 
 COLLECTION = "alerts"
 RETENTION = timedelta(days=62)
@@ -49,10 +50,7 @@ class MongoAlertStore:
         document = await self._alerts.find_one_and_update(
             {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": until}}, return_document=ReturnDocument.AFTER
         )
-        if document is None:
-            return None
-        names = ("organisation", "month", "budget", "threshold", "limit", "amount", "at")
-        return ClaimedAlert(Alert(**{name: document[name] for name in names}), document["rounds"])
+        return None if document is None else ClaimedAlert(from_document(Alert, document), document["rounds"])
 
     async def postpone(self, id: str, until: float) -> None:
         """Count a failed round of sending an alert; it can't be claimed before the time `until` (Unix seconds)."""

@@ -10,6 +10,7 @@ from pymongo import UpdateOne
 from auth_billing.access.scopes import known
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document
 from router.messages import KeySet
 
 COLLECTION = "api_keys"
@@ -23,8 +24,7 @@ class MongoApiKeyStore:
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
         """Return the key with this id, revoked and expired ones included; `None` if there is none."""
-        document = await self._keys.find_one({"_id": key_id})
-        return None if document is None else _from_document(document)
+        return await self._keys.find_record(_from_document, {"_id": key_id})
 
     async def add(self, record: ApiKeyRecord) -> None:
         """Store a new key."""
@@ -75,18 +75,11 @@ def _to_document(record: ApiKeyRecord) -> dict[str, Any]:
 
 def _from_document(document: dict[str, Any]) -> ApiKeyRecord:
     scopes, models = document.get("scopes"), document.get("models")
-    return ApiKeyRecord(
+    return from_document(
+        ApiKeyRecord,
+        document,
         key_id=document["_id"],
         digest=bytes(document["digest"]),
-        last4=document["last4"],
-        organisation=document["organisation"],
-        project=document["project"],
-        name=document["name"],
-        created=document["created"],
-        expires=document.get("expires"),
-        revoked=document.get("revoked"),
         scopes=None if scopes is None else known(scopes),
         models=None if models is None else frozenset(models),
-        user=document.get("user", ""),
-        last_used=document.get("last_used"),
     )

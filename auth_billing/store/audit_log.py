@@ -11,6 +11,7 @@ from typing import Any
 
 from auth_billing.audit_log import AuditActor, AuditEntry, AuditQuery, Event
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
 
 COLLECTION = "audit_log"
 
@@ -23,15 +24,9 @@ class MongoAuditLogStore:
 
     async def add(self, entry: AuditEntry) -> None:
         """Store a new audit log entry durably."""
-        fields = dict(vars(entry))
-        document = {
-            "_id": fields.pop("id"),
-            **fields,
-            "event": entry.event.value,
-            "actor": dict(vars(entry.actor)),
-            "details": {name: _plain(value) for name, value in entry.details.items()},
-        }
-        await self._entries.insert_one(document)
+        details = {name: _plain(value) for name, value in entry.details.items()}
+        actor = dict(vars(entry.actor))
+        await self._entries.insert_one(to_document(entry, event=entry.event.value, actor=actor, details=details))
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         """Return up to `query.limit` entries, newest first; with `before`, the ones directly before that entry."""
@@ -67,7 +62,4 @@ def _plain(value: Any) -> Any:
 
 
 def _from_document(document: dict[str, Any]) -> AuditEntry:
-    fields = {name: document[name] for name in ("organisation", "target", "at", "project", "details")}
-    return AuditEntry(
-        id=document["_id"], event=Event(document["event"]), actor=AuditActor(**document["actor"]), **fields
-    )
+    return from_document(AuditEntry, document, event=Event(document["event"]), actor=AuditActor(**document["actor"]))

@@ -56,8 +56,7 @@ class MongoBalanceStore:
 
     async def find(self, organisation: str) -> Balance | None:
         """Return an organisation's account, or `None` if it has none."""
-        document = await self._accounts.find_one({"_id": organisation})
-        return None if document is None else from_document(document)
+        return await self._accounts.find_record(from_document, {"_id": organisation})
 
     async def with_holds(self) -> Sequence[Balance]:
         """Return the accounts that have at least one open hold or credit lease."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from bson.errors import InvalidDocument
 from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError, PyMongoError
@@ -12,6 +12,8 @@ from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError, 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 
 _DUPLICATE_KEY = 11000
+
+RecordT = TypeVar("RecordT")
 
 
 @contextmanager
@@ -103,6 +105,13 @@ class Collection:
     def aggregate(self, stages: Sequence[Any]) -> Cursor:
         """Return the documents that an aggregation pipeline yields."""
         return Cursor(self.raw.aggregate(stages))
+
+    async def find_record(
+        self, read: Callable[[dict[str, Any]], RecordT], *query: Any, **options: Any
+    ) -> RecordT | None:
+        """Return what `read` makes of the first document that a query matches; `None` if there is none."""
+        document = await self.find_one(*query, **options)
+        return None if document is None else read(document)
 
     async def insert_if_absent(self, document: dict[str, Any]) -> bool:
         """Insert a document; false, and no change, if one with its `_id` or another unique value is stored."""

@@ -17,6 +17,7 @@ from auth_billing.money.ledger import customer_account
 from auth_billing.store.balances import COLLECTION as ACCOUNTS
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document
 from auth_billing.store.ledger import COLLECTION as LEDGER
 
 SOURCES = {CreditKind.TOP_UP: "cash", CreditKind.PROMO: "promo", CreditKind.REFUND: "refunds"}
@@ -33,7 +34,7 @@ class MongoCreditStore:
 
     async def applied(self, organisation: str) -> tuple[int, int]:
         """Return how many entries were applied to the account, and their sum in nano-USD; create a missing account."""
-        account = await self._account(organisation)
+        account = await self._accounts.find_one({"_id": organisation}, {"credits": 1, "credited": 1})
         if account is None:
             await self._balances.create(organisation)
             return 0, 0
@@ -41,11 +42,11 @@ class MongoCreditStore:
 
     async def find(self, id: str) -> CreditEntry | None:
         """Return the credit entry with this id, or `None`."""
-        return await self._find_one({"_id": id})
+        return await self._ledger.find_record(_from_document, {"_id": id})
 
     async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
         """Return the organisation's credit entry with this number, or `None`."""
-        return await self._find_one({"organisation": organisation, "number": number})
+        return await self._ledger.find_record(_from_document, {"organisation": organisation, "number": number})
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
         """Return up to `limit` credit entries of an organisation, newest first."""
@@ -72,16 +73,6 @@ class MongoCreditStore:
         """Return the ids of organisations that have credit entries since `at` (Unix seconds)."""
         return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
-    async def _account(self, organisation: str) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = await self._accounts.find_one(
-            {"_id": organisation}, {"credits": 1, "credited": 1}
-        )
-        return found
-
-    async def _find_one(self, query: dict[str, Any]) -> CreditEntry | None:
-        document = await self._ledger.find_one(query)
-        return None if document is None else _from_document(document)
-
 
 def _to_document(entry: CreditEntry) -> dict[str, Any]:
     return {
@@ -99,12 +90,4 @@ def _to_document(entry: CreditEntry) -> dict[str, Any]:
 
 
 def _from_document(document: Mapping[str, Any]) -> CreditEntry:
-    return CreditEntry(
-        organisation=document["organisation"],
-        number=document["number"],
-        kind=CreditKind(document["kind"]),
-        reference=document["reference"],
-        amount=document["amount"],
-        at=document["at"],
-        job=document.get("job"),
-    )
+    return from_document(CreditEntry, document, kind=CreditKind(document["kind"]))

@@ -7,6 +7,7 @@ from typing import Any
 from auth_billing.access.roles import Role
 from auth_billing.people.people_records import Invitation
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
 
 COLLECTION = "invitations"
 OPEN = {"accepted": None, "revoked": None}
@@ -20,16 +21,15 @@ class MongoInvitationStore:
 
     async def add(self, invitation: Invitation) -> None:
         """Store a new invitation durably."""
-        fields = {**vars(invitation), "role": invitation.role.value}
-        await self._invitations.insert_one({"_id": fields.pop("id"), **fields})
+        await self._invitations.insert_one(to_document(invitation, role=invitation.role.value))
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation | None:
         """Return the organisation's invitation with this id."""
-        return await self._find({"_id": invitation_id, "organisation": organisation})
+        return await self._invitations.find_record(_invitation, {"_id": invitation_id, "organisation": organisation})
 
     async def find_by_digest(self, digest: bytes) -> Invitation | None:
         """Return the invitation whose token has this digest."""
-        return await self._find({"digest": digest})
+        return await self._invitations.find_record(_invitation, {"digest": digest})
 
     async def of_organisation(self, organisation: str) -> list[Invitation]:
         """Return all invitations of an organisation, newest first."""
@@ -57,11 +57,6 @@ class MongoInvitationStore:
         unowned = {"organisation": organisation, "invited_by": "", **OPEN}
         await self._invitations.update_many(unowned, {"$set": {"revoked": now}})
 
-    async def _find(self, query: dict[str, Any]) -> Invitation | None:
-        document = await self._invitations.find_one(query)
-        return None if document is None else _invitation(document)
-
 
 def _invitation(document: dict[str, Any]) -> Invitation:
-    fields = {**document, "digest": bytes(document["digest"]), "role": Role(document["role"])}
-    return Invitation(id=fields.pop("_id"), **fields)
+    return from_document(Invitation, document, digest=bytes(document["digest"]), role=Role(document["role"]))

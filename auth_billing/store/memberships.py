@@ -24,8 +24,7 @@ class MongoMembershipStore:
 
     async def find(self, organisation: str, user: str) -> Membership | None:
         """Return a user's membership of an organisation."""
-        document = await self._memberships.find_one({"_id": _id(organisation, user)})
-        return None if document is None else _membership(document)
+        return await self._memberships.find_record(_membership, {"_id": _id(organisation, user)})
 
     async def of_user(self, user: str) -> list[Membership]:
         """Return all memberships of a user, oldest first."""

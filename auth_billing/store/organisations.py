@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from auth_billing.people.organisation_records import Organisation, Project
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
 
 ORGANISATIONS = "organisations"
 PROJECTS = "projects"
+
+_organisation = partial(from_document, Organisation)
+_project = partial(from_document, Project)
 
 
 class MongoOrganisationStore:
@@ -23,16 +27,15 @@ class MongoOrganisationStore:
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
         """Store an organisation unless one with its id is stored."""
-        await self._organisations.insert_if_absent(_to_document(organisation))
+        await self._organisations.insert_if_absent(to_document(organisation))
 
     async def ensure_project(self, project: Project) -> None:
         """Store a project unless one with its id is stored."""
-        await self._projects.insert_if_absent(_to_document(project))
+        await self._projects.insert_if_absent(to_document(project))
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
         """Return the organisation with this id."""
-        found = await self._organisations.find_one({"_id": organisation})
-        return None if found is None else Organisation(found["_id"], found["name"], found["created"])
+        return await self._organisations.find_record(_organisation, {"_id": organisation})
 
     async def projects(self, organisation: str) -> list[Project]:
         """Return all projects of an organisation, oldest first."""
@@ -41,8 +44,7 @@ class MongoOrganisationStore:
 
     async def find_project(self, organisation: str, project: str) -> Project | None:
         """Return the organisation's project with this id."""
-        found = await self._projects.find_one({"_id": project, "organisation": organisation})
-        return None if found is None else _project(found)
+        return await self._projects.find_record(_project, {"_id": project, "organisation": organisation})
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:
         """Rename the organisation's project, if there is such a project."""
@@ -63,18 +65,3 @@ class MongoOrganisationStore:
         if await self._organisations.update_matching(one_of_several, {"$pull": {"owners": user}}):
             return True
         return await self._organisations.find_one({"_id": organisation, "owners": user}) is None
-
-
-def _to_document(record: Organisation | Project) -> dict[str, Any]:
-    fields = dict(vars(record))
-    return {"_id": fields.pop("id"), **fields}
-
-
-def _project(document: dict[str, Any]) -> Project:
-    return Project(
-        id=document["_id"],
-        organisation=document["organisation"],
-        name=document["name"],
-        created=document["created"],
-        archived=document.get("archived"),
-    )

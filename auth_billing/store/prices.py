@@ -23,8 +23,7 @@ class MongoPriceStore:
 
     async def newest(self) -> PriceVersion | None:
         """Return the price version with the highest number, which is in force; `None` if there is none."""
-        document = await self._prices.find_one({}, sort=[("_id", -1)])
-        return None if document is None else _from_document(document)
+        return await self._prices.find_record(_from_document, {}, sort=[("_id", -1)])
 
     async def add(self, version: PriceVersion) -> bool:
         """Store a price version durably; false if a version with its number is stored."""

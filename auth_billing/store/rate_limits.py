@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from auth_billing.rate_limits.limits import Limits
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document
 
 COLLECTION = "rate_limits"
 
@@ -20,15 +20,11 @@ class MongoLimitStore:
     async def find(self, subjects: Sequence[str]) -> dict[str, Limits]:
         """Return the limits of these subjects; a subject without limits is left out."""
         documents = await self._limits.find({"_id": {"$in": list(subjects)}}).to_list(None)
-        return {document["_id"]: _from_document(document) for document in documents}
+        return {document["_id"]: from_document(Limits, document) for document in documents}
 
     async def change(self, subject: str, changes: Limits) -> Limits:
         """Set the limits in `changes` that are not `None`, in one update; return all limits of the subject."""
         changed = {name: limit for name, limit in vars(changes).items() if limit is not None}
         await self._limits.update_one({"_id": subject}, {"$set": changed}, upsert=True)
         document = await self._limits.find_one({"_id": subject})
-        return _from_document(document)
-
-
-def _from_document(document: dict[str, Any]) -> Limits:
-    return Limits(**{name: document.get(name) for name in vars(Limits())})
+        return from_document(Limits, document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from auth_billing.keys.service_accounts import ServiceAccount
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
 
 COLLECTION = "service_accounts"
 
@@ -16,14 +17,12 @@ class MongoServiceAccountStore:
 
     async def add(self, account: ServiceAccount) -> None:
         """Store a new service account durably."""
-        fields = dict(vars(account))
-        await self._accounts.insert_one({"_id": fields.pop("id"), **fields})
+        await self._accounts.insert_one(to_document(account))
 
     async def of_project(self, organisation: str, project: str) -> list[ServiceAccount]:
         """Return all service accounts of a project, oldest first."""
         found = self._accounts.find({"organisation": organisation, "project": project})
-        documents = [document async for document in found.sort([("created", 1), ("_id", 1)])]
-        return [ServiceAccount(id=document.pop("_id"), **document) for document in documents]
+        return [from_document(ServiceAccount, each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
     async def rename(self, account: ServiceAccount) -> None:
         """Set a service account's name to `account.name`; no effect if it is not stored."""

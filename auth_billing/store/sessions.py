@@ -7,6 +7,7 @@ from typing import Any
 
 from auth_billing.people.session_records import SessionRecord
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
 
 COLLECTION = "sessions"
 EXPIRES = "forget"
@@ -22,14 +23,12 @@ class MongoSessionStore:
 
     async def add(self, session: SessionRecord) -> None:
         """Store a new session durably."""
-        fields = dict(vars(session))
         expires = datetime.fromtimestamp(session.expires, UTC)
-        await self._sessions.insert_one({"_id": fields.pop("id"), EXPIRES: expires, **fields})
+        await self._sessions.insert_one(to_document(session, **{EXPIRES: expires}))
 
     async def find(self, session_id: str) -> SessionRecord | None:
         """Return the session with this id, even if it has expired or was revoked; `None` if there is none."""
-        document = await self._sessions.find_one({"_id": session_id})
-        return None if document is None else _record(document)
+        return await self._sessions.find_record(_record, {"_id": session_id})
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
         """Replace the current token digest `old` by `new`, in one update; false if `old` is not current."""
@@ -44,5 +43,4 @@ class MongoSessionStore:
 
 
 def _record(document: dict[str, Any]) -> SessionRecord:
-    fields = {name: value for name, value in document.items() if name not in ("_id", EXPIRES)}
-    return SessionRecord(id=document["_id"], **fields | {name: bytes(fields[name]) for name in _DIGESTS})
+    return from_document(SessionRecord, document, **{name: bytes(document[name]) for name in _DIGESTS})

@@ -13,6 +13,7 @@ usage_spans {_id: organisation, since, until: int}              `usage_rollups.R
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pymongo
@@ -23,6 +24,7 @@ from auth_billing.money.usage_rollups import HOUR, RollupSpan
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.store import jobs, organisations
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document
 from auth_billing.store.usage_aggregation import KIND, REPORT_TIMEOUT, TOTALS, job_stages
 
 COLLECTION = "usage_hours"
@@ -45,7 +47,7 @@ class MongoRollupStore:
 
     async def organisations(self) -> Sequence[Organisation]:
         """Return all organisations."""
-        return [Organisation(each["_id"], each["name"], each["created"]) async for each in self._organisations.find()]
+        return [from_document(Organisation, each) async for each in self._organisations.find()]
 
     async def is_settling(self, before: float) -> bool:
         """Return whether a settlement that began before this time (Unix seconds) is unfinished."""
@@ -54,8 +56,7 @@ class MongoRollupStore:
 
     async def span(self, organisation: str) -> RollupSpan | None:
         """Return the hours that are rolled up of an organisation, or `None` before `start`."""
-        found = await self._spans.find_one({"_id": organisation})
-        return None if found is None else RollupSpan(int(found["since"]), int(found["until"]))
+        return await self._spans.find_record(partial(from_document, RollupSpan), {"_id": organisation})
 
     async def start(self, organisation: str, at: int) -> None:
         """Set the first hour to roll up (Unix seconds), unless one is set."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 from pymongo import ReturnDocument
 
 from auth_billing.people.input_normalisation import fold_email
 from auth_billing.people.people_records import User
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
 
 COLLECTION = "users"
 UNIQUE = "folded"
+
+_user = partial(from_document, User)
 
 
 class MongoUserStore:
@@ -23,17 +26,15 @@ class MongoUserStore:
 
     async def add(self, user: User) -> bool:
         """Store a new user durably; false if the e-mail address is taken."""
-        fields = dict(vars(user))
-        document = {"_id": fields.pop("id"), UNIQUE: fold_email(user.email), **fields}
-        return await self._users.insert_if_absent(document)
+        return await self._users.insert_if_absent(to_document(user, **{UNIQUE: fold_email(user.email)}))
 
     async def find(self, user_id: str) -> User | None:
         """Return the user with this id."""
-        return await self._find({"_id": user_id})
+        return await self._users.find_record(_user, {"_id": user_id})
 
     async def find_by_email(self, email: str) -> User | None:
         """Return the user with this e-mail address, compared in its folded form."""
-        return await self._find({UNIQUE: fold_email(email)})
+        return await self._users.find_record(_user, {UNIQUE: fold_email(email)})
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
         """Return the users with these ids, in any order; unknown ids are left out."""
@@ -58,18 +59,3 @@ class MongoUserStore:
     async def end_sessions(self, user_id: str) -> None:
         """End all sessions of a user, by an increment of the session version."""
         await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
-
-    async def _find(self, query: dict[str, Any]) -> User | None:
-        document = await self._users.find_one(query)
-        return None if document is None else _user(document)
-
-
-def _user(document: dict[str, Any]) -> User:
-    return User(
-        id=document["_id"],
-        email=document["email"],
-        name=document["name"],
-        created=document["created"],
-        password=document["password"],
-        version=document["version"],
-    )

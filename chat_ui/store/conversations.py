@@ -58,8 +58,8 @@ class MongoConversationStore:
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         """Return the owner's conversation with this id, `None` if there is none."""
-        document = await self._conversations.find_one(owned_by(owner, _id=conversation_id), _NO_TERMS)
-        return None if document is None else conversation_from(document)
+        wanted = owned_by(owner, _id=conversation_id)
+        return await self._conversations.find_record(conversation_from, wanted, _NO_TERMS)
 
     async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
         """Return those of these conversations that exist and are the owner's, in any order."""

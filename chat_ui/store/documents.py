@@ -6,6 +6,7 @@ from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from auth_billing.store.documents import from_document
 from chat_ui.history.records import (
     AnswerError,
     Attachment,
@@ -21,6 +22,8 @@ from chat_ui.history.records import (
 )
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}
+_PARTS = {"settings": ModelSettings, "error": AnswerError, "usage": TokenUsage, "waiting": QueueStatus}
+"""Fields of a message that are records of their own, if they are set."""
 _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 
 
@@ -55,23 +58,16 @@ def message_document(owner: Owner, message: Message) -> dict[str, Any]:
 
 def message_from(document: dict[str, Any]) -> Message:
     """Convert a MongoDB document to a message; attachments lack their text if the query left it out."""
-    known = {name: document[name] for name in _MESSAGE & document.keys()}
-    attachments = [Attachment(each["name"], each.get("text", ""), each["size"]) for each in known["attachments"]]
-    settings, error, usage = known.get("settings"), known.get("error"), known.get("usage")
-    waiting = known.get("waiting")
-    return Message(
-        **known
-        | {
-            "id": document["_id"],
-            "parent": known.get("parent"),
-            "role": Role(known["role"]),
-            "state": State(known["state"]),
-            "attachments": attachments,
-            "settings": None if settings is None else ModelSettings(**settings),
-            "error": None if error is None else AnswerError(**error),
-            "usage": None if usage is None else TokenUsage(**usage),
-            "waiting": None if waiting is None else QueueStatus(**waiting),
-        }
+    attachments = [Attachment(each["name"], each.get("text", ""), each["size"]) for each in document["attachments"]]
+    parts = {name: kind(**document[name]) for name, kind in _PARTS.items() if document.get(name) is not None}
+    return from_document(
+        Message,
+        document,
+        parent=document.get("parent"),
+        role=Role(document["role"]),
+        state=State(document["state"]),
+        attachments=attachments,
+        **parts,
     )
 
 
@@ -83,8 +79,7 @@ def conversation_document(owner: Owner, conversation: Conversation) -> dict[str,
 
 def conversation_from(document: dict[str, Any]) -> Conversation:
     """Convert a MongoDB document to a conversation."""
-    known = {name: document[name] for name in _CONVERSATION & document.keys()}
-    return Conversation(id=document["_id"], **known | {"settings": ModelSettings(**known["settings"])})
+    return from_document(Conversation, document, settings=ModelSettings(**document["settings"]))
 
 
 def preset_from(document: dict[str, Any]) -> Preset:

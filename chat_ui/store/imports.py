@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document
 from chat_ui.history.records import Owner
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from chat_ui.store.documents import owned_by, owner_from
@@ -24,8 +25,7 @@ class MongoImportStore:
 
     async def find(self, owner: Owner) -> Import | None:
         """Return the owner's last import, running or ended; `None` if there is none."""
-        document = await self._imports.find_one(_import_key(owner))
-        return None if document is None else _import(document)
+        return await self._imports.find_record(_import, _import_key(owner))
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
         """Store `started` in place of the last import `before`; false if that was replaced or is still leased."""
@@ -57,18 +57,9 @@ def _fields(value: Import) -> dict[str, Any]:
 
 
 def _import(document: dict[str, Any]) -> Import:
-    return Import(
-        id=document["import"],
-        begun=document["begun"],
-        total=document["total"],
-        state=ImportState(document["state"]),
-        done=document["done"],
-        imported=document["imported"],
-        known=document["known"],
-        skipped=[_skipped(each) for each in document["skipped"]],
-        writing=document["writing"],
-        until=document["until"],
-    )
+    skipped = [_skipped(each) for each in document["skipped"]]
+    state = ImportState(document["state"])
+    return from_document(Import, document, id=document["import"], state=state, skipped=skipped)
 
 
 def _skipped(document: dict[str, Any]) -> Skipped:

@@ -67,8 +67,7 @@ class MongoMessageStore:
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
         """Return one message, its attachments without their text; `None` if it does not exist."""
         wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
-        document = await self._messages.find_one(wanted, _WITHOUT_FILE_TEXT)
-        return None if document is None else message_from(document)
+        return await self._messages.find_record(message_from, wanted, _WITHOUT_FILE_TEXT)
 
     async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
         """Return the ids of those conversations in which an answer is being written."""
@@ -104,8 +103,7 @@ class MongoAnswerStore:
         free = {"_id": message_id, "lease": {"$lt": now}}
         if not await self._unjournaled.update_matching(free, {"$set": {"writer": writer, "lease": until}}):
             return None
-        document = await self._unjournaled.find_one({"_id": message_id, "writer": writer})
-        return None if document is None else Claim(owner_from(document), message_from(document))
+        return await self._unjournaled.find_record(_claim, {"_id": message_id, "writer": writer})
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
         """Return the ids of at most `limit` open answers, of all owners, whose lease ended before `now`."""
@@ -147,3 +145,7 @@ class MongoAnswerStore:
         return await self._durable.update_matching(
             {"_id": message.id, "writer": writer}, {"$set": final, "$unset": _NOT_OPEN}
         )
+
+
+def _claim(document: dict[str, Any]) -> Claim:
+    return Claim(owner_from(document), message_from(document))

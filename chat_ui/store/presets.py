@@ -35,8 +35,7 @@ class MongoPresetStore:
         """Set `name` or `settings`; return the changed preset, `None` if it does not exist."""
         stored = {name: to_stored(value) for name, value in changes.items()}
         await self._presets.update_one(owned_by(owner, _id=preset_id), {"$set": stored})
-        document = await self._presets.find_one(owned_by(owner, _id=preset_id))
-        return None if document is None else preset_from(document)
+        return await self._presets.find_record(preset_from, owned_by(owner, _id=preset_id))
 
     async def remove(self, owner: Owner, preset_id: str) -> bool:
         """Delete a preset; return false if it does not exist."""

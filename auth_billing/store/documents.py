@@ -1,0 +1,25 @@
+"""Conversion of records (dataclasses) to MongoDB documents and back; a record's `id` is its document's `_id`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+RecordT = TypeVar("RecordT")
+
+
+def to_document(record: Any, /, **stored: Any) -> dict[str, Any]:
+    """Return the document of a record that has an `id`; `stored` has the fields whose stored form is another."""
+    values = {**vars(record), **stored}
+    return {"_id": values.pop("id"), **values}
+
+
+def from_document(kind: type[RecordT], document: Mapping[str, Any], /, **read: Any) -> RecordT:
+    """Return the record in a document; `read` has the fields whose stored form is another.
+
+    Fields that the document lacks, as those of earlier versions do, get their default; other fields are left out.
+    """
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    values = {"id" if name == "_id" else name: value for name, value in document.items()}
+    return kind(**{name: value for name, value in values.items() if name in names} | read)
