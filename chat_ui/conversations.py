@@ -17,7 +17,7 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.ids import new_id
-from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, NoSuchConversation
+from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, existing
 from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
 from chat_ui.history.conversation_lists import ListedConversation
@@ -105,10 +105,7 @@ class Conversations:
         Raises:
             NoSuchConversation: the owner has no conversation with this id.
         """
-        conversation = await self._conversations.find(owner, conversation_id)
-        if conversation is None:
-            raise NoSuchConversation(conversation_id)
-        return conversation
+        return existing(await self._conversations.find(owner, conversation_id), conversation_id)
 
     async def messages(self, owner: Owner, conversation_id: str) -> list[Message]:
         """Return all messages of a conversation; answers that this process is writing have their newest text."""
@@ -126,9 +123,7 @@ class Conversations:
         if "leaf" in changes and await self._messages.find(owner, conversation_id, changes["leaf"]) is None:
             await self.find(owner, conversation_id)
             raise InvalidField("leaf", "There is no such message in this conversation.")
-        changed = await self._conversations.change(owner, conversation_id, changes)
-        if changed is None:
-            raise NoSuchConversation(conversation_id)
+        changed = existing(await self._conversations.change(owner, conversation_id, changes), conversation_id)
         if "title" in changes:
             await self._conversations.add_terms(owner, conversation_id, search_terms([changed.title]))
         return ListedConversation(changed, bool(await self._messages.with_open_answers(owner, [conversation_id])))
@@ -212,9 +207,7 @@ class Conversations:
         Raises:
             NoSuchConversation: the owner has no such message.
         """
-        message = await self._messages.request_stop(owner, conversation_id, message_id)
-        if message is None:
-            raise NoSuchConversation(message_id)
+        message = existing(await self._messages.request_stop(owner, conversation_id, message_id), message_id)
         self._generations.stop(message_id)
         return message
 
@@ -224,10 +217,7 @@ class Conversations:
         Raises:
             NoSuchConversation: the owner has no such message.
         """
-        message = await self._messages.find(owner, conversation_id, message_id)
-        if message is None:
-            raise NoSuchConversation(message_id)
-        return message
+        return existing(await self._messages.find(owner, conversation_id, message_id), message_id)
 
     def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:
         """Return a reader that streams the events (text, state, end) of one answer; nothing is read yet."""
@@ -261,10 +251,7 @@ class Conversations:
         Raises:
             NoSuchConversation: the link does not exist or was invalidated.
         """
-        found = await self._shares.find(_digest(token))
-        if found is None:
-            raise NoSuchConversation("share")
-        owner, conversation_id = found
+        owner, conversation_id = existing(await self._shares.find(_digest(token)), "share")
         conversation = await self.find(owner, conversation_id)
         return conversation, branch(by_id(await self.messages(owner, conversation_id)), conversation.leaf)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from auth_billing.errors import (
     AccountError,
@@ -36,6 +36,8 @@ from auth_billing.errors import (
     UnacceptableValue,
 )
 from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, MalformedRequest, UnsupportedMediaType
+
+T = TypeVar("T")
 
 
 class ChatError(Exception):
@@ -56,6 +58,17 @@ class InvalidField(ChatError):
 
 class NoSuchConversation(ChatError):
     """The conversation, message, share or preset does not exist or is another owner's; the client can't see which."""
+
+
+def existing(record: T | None, id: str) -> T:
+    """Return `record`, which was looked up by `id`.
+
+    Raises:
+        NoSuchConversation: it is `None`.
+    """
+    if record is None:
+        raise NoSuchConversation(id)
+    return record
 
 
 class ConversationFull(ChatError):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import budget_usage
 from auth_billing.money.holds import ORGANISATION_BUDGET, month_of, project_budget
-from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow
+from auth_billing.money.usage_reports import Dimension, UsageFilter
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, project_subject
 from chat_ui.admin_services import AdminServices
 from chat_ui.history.records import Owner
@@ -27,14 +27,8 @@ async def by_day(admin: AdminServices, organisation: str, days: int, user: str |
     usage_filter = _filter(organisation, days, user)
     rows = await admin.administration.usage.rows(usage_filter, DAY_SECONDS, [Dimension.MODEL], MAX_ROWS)
     return [
-        DayUsage(
-            day=datetime.fromtimestamp(row.start, UTC).date().isoformat(),
-            model=row.group[Dimension.MODEL],
-            requests=row.requests,
-            input_tokens=row.input_tokens,
-            cached_tokens=row.cached_tokens,
-            output_tokens=row.output_tokens,
-            cost_nano=row.cost,
+        DayUsage.model_validate(
+            {**vars(row), **row.group, "day": datetime.fromtimestamp(row.start, UTC).date().isoformat()}
         )
         for row in rows
     ]
@@ -46,7 +40,10 @@ async def by_person(admin: AdminServices, organisation: str, days: int) -> list[
     rows = await admin.administration.usage.rows(usage_filter, _ONE_BUCKET, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
     members = await admin.administration.members.all(organisation)
     emails = {each.user.id: each.user.email for each in members}
-    return [_person(row, emails) for row in rows]
+    return [
+        PersonUsage.model_validate({**vars(row), **row.group, "email": emails.get(row.group[Dimension.USER], "")})
+        for row in rows
+    ]
 
 
 async def balance(admin: AdminServices, organisation: str, project: str | None) -> BalanceSummary:
@@ -92,17 +89,3 @@ def _filter(organisation: str, days: int, user: str | None) -> UsageFilter:
     until = (int(time.time()) // DAY_SECONDS + 1) * DAY_SECONDS
     only = {} if user is None else {Dimension.USER: [user]}
     return UsageFilter(organisation, until - days * DAY_SECONDS, until, only)
-
-
-def _person(row: UsageRow, emails: Mapping[str, str]) -> PersonUsage:
-    user = row.group[Dimension.USER]
-    return PersonUsage(
-        user=user,
-        email=emails.get(user, ""),
-        model=row.group[Dimension.MODEL],
-        requests=row.requests,
-        input_tokens=row.input_tokens,
-        cached_tokens=row.cached_tokens,
-        output_tokens=row.output_tokens,
-        cost_nano=row.cost,
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from auth_billing.access.roles import Role
 from auth_billing.errors import NotPermitted
@@ -20,6 +20,7 @@ from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body, public
 from chat_ui.http.request_bodies import NoBody, body_of
 from chat_ui.http.responses import no_content, schema_response
+from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.conversations import (
     AnswerBegun,
     Asked,
@@ -46,10 +47,8 @@ QUESTION_BYTES = 8 * 2**20
 PageSize = Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)]
 
 
-class ListQuery(BaseModel):
+class ListQuery(QueryParameters):
     """Query parameters of a list of conversations."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     q: Annotated[str, Field(max_length=1000)] = ""
     """Words to search for; the last one may be a prefix."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from auth_billing.errors import InvalidSession, StoreUnavailable
@@ -20,7 +20,7 @@ from chat_ui.history.records import Message, QueueStatus
 from chat_ui.http import cookies, serialisation
 from chat_ui.http.access_control import Caller
 from chat_ui.http.responses import NO_STORE
-from chat_ui.http.schemas.base import Schema
+from chat_ui.http.schemas.base import QueryParameters, Schema
 from chat_ui.http.schemas.conversations import (
     ChatEvents,
     MessageEvent,
@@ -42,10 +42,8 @@ SESSION_SECONDS = 60.0
 _log = structlog.get_logger(__name__)
 
 
-class EventsQuery(BaseModel):
+class EventsQuery(QueryParameters):
     """Query parameters of an event stream."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     after: Annotated[str, Field(max_length=64)] = ""
     """The id of the last event that the client has; the header `Last-Event-ID` has precedence."""
@@ -97,7 +95,7 @@ async def _sse(request: Request, stream: AsyncIterator[StreamEvent | None]) -> A
 def _shape(event: StreamEvent) -> Schema:
     match event.data:
         case QueueStatus():
-            return WaitingEvent(position=event.data.position, seconds=event.data.seconds)
+            return WaitingEvent.model_validate(event.data)
         case Message():
             return MessageEvent(message=serialisation.message(event.data))
         case (at, text):

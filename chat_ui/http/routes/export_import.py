@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from chat_ui.errors import Busy
 from chat_ui.exporting import table_files, text_files
 from chat_ui.exporting.conversation_batches import conversation_batches
-from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body
 from chat_ui.http.request_bodies import raw_body
 from chat_ui.http.responses import NO_STORE, schema_response
+from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.imports import Import, LastImport
 from chat_ui.services import owner_of, services_of
 from runtime import tables
@@ -36,10 +36,8 @@ _FORMATS = {
 _exports = asyncio.Semaphore(MAX_CONCURRENT)
 
 
-class ExportQuery(BaseModel):
+class ExportQuery(QueryParameters):
     """Query parameters of an export."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     format: Literal["xlsx", "csv", "json", "markdown"]
     ids: Annotated[str, Field(min_length=1, max_length=8192)] = "all"
@@ -94,11 +92,11 @@ async def import_conversations(request: Request, caller: Caller) -> Response:
     raw = await raw_body(request)
     models = await services.model_client.models(services.principal(caller))
     model = next((each.id for each in models if each.ready), "")
-    return schema_response(serialisation.import_of(await services.importer.begin(owner_of(caller), raw, model)), 202)
+    return schema_response(Import.model_validate(await services.importer.begin(owner_of(caller), raw, model)), 202)
 
 
 @router.get("/import", response_model=LastImport)
 async def last_import(request: Request, caller: Caller) -> Response:
     """Return the progress of the caller's last import, on any gateway."""
     last = await services_of(request).importer.last(owner_of(caller))
-    return schema_response(LastImport(last=None if last is None else serialisation.import_of(last)))
+    return schema_response(LastImport.model_validate({"last": last}))

@@ -7,23 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.ids import new_id
-from chat_ui.errors import ConversationFull, NoSuchConversation
-from chat_ui.generations.model_client import ServedModel
+from chat_ui.errors import ConversationFull, NoSuchConversation, existing
 from chat_ui.history import records
 from chat_ui.history.limits import MAX_PRESETS
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body
 from chat_ui.http.request_bodies import NoBody, body_of
 from chat_ui.http.responses import no_content, schema_response
-from chat_ui.http.schemas.presets import (
-    ChatModel,
-    ModelList,
-    NewPresetBody,
-    Preset,
-    PresetBody,
-    PresetList,
-    TokenPrice,
-)
+from chat_ui.http.schemas.presets import ChatModel, ModelList, NewPresetBody, Preset, PresetBody, PresetList
 from chat_ui.services import owner_of, services_of
 
 router = APIRouter()
@@ -36,14 +27,14 @@ async def list_models(request: Request, caller: Caller) -> Response:
     """List the models that the caller may use, sorted by name."""
     services = services_of(request)
     models = await services.model_client.models(services.principal(caller))
-    return schema_response(ModelList(models=[_model(each) for each in models]))
+    return schema_response(ModelList(models=[ChatModel.model_validate(each) for each in models]))
 
 
 @router.get("/presets", response_model=PresetList)
 async def list_presets(request: Request, caller: Caller) -> Response:
     """List the caller's presets, sorted by name."""
     presets = await services_of(request).presets.all(owner_of(caller))
-    return schema_response(PresetList(presets=[serialisation.preset(each) for each in presets]))
+    return schema_response(PresetList(presets=[Preset.model_validate(each) for each in presets]))
 
 
 @router.post("/presets", response_model=Preset, status_code=201)
@@ -57,7 +48,7 @@ async def create_preset(
         raise ConversationFull(f"You have {MAX_PRESETS} presets: delete one first.")
     preset = records.Preset(new_id("preset-"), body.name, serialisation.settings_of(body.settings))
     await presets.add(owner, preset)
-    return schema_response(serialisation.preset(preset), 201)
+    return schema_response(Preset.model_validate(preset), 201)
 
 
 @router.patch("/presets/{preset_id}", response_model=Preset)
@@ -76,9 +67,7 @@ async def change_preset(
         found = next((each for each in await presets.all(owner) if each.id == preset_id), None)
     else:
         found = await presets.change(owner, preset_id, given)
-    if found is None:
-        raise NoSuchConversation(preset_id)
-    return schema_response(serialisation.preset(found))
+    return schema_response(Preset.model_validate(existing(found, preset_id)))
 
 
 @router.delete("/presets/{preset_id}", status_code=204)
@@ -87,15 +76,3 @@ async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty
     if not await services_of(request).presets.remove(owner_of(caller), preset_id):
         raise NoSuchConversation(preset_id)
     return no_content()
-
-
-def _model(model: ServedModel) -> ChatModel:
-    price = model.price
-    return ChatModel(
-        id=model.id,
-        context=model.context,
-        price=None
-        if price is None
-        else TokenPrice(input_nano=price.input, cached_input_nano=price.cached_input, output_nano=price.output),
-        ready=model.ready,
-    )

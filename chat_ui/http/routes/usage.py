@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from chat_ui.http import usage_reports
 from chat_ui.http.access_control import Admin, Caller
 from chat_ui.http.responses import schema_response
+from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.usage import OrganisationUsage, Usage
 from chat_ui.http.usage_reports import MAX_DAYS
 from chat_ui.services import owner_of, services_of
@@ -17,10 +18,8 @@ from chat_ui.services import owner_of, services_of
 router = APIRouter()
 
 
-class UsageQuery(BaseModel):
-    """Query parameters of usage usage_reports."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+class UsageQuery(QueryParameters):
+    """Query parameters of usage reports."""
 
     days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 30
     """Number of days, today (UTC) included."""

@@ -42,7 +42,7 @@ class ProjectBody(Body):
 class Key(Schema):
     """An API key, without its text."""
 
-    id: str
+    id: str = Field(validation_alias="key_id")
     name: str
     project: str
     last4: str
@@ -94,10 +94,10 @@ class BudgetRow(Schema):
     name: str
     label: str
     """Display name: that of the project or key."""
-    limit_nano: int | None
+    limit_nano: int | None = Field(validation_alias="limit")
     """`null`: no budget is set."""
-    spent_nano: int
-    held_nano: int
+    spent_nano: int = Field(validation_alias="spent")
+    held_nano: int = Field(validation_alias="held")
 
 
 class BudgetList(Schema):
@@ -118,7 +118,7 @@ class CreditRow(Schema):
 
     kind: Literal["topup", "promo", "refund"]
     reference: str
-    amount_nano: int
+    amount_nano: int = Field(validation_alias="amount")
     at: float
     job: str | None
 
@@ -151,13 +151,13 @@ class PriceList(Schema):
 class Worker(Schema):
     """A live worker."""
 
-    id: str
+    id: str = Field(validation_alias="worker")
     model: str
     state: str
     device: str
     running: int
     waiting: int
-    capacity: int
+    capacity: int = Field(validation_alias="max_num_seqs")
     """Largest number of sequences that run at once."""
     kv_cache_usage: float
     """From 0 to 1."""
@@ -168,7 +168,7 @@ class Worker(Schema):
 class ModelLoad(Schema):
     """A model's load over all of its workers."""
 
-    id: str
+    id: str = Field(validation_alias="name")
     task: str
     workers: int
     running: int
@@ -194,7 +194,7 @@ class AuditActor(Schema):
 
     user: str
     email: str
-    key: str
+    key: str = Field(validation_alias="key_id")
     address: str
 
 

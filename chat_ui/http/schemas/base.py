@@ -1,4 +1,4 @@
-"""Base classes of response models, and the error response."""
+"""Base classes of response models and query parameters, and the error response."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Schema(BaseModel):
-    """A response or a part of one: every field is always present, `null` if it has no value."""
+    """A response or a part of one: every field is always present, `null` if it has no value.
+
+    `model_validate` copies a record's attributes of the same names; a `validation_alias` is the name of the attribute
+    where it differs from the field's.
+    """
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, from_attributes=True)
+
+
+class QueryParameters(BaseModel):
+    """Query parameters of a route; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class ErrorDetail(Schema):

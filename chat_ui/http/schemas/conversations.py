@@ -88,7 +88,7 @@ class Message(Schema):
     finish_reason: str | None
     """`stop`, or `length` if the answer was truncated."""
     usage: TokenUsage | None
-    cost_nano: int | None
+    cost_nano: int | None = Field(validation_alias="cost")
     """Cost of the usage at the prices of the time of the request."""
     seconds: float | None
     """Time from the request to the end of the answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from chat_ui.http.request_bodies import Body
 from chat_ui.http.schemas.base import Schema
@@ -44,9 +44,9 @@ class PresetBody(Body):
 class TokenPrice(Schema):
     """Prices in nano-USD per token."""
 
-    input_nano: int
-    cached_input_nano: int
-    output_nano: int
+    input_nano: int = Field(validation_alias="input")
+    cached_input_nano: int = Field(validation_alias="cached_input")
+    output_nano: int = Field(validation_alias="output")
 
 
 class ChatModel(Schema):

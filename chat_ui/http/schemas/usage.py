@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from chat_ui.http.schemas.base import Schema
 
 
@@ -16,7 +18,7 @@ class DayUsage(Schema):
     cached_tokens: int
     """Part of `input_tokens`."""
     output_tokens: int
-    cost_nano: int
+    cost_nano: int = Field(validation_alias="cost")
 
 
 class Budget(Schema):
@@ -68,7 +70,7 @@ class PersonUsage(Schema):
     input_tokens: int
     cached_tokens: int
     output_tokens: int
-    cost_nano: int
+    cost_nano: int = Field(validation_alias="cost")
 
 
 class OrganisationUsage(Schema):

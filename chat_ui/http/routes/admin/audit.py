@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from auth_billing.audit_log import AuditEntry, AuditQuery
+from auth_billing.audit_log import AuditQuery
 from chat_ui.http.access_control import Admin
 from chat_ui.http.responses import schema_response
-from chat_ui.http.schemas.administration import AuditActor, AuditPage, AuditRow
+from chat_ui.http.schemas.administration import AuditPage, AuditRow
+from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.services import services_of
 
 router = APIRouter()
 
 
-class AuditListQuery(BaseModel):
+class AuditListQuery(QueryParameters):
     """Query parameters of the audit log."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     cursor: Annotated[str, Field(max_length=100)] | None = None
     """`next` of the previous page."""
@@ -36,20 +35,4 @@ async def list_audit(request: Request, caller: Admin, query: Annotated[AuditList
     found = await services_of(request).audit.find(wanted)
     entries = found[: query.limit]
     more = entries[-1].id if len(found) > query.limit else None
-    return schema_response(AuditPage(entries=[_row(each) for each in entries], next=more))
-
-
-def _row(entry: AuditEntry) -> AuditRow:
-    actor = entry.actor
-    return AuditRow(
-        id=entry.id,
-        event=entry.event,
-        target=entry.target,
-        project=entry.project,
-        actor=AuditActor(user=actor.user, email=actor.email, key=actor.key_id, address=actor.address),
-        at=entry.at,
-        details={
-            name: value if value is None or isinstance(value, str | int) else list(value)
-            for name, value in entry.details.items()
-        },
-    )
+    return schema_response(AuditPage(entries=[AuditRow.model_validate(each) for each in entries], next=more))

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
 from auth_billing.money.billing_records import Balance
+from auth_billing.money.budgets import BudgetUse
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.people.sessions import BrowserSession
-from auth_billing.prices.pricing import TokenRate
 from chat_ui.http.access_control import Admin
 from chat_ui.http.request_bodies import body_of
 from chat_ui.http.responses import schema_response
@@ -61,12 +61,7 @@ async def read_credit(request: Request, caller: Admin) -> Response:
             available_nano=balance.available,
             held_nano=sum(hold.amount for hold in balance.held.values()),
             spent_nano=balance.spent,
-            entries=[
-                CreditRow(
-                    kind=each.kind.value, reference=each.reference, amount_nano=each.amount, at=each.at, job=each.job
-                )
-                for each in entries
-            ],
+            entries=[CreditRow.model_validate(each) for each in entries],
         )
     )
 
@@ -77,7 +72,7 @@ async def list_prices(request: Request, caller: Admin) -> Response:
     prices = await services_of(request).admin.prices.current()
     default = [] if prices.default is None else [(None, prices.default)]
     rows = [
-        PriceRow(model=model, service_class=service_class.value, price=_price(rate))
+        PriceRow(model=model, service_class=service_class.value, price=TokenPrice.model_validate(rate))
         for model, rates in [*sorted(prices.models.items()), *default]
         for service_class, rate in rates.items()
     ]
@@ -87,18 +82,9 @@ async def list_prices(request: Request, caller: Admin) -> Response:
 async def _budgets(request: Request, caller: BrowserSession) -> BudgetList:
     labels = await _labels(request, caller)
     uses = await services_of(request).admin.administration.budgets.used(caller.organisation)
-    used = {each.name: each for each in uses}
+    used = {name: BudgetUse(name, None, 0, 0) for name in labels} | {each.name: each for each in uses}
     return BudgetList(
-        budgets=[
-            BudgetRow(
-                name=name,
-                label=labels.get(name, name),
-                limit_nano=used[name].limit if name in used else None,
-                spent_nano=used[name].spent if name in used else 0,
-                held_nano=used[name].held if name in used else 0,
-            )
-            for name in dict.fromkeys([*labels, *used])
-        ]
+        budgets=[BudgetRow.model_validate({**vars(use), "label": labels.get(name, name)}) for name, use in used.items()]
     )
 
 
@@ -111,7 +97,3 @@ async def _labels(request: Request, caller: BrowserSession) -> dict[str, str]:
         for key in await administration.keys.all(caller.actor, project.id):
             labels[key_budget(key.key_id)] = key.name
     return labels
-
-
-def _price(rate: TokenRate) -> TokenPrice:
-    return TokenPrice(input_nano=rate.input, cached_input_nano=rate.cached_input, output_nano=rate.output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -103,13 +103,5 @@ async def _record(
 
 
 def _key(record: ApiKeyRecord, emails: dict[str, str]) -> Key:
-    fields: dict[str, Any] = {
-        name: getattr(record, name) for name in ("name", "project", "last4", "created", "expires", "user")
-    }
-    return Key(
-        **fields,
-        id=record.key_id,
-        last_used=record.last_used,
-        email=emails.get(record.user, ""),
-        models=None if record.models is None else sorted(record.models),
-    )
+    models = None if record.models is None else sorted(record.models)
+    return Key.model_validate({**vars(record), "email": emails.get(record.user, ""), "models": models})

@@ -24,7 +24,7 @@ Name = Annotated[ProjectBody, Depends(body_of(ProjectBody))]
 async def list_projects(request: Request, caller: Admin) -> Response:
     """List all projects, archived ones too, oldest first."""
     projects = await services_of(request).admin.administration.projects.all(caller.organisation, archived=True)
-    return schema_response(ProjectList(projects=[_project(each) for each in projects]))
+    return schema_response(ProjectList(projects=[Project.model_validate(each) for each in projects]))
 
 
 @router.post("", response_model=Project, status_code=201)
@@ -33,7 +33,7 @@ async def create_project(request: Request, caller: Admin, body: Name) -> Respons
     services = services_of(request)
     project = await services.admin.administration.projects.create(caller.actor, body.name)
     await _record(request, caller, Event.PROJECT_CREATED, project)
-    return schema_response(_project(project), 201)
+    return schema_response(Project.model_validate(project), 201)
 
 
 @router.patch("/{project_id}", response_model=Project)
@@ -41,7 +41,7 @@ async def rename_project(request: Request, project_id: str, caller: Admin, body:
     """Rename a project."""
     project = await services_of(request).admin.administration.projects.rename(caller.actor, project_id, body.name)
     await _record(request, caller, Event.PROJECT_UPDATED, project)
-    return schema_response(_project(project))
+    return schema_response(Project.model_validate(project))
 
 
 @router.post("/{project_id}/archive", response_model=Project)
@@ -51,12 +51,8 @@ async def archive_project(request: Request, project_id: str, caller: Admin, _emp
     project = await administration.projects.archive(caller.actor, project_id)
     await administration.keys.revoke_all(KeySet(organisation=caller.organisation, project=project_id))
     await _record(request, caller, Event.PROJECT_ARCHIVED, project)
-    return schema_response(_project(project))
+    return schema_response(Project.model_validate(project))
 
 
 async def _record(request: Request, caller: Admin, event: Event, project: ProjectRecord) -> None:
     await record_event(request, caller, event, project.id, project=project.id, details={"name": project.name})
-
-
-def _project(record: ProjectRecord) -> Project:
-    return Project(id=record.id, name=record.name, created=record.created, archived=record.archived)

@@ -17,31 +17,8 @@ async def list_workers(request: Request, caller: Admin) -> Response:
     """List the models seen within the last hour, and the live workers."""
     admin = services_of(request).admin
     models = [
-        ModelLoad(
-            id=each.name,
-            task=each.task.value,
-            workers=each.workers,
-            running=each.running,
-            waiting=each.waiting,
-            capacity=each.capacity,
-            queued=admin.fleet.queued(each.name),
-            alive=each.alive,
-        )
+        ModelLoad.model_validate({**vars(each), "queued": admin.fleet.queued(each.name)})
         for each in admin.fleet.models()
     ]
-    workers = [
-        Worker(
-            id=each.worker,
-            model=each.model,
-            state=each.state.value,
-            device=each.device,
-            running=each.running,
-            waiting=each.waiting,
-            capacity=each.max_num_seqs,
-            kv_cache_usage=each.kv_cache_usage,
-            tokens_per_second=each.tokens_per_second,
-            started=each.started,
-        )
-        for each in admin.fleet.workers()
-    ]
+    workers = [Worker.model_validate(each) for each in admin.fleet.workers()]
     return schema_response(WorkerList(models=models, workers=workers, console=admin.console_url or None))
