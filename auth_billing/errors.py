@@ -1,42 +1,15 @@
 """Errors of `auth_billing`; `gateway/errors.py` translates them to HTTP responses.
 
 AccountError
-├── InvalidApiKey        malformed, unknown, wrong, revoked or expired; the client does not learn which
-├── StoreUnavailable     the store did not answer in time; the outcome is unknown
-├── RecordRefused        the store can't hold the record; retrying does not help
-├── SignInError          sign-in failed
-│   ├── InvalidCredentials   unknown address or wrong password; the client does not learn which
-│   ├── InvalidSession   access or refresh token malformed, expired or revoked; the client does not learn which
-│   ├── TooManySignIns   too many attempts at this account or from this address; `wait` has the seconds
-│   └── PasswordsBusy    too many passwords are being hashed
-├── PeopleError          a request about members, projects or keys is refused
-│   ├── NotPermitted     the role does not allow it
-│   ├── NoSuchRecord     the organisation has no such record
-│   ├── UnacceptableValue  an input is invalid; `param` names it
-│   ├── EmailTaken       the e-mail address has an account
-│   ├── InvitationVoid   unknown, accepted, expired, revoked or for another address; the client does not learn which
-│   ├── SignUpClosed     sign-up needs an invitation
-│   └── LastOwner        an organisation must keep an owner
-├── HoldRefused          no credit is held for the job, so it may not run
-│   ├── InsufficientCredit  the available credit is less than the job may cost
-│   ├── BudgetExhausted  less is left of a monthly budget
-│   └── AccountClosed    the organisation accepts no new jobs
-├── NoPrice              the model has no price
-├── RateLimitExceeded    too many requests, or too many concurrent ones; `wait` has the seconds
-│   └── TokenLimitExceeded   too many tokens
-│       └── LargerThanLimit      the request alone exceeds the limit; waiting does not help
-├── CreditError          a top-up, promotion or refund is refused
-│   ├── UnacceptableAmount     not a positive integer number of nano-USD, or too large
-│   ├── UnacceptableReference  malformed reference of the caller
-│   ├── TooMuchCredit          more than a balance can hold
-│   ├── ReferenceReused        the reference was used for another entry
-│   ├── NoSuchCharge           the organisation has no settled charge for the job
-│   └── RefundTooLarge         more than the rest of the charge
-├── AlertNotSent         the webhook did not accept an alert
-└── IdempotencyError     a request may not run again, and there is no stored answer to repeat
-    ├── KeyReused        the key was used with another request
-    ├── KeyInUse         the first request with the key is still running
-    └── AnswerNotKept    the answer of the first request was too large to store
+├── InvalidApiKey, StoreUnavailable, RecordRefused, NoPrice, AlertNotSent
+├── SignInError: InvalidCredentials, InvalidSession, TooManySignIns, PasswordsBusy
+├── PeopleError: NotPermitted, NoSuchRecord, UnacceptableValue, EmailTaken, InvitationVoid, SignUpClosed, LastOwner
+├── HoldRefused: InsufficientCredit, BudgetExhausted, AccountClosed
+├── RateLimitExceeded
+│   └── TokenLimitExceeded
+│       └── LargerThanLimit
+├── CreditError: UnacceptableAmount, UnacceptableReference, TooMuchCredit, ReferenceReused, NoSuchCharge, RefundTooLarge
+└── IdempotencyError: KeyReused, KeyInUse, AnswerNotKept
 """
 
 
@@ -45,7 +18,7 @@ class AccountError(Exception):
 
 
 class InvalidApiKey(AccountError):
-    """The API key is malformed, unknown, wrong, revoked or expired."""
+    """The API key is malformed, unknown, wrong, revoked or expired; the client does not learn which."""
 
 
 class StoreUnavailable(AccountError):
@@ -160,11 +133,11 @@ class SignInError(AccountError):
 
 
 class InvalidCredentials(SignInError):
-    """Unknown e-mail address or wrong password."""
+    """Unknown e-mail address or wrong password; the client does not learn which."""
 
 
 class InvalidSession(SignInError):
-    """The browser's access or refresh token is malformed, expired, revoked or of another kind."""
+    """The browser's access or refresh token is malformed, expired or revoked; the client does not learn which."""
 
 
 class TooManySignIns(SignInError):
@@ -192,7 +165,7 @@ class NoSuchRecord(PeopleError):
 
 
 class UnacceptableValue(PeopleError):
-    """An input is invalid; the message is for the user and does not repeat the input."""
+    """An input is invalid; `param` names it, and the message is for the user."""
 
     def __init__(self, param: str, message: str) -> None:
         super().__init__(message)
@@ -204,7 +177,7 @@ class EmailTaken(PeopleError):
 
 
 class InvitationVoid(PeopleError):
-    """The invitation is unknown, accepted, expired, revoked or for another address."""
+    """Invitation unknown, accepted, expired, revoked or for another address; the client does not learn which."""
 
 
 class SignUpClosed(PeopleError):

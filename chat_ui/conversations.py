@@ -59,6 +59,8 @@ class Question:
 class Conversations:
     """Creates and changes conversations; every method takes the owner on whose behalf it acts.
 
+    A method raises `NoSuchConversation` if the owner has no conversation, or no message in it, with the given id.
+
     Args:
         generations: writes the answers.
         quota: limits the number of conversations per owner.
@@ -100,11 +102,7 @@ class Conversations:
         return ListedConversation(conversation, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation:
-        """Return a conversation of the owner.
-
-        Raises:
-            NoSuchConversation: the owner has no conversation with this id.
-        """
+        """Return a conversation of the owner. Raises `NoSuchConversation`."""
         return existing(await self._conversations.find(owner, conversation_id), conversation_id)
 
     async def messages(self, owner: Owner, conversation_id: str) -> list[Message]:
@@ -117,7 +115,6 @@ class Conversations:
         """Change title, settings, the pinned or archived flag, or the selected branch (`leaf`).
 
         Raises:
-            NoSuchConversation: the owner has no conversation with this id.
             InvalidField: there is no such leaf.
         """
         if "leaf" in changes and await self._messages.find(owner, conversation_id, changes["leaf"]) is None:
@@ -129,11 +126,7 @@ class Conversations:
         return ListedConversation(changed, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation permanently; answers that are being written in it are stopped.
-
-        Raises:
-            NoSuchConversation: the owner has no conversation with this id.
-        """
+        """Delete a conversation permanently; answers that are being written in it are stopped."""
         await self.find(owner, conversation_id)
         for message in await self._messages.all(owner, conversation_id):
             if message.state.is_open:
@@ -146,7 +139,6 @@ class Conversations:
         """Store a question, start its answer, and return both messages.
 
         Raises:
-            NoSuchConversation: the conversation or the parent does not exist.
             InvalidField: no model is selected, or the files are too large.
             AnswerRunning: the parent is being written.
             ConversationFull: the conversation has reached its limit of messages or bytes.
@@ -182,7 +174,6 @@ class Conversations:
         """Start another answer to a question; `message_id` is the question or one of its answers.
 
         Raises:
-            NoSuchConversation: the conversation or the message does not exist.
             InvalidField: no model is selected.
             ConversationFull: the conversation has reached its limit of messages or bytes.
         """
@@ -202,21 +193,13 @@ class Conversations:
         return answer
 
     async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Stop an answer, in whichever process it is written; an answer that has ended does not change.
-
-        Raises:
-            NoSuchConversation: the owner has no such message.
-        """
+        """Stop an answer, in whichever process it is written; an answer that has ended does not change."""
         message = existing(await self._messages.request_stop(owner, conversation_id, message_id), message_id)
         self._generations.stop(message_id)
         return message
 
     async def message(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Return one message of a conversation.
-
-        Raises:
-            NoSuchConversation: the owner has no such message.
-        """
+        """Return one message of a conversation. Raises `NoSuchConversation`."""
         return existing(await self._messages.find(owner, conversation_id, message_id), message_id)
 
     def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:
@@ -224,11 +207,7 @@ class Conversations:
         return AnswerEvents(self._generations, self._messages, owner, conversation_id, message_id)
 
     async def share(self, owner: Owner, conversation_id: str) -> str:
-        """Create a share link and return its token; an earlier link becomes invalid.
-
-        Raises:
-            NoSuchConversation: the owner has no conversation with this id.
-        """
+        """Create a share link and return its token; an earlier link becomes invalid."""
         await self.find(owner, conversation_id)
         token = secrets.token_urlsafe(TOKEN_BYTES)
         await self._shares.put(owner, conversation_id, _digest(token))
@@ -236,11 +215,7 @@ class Conversations:
         return token
 
     async def unshare(self, owner: Owner, conversation_id: str) -> None:
-        """Invalidate the share link of a conversation, if it has one.
-
-        Raises:
-            NoSuchConversation: the owner has no conversation with this id.
-        """
+        """Invalidate the share link of a conversation, if it has one."""
         await self.find(owner, conversation_id)
         await self._shares.remove(owner, conversation_id)
         await self._conversations.change(owner, conversation_id, {"shared": False})

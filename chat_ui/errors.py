@@ -1,16 +1,5 @@
 """Errors of the chat API, and the table that maps each exception class to status, code and message.
 
-ChatError
-├── CrossSite            the request may come from another site's page: its origin or its CSRF token is wrong
-├── InvalidField         a field of the body is wrong; `param` names it
-├── NoSuchConversation   the conversation, message, share or preset does not exist or belongs to another owner
-├── ConversationFull     a size limit of a conversation, or the number of conversations per person, is reached
-├── ImportRunning        the person's last import has not ended
-├── AnswerRunning        the answer is still being written
-├── Busy                 the process runs as many operations of this kind as it may
-├── UnknownUrl
-└── MethodNotAllowed
-
 A table row without a message means that the exception's own message is fit for people.
 """
 

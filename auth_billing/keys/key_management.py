@@ -60,8 +60,7 @@ class ApiKeys:
     async def create(
         self, actor: Actor, project: str, spec: KeySpec, *, by: Principal | None = None, owner: str | None = None
     ) -> IssuedKey:
-        """Create a key of a project, or an admin key (`ADMIN_KEYS`). It belongs to the actor's user, if the actor has
-        one.
+        """Create a key of a project, or an admin key (`ADMIN_KEYS`). It belongs to the actor's user, if there is one.
 
         Args:
             actor: at least a member for a project's key, an administrator for an admin key.

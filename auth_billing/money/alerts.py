@@ -93,9 +93,7 @@ class AlertStore(Protocol):
         ...
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent, unclaimed alert until the time `until` (Unix seconds), in one update; `None` if there is
-        none.
-        """
+        """Claim one unsent, unclaimed alert until `until` (Unix seconds), in one update; `None`: there is none."""
         ...
 
     async def postpone(self, id: str, until: float) -> None:

@@ -72,8 +72,7 @@ class Billing:
     async def reserve(self, principal: Principal, requests: Sequence[HoldRequest]) -> None:
         """Hold the maximum cost of the jobs of one HTTP request, all or none; after that the jobs may be published.
 
-        Waits for the store only if no lease covers the hold, and never for its journal. The documents of the jobs
-        are written
+        Waits for the store only if no lease covers the hold, and never for its journal. The jobs' documents are written
         soon after; receipts must wait for `flush_jobs`. If the gateway dies in between, the sweeper releases its leases
         and the holds without jobs.
 

@@ -126,9 +126,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Balance:
-    """An organisation's account (nano-USD). Of its credit, `available` can be held, `spent` is gone, the rest is
-    held.
-    """
+    """An organisation's account (nano-USD): credit that is `available` for holds, held, or `spent`."""
 
     organisation: str
     available: int
@@ -196,9 +194,7 @@ class BalanceStore(Protocol):
         ...
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Restore a job's hold that a store crash lost, to settle the job; false if the account changed after
-        `version`.
-        """
+        """Restore a hold that a store crash lost, to settle the job; false if the account changed after `version`."""
         ...
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:

@@ -221,9 +221,7 @@ class CreditLeases:
 
 
 def leasable(balance: Balance, payer: Payer) -> tuple[int, bool]:
-    """Return how many more nano-USD may be leased for a payer, and whether the leases exceed twice their share of the
-    account or of a budget.
-    """
+    """Return how many more nano-USD a payer may lease, and whether leases exceed twice a share of account or budget."""
     if not balance.is_open:
         return 0, True
     leases = balance.leases.values()

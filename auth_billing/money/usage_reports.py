@@ -78,9 +78,7 @@ class UsageReports(Protocol):
     """Queries over settled jobs. Each method raises `StoreUnavailable` if the store does not answer in time."""
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return a row for each time bucket of `width` seconds and each group in it (by the fields `by`), at most
-        `limit`.
-        """
+        """Return at most `limit` rows: one for each bucket of `width` seconds and each group (by `by`) in it."""
         ...
 
     async def count(self, selection: UsageFilter, limit: int) -> int:

@@ -43,9 +43,7 @@ class SessionStore(Protocol):
         ...
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Replace the valid token's digest `old` by `new` and store the sealed new token; false if `old` is not
-        valid.
-        """
+        """Replace the valid digest `old` by `new` and store the new token sealed; false if `old` is not valid."""
         ...
 
     async def revoke(self, session_id: str, now: float) -> None:

@@ -199,8 +199,7 @@ def source(path: Path) -> Source:
 
 
 def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
-    """Parse a price file, and add the prices of the models in a proxy's catalogue (their `price`, an entry as in the
-    file).
+    """Parse a price file, and add the prices in a proxy's catalogue (its models' `price`, an entry as in the file).
 
     Raises:
         StartupError: not TOML, or a price is invalid or not exact; the message names it.

@@ -44,9 +44,7 @@ class MongoAlertStore:
             await self._alerts.insert_new(new)
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent, unclaimed alert until the time `until` (Unix seconds), in one update; `None` if there is
-        none.
-        """
+        """Claim one unsent, unclaimed alert until `until` (Unix seconds), in one update; `None`: there is none."""
         document = await self._alerts.find_one_and_update(
             {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": until}}, return_document=ReturnDocument.AFTER
         )

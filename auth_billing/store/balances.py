@@ -63,11 +63,10 @@ class MongoBalanceStore:
         return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
-        """Take the jobs' holds (nano-USD) out of what is available, in one update, all or none. Not journaled.
+        """Take the jobs' holds (nano-USD) out of what is available, in one update, all or none; false if not allowed.
 
-        Return false, with nothing changed, if the account is closed, has too little credit or budget, holds one of the
-        jobs already, or has other budgets than `budgets`. The query compares with `budgets` instead of an expression
-        over the document's own fields, because that takes the embedded store twice as long.
+        The query compares with `budgets` instead of an expression over the document's own fields, because that takes
+        the embedded store twice as long. Not journaled.
         """
         allowing = _allowing(jobs[0].organisation, jobs[0], sum(job.hold for job in jobs), budgets)
         if allowing is None:
@@ -76,18 +75,12 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, _held(jobs))
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Restore a job's hold that a store crash lost, to settle the job; false if the account changed after
-        `version`.
-        """
+        """Restore a hold that a store crash lost, to settle the job; false if the account changed after `version`."""
         query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
         return await self._accounts.update_matching(query, _held([job]))
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
-        """Take `lease.amount` (nano-USD) out of what is available and add it to the lease `id`, in one update.
-
-        Create the lease if `seen` does not have it. Return false, with nothing changed, if the account does not allow
-        it, has other budgets than `seen`, or the lease was created or released after `seen`. Not journaled.
-        """
+        """Move `lease.amount` (nano-USD) from what is available to the lease `id`; false if it changed since `seen`."""
         allowing = _allowing(seen.organisation, lease, lease.amount, seen.budgets)
         if allowing is None:
             return False
@@ -100,10 +93,7 @@ class MongoBalanceStore:
         )
 
     async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
-        """Turn parts of leases into the holds of jobs (by lease id), in one update, all or none. Not journaled.
-
-        Return false, with nothing changed, if a lease has too little left or a job is held already.
-        """
+        """Turn parts of leases into the holds of jobs (by lease id), all or none; false if a lease has too little."""
         amounts = {f"held_map.{lease}.amount": sum(job.hold for job in its_jobs) for lease, its_jobs in jobs.items()}
         entries = {f"held_map.{job.id}": _entry(job) for its_jobs in jobs.values() for job in its_jobs}
         query = {
@@ -115,10 +105,7 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, {"$inc": increase, "$set": entries})
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
-        """Remove the jobs' holds, add their costs to what is spent and the rest to what is available, in one update.
-
-        Return false, with nothing changed, if one of the jobs is not held. Journaled; amounts are nano-USD.
-        """
+        """Turn the jobs' holds into costs (nano-USD) and available credit, journaled; false if a job is not held."""
         held = {f"held_map.{charge.job.id}": {"$exists": True} for charge in charges}
         increase = {"available": 0, "spent": 0, "version": 1}
         for charge in charges:
@@ -131,9 +118,7 @@ class MongoBalanceStore:
         )
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Return a job's hold or a lease (`id`) to the available credit, in one update; false if it is not there
-        unchanged.
-        """
+        """Return a job's hold or a lease (`id`) to the available credit; false if it is not there with this amount."""
         increase = {"available": hold.amount, "version": 1}
         _reduce_use(increase, hold, hold.amount)
         entry = f"held_map.{id}"

@@ -37,10 +37,7 @@ class MongoInvitationStore:
         return [_invitation(document) async for document in found]
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Mark the invitation with this digest as accepted by a user, in one update; false if it is void or another's.
-
-        True again if the same user repeats it. `now` is Unix seconds.
-        """
+        """Mark an invitation as accepted by a user; true again for the same user, false if it is void."""
         still_open = {"digest": digest, **OPEN, "expires": {"$gt": now}}
         change = {"$set": {"accepted": now, "accepted_by": user}}
         if await self._invitations.update_matching(still_open, change):

@@ -65,10 +65,7 @@ class MongoJobStore:
             await self._unjournaled.update_many(_held(usage), [{"$set": {"checkpoint": checkpoint}}])
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """Move jobs from `HELD` to `SETTLING` with cost (nano-USD) and final usage, each atomically, journaled.
-
-        Return whether all were `HELD`; a job in a later state is not changed.
-        """
+        """Move jobs from `HELD` to `SETTLING` with cost (nano-USD) and usage, journaled; return if all were `HELD`."""
         jobs = [charge.job.id for charge in charges]
         charged = {
             "state": JobState.SETTLING.value,

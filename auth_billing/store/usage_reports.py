@@ -47,9 +47,7 @@ class MongoUsageReports:
         self._rollups = usage_rollups.MongoRollupStore(connection)
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return a row for each time bucket of `width` seconds and each group in it (by the fields `by`), at most
-        `limit`.
-        """
+        """Return at most `limit` rows: one for each bucket of `width` seconds and each group (by `by`) in it."""
         layout = _Layout(width, by, limit)
         span = await self._rollups.span(selection.organisation) if width % HOUR == 0 else None
         if span is None or (hours := span.within(selection.since, selection.until)).since >= hours.until:
