@@ -27,11 +27,12 @@ from benchmarks.report import print_result
 from benchmarks.results import RESULTS, ROOT, Row, make_result, write
 from gateway.app import GatewayServices
 from gateway.settings import GatewaySettings
-from infra.accounts.embedded_store import PROGRAM, EmbeddedStore
+from infra.accounts.embedded_store import PROGRAM
 from infra.launcher.readiness import free_port
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime import logging
+from tests.child_process import StoreProcess
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling
@@ -88,7 +89,7 @@ async def measure(seconds: float) -> list[Row]:
     """Return one row per load and gateway."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        store = EmbeddedStore(home / "store", free_port(), program=PROGRAM_PATH)
+        store = StoreProcess(home / "store", free_port(), program=PROGRAM_PATH)
         await asyncio.to_thread(store.start)
         stack.callback(store.stop)
         keys: dict[str, str] = {}

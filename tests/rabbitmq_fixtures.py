@@ -17,19 +17,19 @@ import pytest
 
 from infra.launcher.readiness import free_port
 from infra.rabbitmq.definitions import ADMIN, permissions
-from infra.rabbitmq.errors import BrokerNotInstalled
-from infra.rabbitmq.node import NodePorts, RabbitMQNode
+from infra.rabbitmq.node import BrokerNotInstalled, NodePorts
+from tests.child_process import NodeProcess
 
 _PASSWORD = "test"
 
 
-def make_node(home: Path) -> RabbitMQNode:
+def make_node(home: Path) -> NodeProcess:
     """A node that is not started yet; a missing program is a reason to skip, but not in CI."""
     ports = NodePorts(*(free_port() for _ in range(5)))
-    return RabbitMQNode(home, ports, dict.fromkeys(permissions(), _PASSWORD), disk_free_limit="50MB")
+    return NodeProcess(home, ports, dict.fromkeys(permissions(), _PASSWORD), disk_free_limit="50MB")
 
 
-def start_or_skip(node: RabbitMQNode) -> None:
+def start_or_skip(node: NodeProcess) -> None:
     try:
         node.start()
     except BrokerNotInstalled as error:
@@ -39,7 +39,7 @@ def start_or_skip(node: RabbitMQNode) -> None:
 
 
 @pytest.fixture(scope="session")
-def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQNode]:
+def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     node = make_node(tmp_path_factory.mktemp("rabbitmq"))
     start_or_skip(node)
     yield node
@@ -50,7 +50,7 @@ def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ
 class Console:
     """The management API, as far as tests need it."""
 
-    node: RabbitMQNode
+    node: NodeProcess
 
     def call(self, method: str, path: str, body: bytes | None = None) -> bytes:
         token = base64.b64encode(f"{ADMIN}:{_PASSWORD}".encode()).decode()
@@ -65,12 +65,12 @@ class Console:
 
 
 @pytest.fixture
-def console(rabbitmq_node: RabbitMQNode) -> Console:
+def console(rabbitmq_node: NodeProcess) -> Console:
     return Console(rabbitmq_node)
 
 
 @pytest.fixture
-def rabbitmq_url(rabbitmq_node: RabbitMQNode, console: Console) -> Iterator[str]:
+def rabbitmq_url(rabbitmq_node: NodeProcess, console: Console) -> Iterator[str]:
     """The URL of a virtual host of the test's own, as the administrator."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     console.call("PUT", f"vhosts/{name}")

@@ -12,19 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from infra.accounts.embedded_store import PROGRAM, EmbeddedStore, StoreNotInstalled
+from infra.accounts.embedded_store import PROGRAM, StoreNotInstalled
 from infra.launcher.readiness import free_port
+from tests.child_process import StoreProcess
 
 _IN_CHECKOUT = Path(__file__).resolve().parents[1] / ".headrace" / PROGRAM
 
 
-def make_store(home: Path) -> EmbeddedStore:
+def make_store(home: Path) -> StoreProcess:
     """A store that is not started yet."""
     program = Path(os.environ.get("HEADRACE_TEST_STORE", _IN_CHECKOUT))
-    return EmbeddedStore(home, free_port(), program=program)
+    return StoreProcess(home, free_port(), program=program)
 
 
-def start_or_skip(store: EmbeddedStore) -> None:
+def start_or_skip(store: StoreProcess) -> None:
     try:
         store.start()
     except StoreNotInstalled as error:
@@ -48,11 +49,11 @@ def database_url(mongodb_url: str) -> str:
 
 
 @pytest.fixture
-def own_store(tmp_path: Path) -> Iterator[Callable[[], EmbeddedStore]]:
+def own_store(tmp_path: Path) -> Iterator[Callable[[], StoreProcess]]:
     """Makes a store that the test may kill and start again."""
-    made: list[EmbeddedStore] = []
+    made: list[StoreProcess] = []
 
-    def make() -> EmbeddedStore:
+    def make() -> StoreProcess:
         store = make_store(tmp_path / f"home-{len(made)}")
         start_or_skip(store)
         made.append(store)

@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from infra.accounts import account_services, sign_in_services
 from infra.home.home import HomeLocked, LockHolder, lock_home
 from infra.home.process_records import ProcessRecords, ProcessState, stop_orphans
 from infra.home.settings import LauncherSettings
+from infra.install.step import StepFailed, apt_install, can_use_apt
 from infra.launcher import command_socket
 from infra.launcher.banner import base_url
 from infra.launcher.command_socket import Command, CommandRejected
 from infra.launcher.processes import PlatformProcesses, worker_name
 from infra.launcher.readiness import is_free
 from infra.launcher.supervisor import ProcessSpec, Supervisor
-from infra.rabbitmq.errors import BrokerError
-from infra.rabbitmq.install import ensure_installed
+from infra.rabbitmq.node import BrokerNotInstalled, find_program
 from runtime.lifecycle import StartupError, stop_on_signals
 
 ORPHAN_GRACE_SECONDS = 10.0
@@ -104,11 +105,8 @@ class PlatformLauncher:
                 raise StartupError(f"port {port} is taken: choose another by {variable}")
 
     async def _start(self) -> None:
-        try:
-            await asyncio.to_thread(ensure_installed, self._print_line)
-            broker = self._processes.rabbitmq()
-        except BrokerError as error:
-            raise StartupError(str(error)) from error
+        await asyncio.to_thread(_ensure_rabbitmq, self._print_line, self._home.log / "rabbitmq.log")
+        broker = self._processes.rabbitmq()
         self._print_line("starting RabbitMQ and the store ...")
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
         async with account_services.opened(self._home, self._processes.store.url) as access:
@@ -194,3 +192,23 @@ def run_or_scale(
             )
             return
         print_line(command_socket.send_command(settings.folder, Command("scale", workers=workers)))
+
+
+def _ensure_rabbitmq(print_line: PrintLine, log: Path) -> None:
+    """Install Debian's `rabbitmq-server` if it is missing; `log` gets the output of `apt-get`.
+
+    Raises:
+        BrokerNotInstalled: it is missing and this process is not root; the message says what to run.
+        StartupError: `apt-get` failed.
+    """
+    try:
+        find_program("rabbitmq-server")
+    except BrokerNotInstalled:
+        if not can_use_apt():
+            raise
+        print_line("RabbitMQ is not installed: apt-get install rabbitmq-server (about a minute) ...")
+        try:
+            apt_install(["rabbitmq-server"], log)
+        except StepFailed as error:
+            raise StartupError(str(error)) from error
+        find_program("rabbitmq-server")

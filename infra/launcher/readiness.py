@@ -50,7 +50,8 @@ def url_is_ok(url: str) -> Callable[[], Awaitable[bool]]:
     return ready
 
 
-def _answers(port: int, greeting: bytes, answer: bytes) -> bool:
+def port_answers_now(port: int, greeting: bytes, answer: bytes) -> bool:
+    """Whether a loopback port answers `greeting` with bytes beginning with `answer`."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
             connection.sendall(greeting)
@@ -63,7 +64,7 @@ def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awai
     """Return an async check that is true when a loopback port answers `greeting` with bytes beginning with `answer`."""
 
     async def ready() -> bool:
-        return await asyncio.to_thread(_answers, port, greeting, answer)
+        return await asyncio.to_thread(port_answers_now, port, greeting, answer)
 
     return ready
 

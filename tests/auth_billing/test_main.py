@@ -15,7 +15,6 @@ from auth_billing.__main__ import serve
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from infra.launcher.readiness import free_port
-from infra.rabbitmq.node import RabbitMQNode
 from router import messages, topology
 from router.bus import Bus
 from router.messages import Job, TextPrompt
@@ -23,6 +22,7 @@ from router.transport.base import Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
 from runtime.lifecycle import StartupError
 from tests.auth_billing.money.test_usage_records import record
+from tests.child_process import NodeProcess
 from tests.fakes.jobs import make_job
 
 NOWHERE = "127.0.0.1:1"
@@ -46,7 +46,7 @@ async def test_a_missing_setting_is_a_one_line_error(given: dict[str, Any], line
 @pytest.mark.rabbitmq
 @pytest.mark.store
 async def test_it_settles_a_record_and_closes_a_dead_lettered_job(
-    rabbitmq_node: RabbitMQNode, database_url: str
+    rabbitmq_node: NodeProcess, database_url: str
 ) -> None:
     port, stop = free_port(), asyncio.Event()
     settings = BillingSettings(amqp_url=rabbitmq_node.amqp_url("billing"), mongodb_url=database_url, ops_port=port)

@@ -7,8 +7,7 @@ import os
 import pytest
 
 from infra.accounts.embedded_store import PROGRAM
-from infra.rabbitmq.errors import BrokerNotInstalled
-from infra.rabbitmq.node import find_program
+from infra.rabbitmq.node import BrokerNotInstalled, find_program
 from tests.chaos.stack import INSTALLED
 
 

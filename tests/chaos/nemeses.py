@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import psutil
 
 from infra.home.process_records import kill_group
-from infra.rabbitmq.errors import BrokerFailed
 from tests.chaos.evidence import Struck
 from tests.chaos.schedule import Fault
 from tests.chaos.stack import STORE, Stack
 from tests.chaos.tcp_proxy import Mode
+from tests.child_process import rabbitmqctl
 
 BROKER = "rabbitmq"
 SLOW_SECONDS = 0.5
@@ -153,9 +154,9 @@ async def _ctl(stack: Stack, *arguments: str) -> None:
     """A broker that is just coming back refuses commands for a while."""
     for tries_left in reversed(range(CTL_TRIES)):
         try:
-            await asyncio.to_thread(stack.processes.broker.ctl, *arguments)
+            await asyncio.to_thread(rabbitmqctl, stack.processes.broker, *arguments)
             return
-        except BrokerFailed:
+        except subprocess.CalledProcessError:
             if not tries_left:
                 raise
             await asyncio.sleep(2)

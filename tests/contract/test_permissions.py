@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from infra.rabbitmq.node import RabbitMQNode
 from router import control_targets, topology
 from router.bus import Bus
 from router.diagnosis import Diagnosis
 from router.errors import BrokerRefused
 from router.messages import Cancel, FailureCode, ServiceClass, Window
 from router.transport.rabbitmq import RabbitMQTransport
+from tests.child_process import NodeProcess
 from tests.contract.examples import JOB, STATUS, USAGE_RECORD, msgspec_replace
 from tests.contract.test_transport import take
 
@@ -24,7 +24,7 @@ Connect = Callable[[str], Awaitable[tuple[Bus, RabbitMQTransport]]]
 
 
 @pytest.fixture
-async def connect(rabbitmq_node: RabbitMQNode) -> AsyncIterator[Connect]:
+async def connect(rabbitmq_node: NodeProcess) -> AsyncIterator[Connect]:
     opened: list[Bus] = []
 
     async def start(user: str) -> tuple[Bus, RabbitMQTransport]:

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import psutil
 import pytest
 
-from infra.rabbitmq.node import RabbitMQNode
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, Unroutable
 from router.transport.base import ConnectionState, Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
+from tests.child_process import NodeProcess, rabbitmqctl
 from tests.contract.test_transport import job, take, texts, topology
 from tests.rabbitmq_fixtures import Console
 
@@ -69,7 +69,7 @@ async def hear_again(transport: RabbitMQTransport, message: Outgoing, heard: asy
         return heard.get_nowait()
 
 
-async def test_all_connections_recover_after_a_broker_restart(make: Make, rabbitmq_node: RabbitMQNode) -> None:
+async def test_all_connections_recover_after_a_broker_restart(make: Make, rabbitmq_node: NodeProcess) -> None:
     sender, worker = await make("gateway-1"), await make("worker-1")
     await sender.declare(topology())
     consumer = await worker.consume("work", prefetch=5)
@@ -84,13 +84,13 @@ async def test_all_connections_recover_after_a_broker_restart(make: Make, rabbit
     await sender.publish(job("before"))
     [held] = await take(consumer, 1)
 
-    await asyncio.to_thread(rabbitmq_node.ctl, "stop_app")
+    await asyncio.to_thread(rabbitmqctl, rabbitmq_node, "stop_app")
     await becomes(sender, ConnectionState.DOWN)
     with pytest.raises(BrokerUnavailable):
         await sender.publish(job("meanwhile"))
     with pytest.raises(BrokerUnavailable):
         sender.publish_unconfirmed(job("meanwhile"))
-    await asyncio.to_thread(rabbitmq_node.ctl, "start_app")
+    await asyncio.to_thread(rabbitmqctl, rabbitmq_node, "start_app")
     await becomes(sender, ConnectionState.UP)
 
     [again] = await take(consumer, 1)
@@ -104,9 +104,7 @@ async def test_all_connections_recover_after_a_broker_restart(make: Make, rabbit
     listening.cancel()
 
 
-async def test_kill_9_of_the_broker_leaves_no_publish_without_an_answer(
-    make: Make, rabbitmq_node: RabbitMQNode
-) -> None:
+async def test_kill_9_of_the_broker_leaves_no_publish_without_an_answer(make: Make, rabbitmq_node: NodeProcess) -> None:
     sender, worker = await make("gateway-1"), await make("worker-1")
     await sender.declare(topology())
     await publish_until_taken(sender, job("warm"))
@@ -130,7 +128,7 @@ async def test_kill_9_of_the_broker_leaves_no_publish_without_an_answer(
     assert confirmed <= seen
 
 
-async def test_a_frozen_broker_makes_publishes_unknown_in_time(rabbitmq_url: str, rabbitmq_node: RabbitMQNode) -> None:
+async def test_a_frozen_broker_makes_publishes_unknown_in_time(rabbitmq_url: str, rabbitmq_node: NodeProcess) -> None:
     transport = RabbitMQTransport(rabbitmq_url, "gateway-1", publish_timeout=0.5)
     await transport.start()
     await transport.declare(topology())
@@ -150,13 +148,13 @@ async def test_a_frozen_broker_makes_publishes_unknown_in_time(rabbitmq_url: str
     await transport.close()
 
 
-async def test_memory_alarm_blocks_publishing_but_not_acks(make: Make, rabbitmq_node: RabbitMQNode) -> None:
+async def test_memory_alarm_blocks_publishing_but_not_acks(make: Make, rabbitmq_node: NodeProcess) -> None:
     sender = await make("gateway-1")
     await sender.declare(topology())
     await sender.publish(job("before"))
     consumer = await sender.consume("work", prefetch=1)
     [held] = await take(consumer, 1)
-    await asyncio.to_thread(rabbitmq_node.ctl, "set_vm_memory_high_watermark", "absolute", "1MB")
+    await asyncio.to_thread(rabbitmqctl, rabbitmq_node, "set_vm_memory_high_watermark", "absolute", "1MB")
     try:
         first = asyncio.create_task(sender.publish(job("first")))  # makes the broker send connection.blocked
         await becomes(sender, ConnectionState.BLOCKED)
@@ -165,7 +163,7 @@ async def test_memory_alarm_blocks_publishing_but_not_acks(make: Make, rabbitmq_
         sender.publish_unconfirmed(Outgoing("news", "x", b"buffered"))
         held.ack()  # goes over the other connection
     finally:
-        await asyncio.to_thread(rabbitmq_node.ctl, "set_vm_memory_high_watermark", "0.5")
+        await asyncio.to_thread(rabbitmqctl, rabbitmq_node, "set_vm_memory_high_watermark", "0.5")
     await becomes(sender, ConnectionState.UP)
     await first
     assert texts(await take(consumer, 1)) == ["first"]
@@ -225,12 +223,12 @@ async def test_a_message_that_can_not_be_encoded_does_not_affect_others(make: Ma
     assert [type(result) for result in results] == [type(None), BrokerUnavailable, Unroutable, type(None)]
 
 
-async def test_names_in_the_console(make: Make, rabbitmq_node: RabbitMQNode, vhost: str) -> None:
+async def test_names_in_the_console(make: Make, rabbitmq_node: NodeProcess, vhost: str) -> None:
     worker = await make("worker-2")
     await worker.declare(topology())
     await worker.consume("work", prefetch=7)
-    connections = await asyncio.to_thread(rabbitmq_node.ctl, "list_connections", "vhost", "client_properties")
-    consumers = await asyncio.to_thread(rabbitmq_node.ctl, "list_consumers", "-p", vhost)
+    connections = await asyncio.to_thread(rabbitmqctl, rabbitmq_node, "list_connections", "vhost", "client_properties")
+    consumers = await asyncio.to_thread(rabbitmqctl, rabbitmq_node, "list_consumers", "-p", vhost)
     for name in ("worker-2 publish", "worker-2 consume"):
         assert name in connections
     assert "work" in consumers
@@ -246,7 +244,7 @@ async def test_start_without_a_broker_names_it_and_not_the_password() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "gateway-1 amqp"]
 
 
-async def test_start_with_a_wrong_password_says_so(rabbitmq_node: RabbitMQNode) -> None:
+async def test_start_with_a_wrong_password_says_so(rabbitmq_node: NodeProcess) -> None:
     url = f"amqp://gateway:geheim@127.0.0.1:{rabbitmq_node.ports.amqp}/headrace"
     with pytest.raises(BrokerUnavailable, match="ACCESS_REFUSED") as caught:
         await RabbitMQTransport(url, "gateway-1", start_timeout=5).start()

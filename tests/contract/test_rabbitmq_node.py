@@ -1,4 +1,4 @@
-"""The private RabbitMQ node: beside another node, after a crash of its owner, and after its removal."""
+"""The private RabbitMQ node: beside another node, and after its end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from infra.rabbitmq import node as node_module
 from infra.rabbitmq.definitions import hash_password, permissions, render
-from infra.rabbitmq.errors import BrokerNotInstalled
-from infra.rabbitmq.node import RabbitMQNode
+from infra.rabbitmq.node import BrokerNotInstalled
+from tests.child_process import NodeProcess, rabbitmqctl
 from tests.rabbitmq_fixtures import make_node, start_or_skip
 
 
@@ -27,23 +27,15 @@ def processes_of(home: Path) -> list[str]:
 
 
 @pytest.mark.rabbitmq
-def test_two_nodes_run_side_by_side_and_leave_no_process(rabbitmq_node: RabbitMQNode, tmp_path: Path) -> None:
+def test_two_nodes_run_side_by_side_and_leave_no_process(rabbitmq_node: NodeProcess, tmp_path: Path) -> None:
     first = make_node(tmp_path)
     start_or_skip(first)
-    orphan_pid = first.pid
-    assert orphan_pid is not None
     try:
-        users = set(first.ctl("list_users").split())
+        users = set(rabbitmqctl(first, "list_users").split())
         assert {"gateway", "worker", "billing", "admin"} <= users
         assert "guest" not in users
-        # Its owner was killed: another owner of the folder, on the same ports, takes over.
-        heir = RabbitMQNode(tmp_path, first.ports, dict.fromkeys(permissions(), "test"), disk_free_limit="50MB")
-        heir.start()
-        assert heir.pid is not None
-        assert not psutil.pid_exists(orphan_pid) or psutil.Process(orphan_pid).status() == psutil.STATUS_ZOMBIE
-        heir.stop()
     finally:
-        first.kill()
+        first.stop()
     deadline = time.monotonic() + 60  # Erlang's small helpers end when they notice that their pipe is closed
     while processes_of(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -23,8 +23,7 @@ from infra.home.credentials import password_file
 from infra.home.home import Home
 from infra.launcher.processes import worker_name
 from infra.launcher.readiness import free_port
-from infra.rabbitmq.errors import BrokerNotInstalled
-from infra.rabbitmq.node import find_program
+from infra.rabbitmq.node import BrokerNotInstalled, find_program
 from runtime.lifecycle import EXIT_CANNOT_START
 from tests.e2e.launcher_process import MODEL, Launched, until
 

@@ -19,7 +19,6 @@ from auth_billing.money.sweeper import Sweeper
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
-from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Outcome
 from router.timings import DEFAULT_TIMINGS
 from tests.auth_billing.conftest import Buses
@@ -30,6 +29,7 @@ from tests.auth_billing.races.invariants import check_invariants, open_accounts
 from tests.auth_billing.races.process_pool import OPERATION_MS, Racer, context
 from tests.auth_billing.races.scenarios import cost, statement
 from tests.auth_billing.workload import HELD, hold, hold_request, principal
+from tests.child_process import StoreProcess
 
 pytestmark = pytest.mark.store
 
@@ -121,7 +121,7 @@ async def test_a_lease_has_eight_writes(racer: Racer, database_url: str) -> None
     assert not dies(lease_and_die, database_url, "org-1", ["job-1", "job-2", "job-3"], 9)
 
 
-async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[], EmbeddedStore], buses: Buses) -> None:
+async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[], StoreProcess], buses: Buses) -> None:
     """Acknowledged receipts are settled, the rest waits in the queue (docs/design/reliability-contract.md#F14)."""
     store = own_store()
     connection = StoreConnection(store.url, operation_ms=20_000)

@@ -18,11 +18,11 @@ from auth_billing.money.billing_records import (
 )
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore
-from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.conftest import SetAccount
 from tests.auth_billing.money.test_usage_reports import job
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
+from tests.child_process import StoreProcess
 from tests.fakes.billing_stores import price_book
 
 NOW = 1_700_000_000.0
@@ -62,7 +62,7 @@ async def test_a_checkpoint_never_decreases(stores: BillingStores, billing: Bill
 
 
 @pytest.mark.store
-async def test_kill_9_loses_no_inserted_job(own_store: Callable[[], EmbeddedStore]) -> None:
+async def test_kill_9_loses_no_inserted_job(own_store: Callable[[], StoreProcess]) -> None:
     """Without its document a receipt could not settle the job."""
     store = own_store()
     connection = StoreConnection(store.url, operation_ms=20_000)

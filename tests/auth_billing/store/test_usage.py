@@ -12,9 +12,9 @@ from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.money.usage_store import Insertion
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.usage import MongoUsageStore
-from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Usage
 from tests.auth_billing.money.test_usage_records import record
+from tests.child_process import StoreProcess
 
 pytestmark = pytest.mark.store
 
@@ -46,7 +46,7 @@ async def test_a_record_past_64_bits_is_refused(connection: StoreConnection) -> 
         await MongoUsageStore(connection).add(record(usage=Usage(prompt_tokens=2**63)))
 
 
-async def test_kill_9_loses_no_acknowledged_record(own_store: Callable[[], EmbeddedStore]) -> None:
+async def test_kill_9_loses_no_acknowledged_record(own_store: Callable[[], StoreProcess]) -> None:
     store = own_store()
     connection = StoreConnection(store.url, operation_ms=20_000)
     usage, acknowledged = MongoUsageStore(connection), []
