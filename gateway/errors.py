@@ -1,34 +1,15 @@
 """The gateway's exceptions; `http/http_errors.py` translates them to HTTP responses.
 
 GatewayError
-├── MalformedHttp             invalid request line, header or framing
-│   ├── TooManyHeaders
-│   └── HeadersTimeout
-├── InvalidRequest            invalid field; `param` names it
-│   ├── UnsupportedParameter
-│   ├── InvalidIdempotencyKey
-│   └── ContextLengthExceeded
-├── NotAuthenticated          no usable API key
-├── AmbiguousCredentials      more than one API key
-├── ScopeMissing              valid key without the required scope
-├── TooManyConnections        too many unauthenticated connections from one address
-├── UnknownUrl, MethodNotAllowed
-├── ExportsBusy               maximum number of concurrent exports reached
-├── ModelNotFound
-├── ModelUnavailable          known model without a live worker
-├── BrokerDown                no connection to the broker (checked locally, before publishing)
-├── Overloaded                load shed (checked locally); `reason` names the limit
+├── MalformedHttp: TooManyHeaders, HeadersTimeout
+├── InvalidRequest: UnsupportedParameter, InvalidIdempotencyKey, ContextLengthExceeded
+├── NotAuthenticated, AmbiguousCredentials, ScopeMissing, TooManyConnections
+├── UnknownUrl, MethodNotAllowed, ExportsBusy, ModelNotFound, ModelUnavailable
+├── BrokerDown, Overloaded    checked locally, before a job is published
 └── GenerationError           an opened generation did not finish
-    ├── JobFailed             a worker reported a failure; `failure` is its code
-    ├── JobCancelled          cancelled, but not by this gateway
-    ├── DeadlinePassed
-    ├── WorkerLost            the worker died and no other worker can resume the job
-    ├── NotQueued             the broker refused the job when its slot became free
-    ├── UpstreamUnreachable   connection to the broker lost
-    ├── RepliesLost           gap in the tokens
-    ├── SlowClient            the client does not read
-    ├── ClientDisconnected
-    └── ServerShutdown
+    ├── JobFailed, JobCancelled, DeadlinePassed, NotQueued
+    ├── WorkerLost, UpstreamUnreachable, RepliesLost
+    └── SlowClient, ClientDisconnected, ServerShutdown
 
 A `GatewayError`'s message is sent to the client and must not reveal internals.
 """

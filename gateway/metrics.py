@@ -11,81 +11,64 @@ class GatewayMetrics:
     """The gateway's metrics. A `route` label is a path's template, never the path, so that its values are few."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(name, text, registry=registry)
+
+        def histogram(name: str, text: str, *labels: str) -> Histogram:
+            return Histogram(name, text, labels, buckets=_SECONDS, registry=registry)
+
         self.registry = registry
-        self.requests = Counter(
+        self.requests = counter(
             "headrace_http_requests",
             "HTTP requests answered, or abandoned by the client (status 499).",
-            ["route", "method", "status"],
-            registry=registry,
+            "route",
+            "method",
+            "status",
         )
-        self.request_seconds = Histogram(
+        self.request_seconds = histogram(
             "headrace_http_request_duration_seconds",
             "Time from a request's headers to the last byte of its response.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=registry,
+            "route",
         )
-        self.first_token_seconds = Histogram(
+        self.first_token_seconds = histogram(
             "headrace_time_to_first_token_seconds",
             "Time from a generation's opening to its first token in the gateway.",
-            ["model"],
-            buckets=_SECONDS,
-            registry=registry,
+            "model",
         )
-        self.outcomes = Counter(
-            "headrace_generations",
-            "Generations by outcome: finished, or the name of an error.",
-            ["model", "outcome"],
-            registry=registry,
+        self.outcomes = counter(
+            "headrace_generations", "Generations by outcome: finished, or the name of an error.", "model", "outcome"
         )
-        self.tokens = Counter(
-            "headrace_tokens_streamed", "Generated tokens accepted for delivery.", ["model"], registry=registry
-        )
-        self.streams_open = Gauge("headrace_streams_open", "SSE streams open now.", registry=registry)
-        self.controls_refused = Counter(
+        self.tokens = counter("headrace_tokens_streamed", "Generated tokens accepted for delivery.", "model")
+        self.streams_open = gauge("headrace_streams_open", "SSE streams open now.")
+        self.controls_refused = counter(
             "headrace_control_messages_refused",
             "Control messages rejected because their signature or timestamp is missing or invalid, by reason.",
-            ["reason"],
-            registry=registry,
+            "reason",
         )
-        self.overloaded = Counter(
+        self.overloaded = counter(
             "headrace_requests_refused",
             "Requests answered 503 because of overload, by the limit that was exceeded.",
-            ["reason"],
-            registry=registry,
+            "reason",
         )
-        self.held = Gauge(
-            "headrace_jobs_waiting_for_turn", "Jobs in this gateway's fair queue, not published yet.", registry=registry
+        self.held = gauge("headrace_jobs_waiting_for_turn", "Jobs in this gateway's fair queue, not published yet.")
+        self.inbox_jobs = gauge("headrace_inbox_jobs", "Jobs whose replies are awaited.")
+        self.replies_dropped = counter(
+            "headrace_replies_dropped", "Replies that were not delivered, by reason.", "reason"
         )
-        self.inbox_jobs = Gauge("headrace_inbox_jobs", "Jobs whose replies are awaited.", registry=registry)
-        self.replies_dropped = Counter(
-            "headrace_replies_dropped", "Replies that were not delivered, by reason.", ["reason"], registry=registry
-        )
-        self.tokens_after_disconnect = Counter(
+        self.tokens_after_disconnect = counter(
             "headrace_tokens_after_disconnect",
             "Tokens received for disconnected clients; `headrace_tokens_for_nobody` counts those discarded by workers.",
-            registry=registry,
         )
-        self.resumed = Counter(
-            "headrace_jobs_resumed", "Jobs of one worker that another worker resumed.", registry=registry
-        )
-        self.doubted = Counter(
+        self.resumed = counter("headrace_jobs_resumed", "Jobs of one worker that another worker resumed.")
+        self.doubted = counter(
             "headrace_jobs_doubted",
             "Liveness probes sent to a worker because its job was redelivered to another worker.",
-            registry=registry,
         )
-        self.holds = Counter(
-            "headrace_holds",
-            "Credit holds requested, by outcome.",
-            ["outcome"],
-            registry=registry,
+        self.holds = counter("headrace_holds", "Credit holds requested, by outcome.", "outcome")
+        self.hold_seconds = histogram(
+            "headrace_hold_duration_seconds", "Time that requests waited for their credit hold."
         )
-        self.hold_seconds = Histogram(
-            "headrace_hold_duration_seconds",
-            "Time that requests waited for their credit hold.",
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.receipts_waiting = Gauge(
-            "headrace_receipts_waiting", "Receipts waiting to be published.", registry=registry
-        )
+        self.receipts_waiting = gauge("headrace_receipts_waiting", "Receipts waiting to be published.")

@@ -21,12 +21,7 @@ from gateway.answers.answer_parts import (
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
 from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
-from gateway.openai.chat_completions import (
-    ChatAnswerMessage,
-    ChatChoice,
-    ChatCompletion,
-    ChoiceLogprobs,
-)
+from gateway.openai.chat_completions import ChatAnswerMessage, ChatChoice, ChatCompletion, ChoiceLogprobs
 from gateway.openai.messages import FunctionCall, ToolCall
 from gateway.openai.usage import CompletionUsage
 from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, merge_tool_calls
@@ -55,11 +50,7 @@ class ChatAnswer:
         """Return the response without streaming, from all choices, the echoed prompt and the usage."""
         alternatives = self.options.prompt_logprobs
         return ChatCompletion(
-            id=self.metadata.id,
-            created=self.metadata.created,
-            model=self.metadata.model,
-            service_tier=self.metadata.service_tier.value,
-            system_fingerprint=self.metadata.system_fingerprint,
+            **self.metadata.fields("chat.completion"),
             choices=[self._choice(index, choice) for index, choice in enumerate(choices)],
             usage=CompletionUsage.of(usage),
             prompt_logprobs=None if alternatives is None else prompt_logprobs(prompt, alternatives),

@@ -44,11 +44,7 @@ class CompletionAnswer:
     def body(self, choices: Sequence[CollectedChoice], prompts: Sequence[EchoedPrompt], usage: Usage) -> Completion:
         """Return the response without streaming; `prompts` has each prompt's echo."""
         return Completion(
-            id=self.metadata.id,
-            created=self.metadata.created,
-            model=self.metadata.model,
-            service_tier=self.metadata.service_tier.value,
-            system_fingerprint=self.metadata.system_fingerprint,
+            **self.metadata.fields(KIND),
             choices=[self._choice(index, choice, prompts[index // self.n]) for index, choice in enumerate(choices)],
             usage=CompletionUsage.of(usage),
         )

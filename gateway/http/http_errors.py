@@ -32,37 +32,7 @@ from auth_billing.errors import (
     TokenLimitExceeded,
 )
 from auth_billing.money.amounts import format_usd
-from gateway.errors import (
-    MAX_RETRY_AFTER,
-    AmbiguousCredentials,
-    BrokerDown,
-    ClientDisconnected,
-    ContextLengthExceeded,
-    DeadlinePassed,
-    ExportsBusy,
-    HeadersTimeout,
-    InvalidIdempotencyKey,
-    InvalidRequest,
-    JobCancelled,
-    JobFailed,
-    MalformedHttp,
-    MethodNotAllowed,
-    ModelNotFound,
-    ModelUnavailable,
-    NotAuthenticated,
-    NotQueued,
-    Overloaded,
-    RepliesLost,
-    ScopeMissing,
-    ServerShutdown,
-    SlowClient,
-    TooManyConnections,
-    TooManyHeaders,
-    UnknownUrl,
-    UnsupportedParameter,
-    UpstreamUnreachable,
-    WorkerLost,
-)
+from gateway import errors
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import FailureCode
 from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, MalformedRequest, UnsupportedMediaType
@@ -121,21 +91,21 @@ def _budget_message(error: BudgetExhausted) -> str:
 
 
 HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
-    MalformedHttp: HttpError(400, _REQUEST, "malformed_http"),
-    TooManyHeaders: HttpError(431, _REQUEST, "too_many_headers"),
-    HeadersTimeout: HttpError(408, _REQUEST, "request_timeout"),
+    errors.MalformedHttp: HttpError(400, _REQUEST, "malformed_http"),
+    errors.TooManyHeaders: HttpError(431, _REQUEST, "too_many_headers"),
+    errors.HeadersTimeout: HttpError(408, _REQUEST, "request_timeout"),
     MalformedRequest: HttpError(400, _REQUEST, "invalid_json"),
     BodyTooLarge: HttpError(413, _REQUEST, "request_too_large"),
     BodyTimeout: HttpError(408, _REQUEST, "request_timeout"),
     IncompleteBody: HttpError(499, _REQUEST, "client_disconnected"),
     UnsupportedMediaType: HttpError(415, _REQUEST, "unsupported_media_type"),
-    InvalidRequest: HttpError(400, _REQUEST, "invalid_value"),
-    UnsupportedParameter: HttpError(400, _REQUEST, "unsupported_parameter"),
-    InvalidIdempotencyKey: HttpError(400, _REQUEST, "invalid_idempotency_key"),
-    ContextLengthExceeded: HttpError(400, _REQUEST, "context_length_exceeded"),
-    NotAuthenticated: HttpError(401, _REQUEST, "invalid_api_key"),
-    AmbiguousCredentials: HttpError(400, _REQUEST, "ambiguous_credentials"),
-    ScopeMissing: HttpError(403, _REQUEST, "missing_scope"),
+    errors.InvalidRequest: HttpError(400, _REQUEST, "invalid_value"),
+    errors.UnsupportedParameter: HttpError(400, _REQUEST, "unsupported_parameter"),
+    errors.InvalidIdempotencyKey: HttpError(400, _REQUEST, "invalid_idempotency_key"),
+    errors.ContextLengthExceeded: HttpError(400, _REQUEST, "context_length_exceeded"),
+    errors.NotAuthenticated: HttpError(401, _REQUEST, "invalid_api_key"),
+    errors.AmbiguousCredentials: HttpError(400, _REQUEST, "ambiguous_credentials"),
+    errors.ScopeMissing: HttpError(403, _REQUEST, "missing_scope"),
     InvalidApiKey: HttpError(401, _REQUEST, "invalid_api_key", message="Incorrect API key provided."),
     AccountError: HttpError(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
     StoreUnavailable: HttpError(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
@@ -154,19 +124,19 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     KeyReused: HttpError(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
     KeyInUse: HttpError(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
     AnswerNotKept: HttpError(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
-    TooManyConnections: HttpError(429, "requests", "rate_limit_exceeded", retry_after=10),
-    UnknownUrl: HttpError(404, _REQUEST, "unknown_url"),
-    MethodNotAllowed: HttpError(405, _REQUEST, "method_not_allowed"),
-    ExportsBusy: HttpError(503, _SERVER, "exports_busy", retry_after=5),
-    ModelNotFound: HttpError(404, _REQUEST, "model_not_found"),
-    ModelUnavailable: HttpError(503, _SERVER, "model_unavailable", retry_after=10),
-    Overloaded: HttpError(503, _SERVER, "overloaded", retry_after=5),
-    BrokerDown: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
-    Unroutable: HttpError(503, _SERVER, "model_unavailable", retry_after=10, message=ModelUnavailable.message),
+    errors.TooManyConnections: HttpError(429, "requests", "rate_limit_exceeded", retry_after=10),
+    errors.UnknownUrl: HttpError(404, _REQUEST, "unknown_url"),
+    errors.MethodNotAllowed: HttpError(405, _REQUEST, "method_not_allowed"),
+    errors.ExportsBusy: HttpError(503, _SERVER, "exports_busy", retry_after=5),
+    errors.ModelNotFound: HttpError(404, _REQUEST, "model_not_found"),
+    errors.ModelUnavailable: HttpError(503, _SERVER, "model_unavailable", retry_after=10),
+    errors.Overloaded: HttpError(503, _SERVER, "overloaded", retry_after=5),
+    errors.BrokerDown: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
+    Unroutable: HttpError(503, _SERVER, "model_unavailable", retry_after=10, message=errors.ModelUnavailable.message),
     QueueFull: HttpError(503, _SERVER, "overloaded", retry_after=2, retry_until=5, message=_BUSY),
-    BrokerUnavailable: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
-    PublishUnknown: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
-    PublishError: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
+    BrokerUnavailable: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=errors.BrokerDown.message),
+    PublishUnknown: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=errors.BrokerDown.message),
+    PublishError: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=errors.BrokerDown.message),
     FailureCode.CONTEXT_LENGTH_EXCEEDED: HttpError(400, _REQUEST, "context_length_exceeded"),
     FailureCode.INVALID_PROMPT: HttpError(400, _REQUEST, "invalid_prompt"),
     FailureCode.INVALID_PARAMETER: HttpError(400, _REQUEST, "invalid_value"),
@@ -179,22 +149,22 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     FailureCode.UPSTREAM_ERROR: HttpError(502, _SERVER, "upstream_error"),
     FailureCode.UPSTREAM_TIMEOUT: HttpError(504, _SERVER, "upstream_error"),
     FailureCode.UPSTREAM_BUSY: HttpError(503, _SERVER, "overloaded", retry_after=5),
-    JobCancelled: HttpError(503, _SERVER, "cancelled", should_retry=False),
-    DeadlinePassed: HttpError(408, _SERVER, "deadline_exceeded"),
-    WorkerLost: HttpError(503, _SERVER, "worker_lost", retry_after=1),
-    NotQueued: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
-    UpstreamUnreachable: HttpError(503, _SERVER, "upstream_unreachable", retry_after=5),
-    RepliesLost: HttpError(503, _SERVER, "replies_lost", retry_after=1),
-    SlowClient: HttpError(408, _REQUEST, "client_too_slow"),
-    ClientDisconnected: HttpError(499, _REQUEST, "client_disconnected"),
-    ServerShutdown: HttpError(503, _SERVER, "server_shutdown", retry_after=5),
+    errors.JobCancelled: HttpError(503, _SERVER, "cancelled", should_retry=False),
+    errors.DeadlinePassed: HttpError(408, _SERVER, "deadline_exceeded"),
+    errors.WorkerLost: HttpError(503, _SERVER, "worker_lost", retry_after=1),
+    errors.NotQueued: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
+    errors.UpstreamUnreachable: HttpError(503, _SERVER, "upstream_unreachable", retry_after=5),
+    errors.RepliesLost: HttpError(503, _SERVER, "replies_lost", retry_after=1),
+    errors.SlowClient: HttpError(408, _REQUEST, "client_too_slow"),
+    errors.ClientDisconnected: HttpError(499, _REQUEST, "client_disconnected"),
+    errors.ServerShutdown: HttpError(503, _SERVER, "server_shutdown", retry_after=5),
     Exception: HttpError(500, _SERVER, None, message=_INTERNAL),
 }
 
 
 def http_error(error: Exception) -> HttpError:
     """Return the table's row for an error: by failure code if it has one, else by its class or the nearest base."""
-    if isinstance(error, JobFailed):
+    if isinstance(error, errors.JobFailed):
         return HTTP_ERRORS[error.failure]
     return next(HTTP_ERRORS[kind] for kind in type(error).__mro__ if kind in HTTP_ERRORS)
 
@@ -224,7 +194,7 @@ def error_headers(error: Exception) -> dict[str, str]:
     if retry_after is not None and response.retry_until is not None:
         retry_after = random.randint(retry_after, response.retry_until)  # noqa: S311 - no secret
     if retry_after is not None:
-        headers["retry-after"] = str(min(retry_after, MAX_RETRY_AFTER))
+        headers["retry-after"] = str(min(retry_after, errors.MAX_RETRY_AFTER))
     if response.should_retry is not None:
         headers["x-should-retry"] = "true" if response.should_retry else "false"
     return headers
@@ -232,5 +202,5 @@ def error_headers(error: Exception) -> dict[str, str]:
 
 def _retry_headers(seconds: float) -> dict[str, str]:
     """Return `Retry-After` in whole seconds, and in milliseconds for OpenAI's clients."""
-    milliseconds = min(max(1, math.ceil(seconds * 1000)), MAX_RETRY_AFTER * 1000)
+    milliseconds = min(max(1, math.ceil(seconds * 1000)), errors.MAX_RETRY_AFTER * 1000)
     return {"retry-after": str(-(-milliseconds // 1000)), "retry-after-ms": str(milliseconds)}

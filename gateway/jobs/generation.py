@@ -13,19 +13,9 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
+from gateway import errors
 from gateway.admission.publish_queue import PublishQueue, QueuedJob
 from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
-from gateway.errors import (
-    ClientDisconnected,
-    DeadlinePassed,
-    GenerationError,
-    JobCancelled,
-    JobFailed,
-    ModelUnavailable,
-    NotQueued,
-    UpstreamUnreachable,
-    WorkerLost,
-)
 from gateway.jobs.job_billing import RequestBilling
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.jobs.recovery_events import JobQueued
@@ -89,7 +79,7 @@ class Generation:
         self._begin_by = self._opened + max(0.0, (jobs[0].begin_by or jobs[0].deadline) - time.time())
         self._tokens = 0
         self._streamed = services.metrics.tokens.labels(self.model)
-        self._failure: GenerationError | None = None
+        self._failure: errors.GenerationError | None = None
         """A worker's terminal error; raised after the output before it."""
         self._queue_entries: list[QueuedJob] = []
         self._publishing: asyncio.Task[None] | None = None
@@ -170,10 +160,10 @@ class Generation:
             await asyncio.gather(*publishing)
         except PublishError as error:
             _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(error))
-            self._unread.fail(NotQueued())
+            self._unread.fail(errors.NotQueued())
         except Exception:  # noqa: BLE001 - else the request would wait for its deadline
             _log.exception("waiting job not published", job=self.jobs[0].id)
-            self._unread.fail(NotQueued())
+            self._unread.fail(errors.NotQueued())
         finally:
             for task in publishing:
                 task.cancel()
@@ -191,7 +181,7 @@ class Generation:
             if isinstance(arrival.reply, Delta):
                 return
             if isinstance(arrival.reply, Failed):
-                raise JobFailed(arrival.reply)
+                raise errors.JobFailed(arrival.reply)
 
     def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
         """Iterate over the deltas of all choices, in order of arrival; each batch has those since the previous batch.
@@ -214,7 +204,7 @@ class Generation:
 
     def abandon(self) -> None:
         """Drop all unread output because the client disconnected; the reader gets `ClientDisconnected`."""
-        self._unread.discard(ClientDisconnected())
+        self._unread.discard(errors.ClientDisconnected())
 
     def on_close(self, callback: Callable[[], object]) -> None:
         """Set the one `callback` to call when the generation closes; replaces an earlier one."""
@@ -232,8 +222,8 @@ class Generation:
             self._publishing.cancel()
         for entry in self._queue_entries:
             entry.leave()
-        self._billing.close(error or ClientDisconnected())
-        outcome = "finished" if not self._unfinished else type(error or ClientDisconnected()).__name__
+        self._billing.close(error or errors.ClientDisconnected())
+        outcome = "finished" if not self._unfinished else type(error or errors.ClientDisconnected()).__name__
         self._services.metrics.outcomes.labels(self.model, outcome).inc()
         _log.info(
             "generation ended",
@@ -259,7 +249,7 @@ class Generation:
     async def _arrivals(self) -> list[Arrival]:
         remaining = (self._deadline if self._is_begun else self._begin_by) - time.monotonic()
         if remaining <= 0:
-            raise DeadlinePassed if self._is_begun or self._is_served else ModelUnavailable()
+            raise errors.DeadlinePassed if self._is_begun or self._is_served else errors.ModelUnavailable()
         if await self._unread.wait(min(remaining, self._services.timings.silence_check_interval)):
             self._heard = time.monotonic()
             return self._unread.take_all()
@@ -281,7 +271,7 @@ class Generation:
                     yield output
                 if self._failure is not None:
                     raise self._failure
-        except GenerationError as error:
+        except errors.GenerationError as error:
             self.close(error)
             raise
         self.close()
@@ -319,13 +309,13 @@ class Generation:
         if self._services.bus.state is not ConnectionState.UP:
             self._broker_away = now
             if silence >= self._services.timings.unreachable_after and not self._is_served:
-                raise UpstreamUnreachable
+                raise errors.UpstreamUnreachable
             return
         if silence < limit or self._is_served:
             return
         if now - max(self._broker_away, self._services.bus.lost_at) < limit:
             return  # the workers have to reconnect too
-        raise WorkerLost if any(job.recovery.worker_id for job in self._open) else ModelUnavailable()
+        raise errors.WorkerLost if any(job.recovery.worker_id for job in self._open) else errors.ModelUnavailable()
 
     def _count(self, tokens: int) -> None:
         if not self._tokens and tokens:
@@ -340,6 +330,6 @@ class Generation:
                 self._unfinished -= 1
                 self._services.queues.record_answer(self.model, reply.usage.completion_tokens / self.jobs[0].n)
             case Failed():
-                self._failure = self._failure or JobFailed(reply)
+                self._failure = self._failure or errors.JobFailed(reply)
             case Cancelled():
-                self._failure = self._failure or JobCancelled()
+                self._failure = self._failure or errors.JobCancelled()

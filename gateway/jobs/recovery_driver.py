@@ -15,25 +15,8 @@ import msgspec
 import structlog
 
 from gateway.errors import RepliesLost
+from gateway.jobs import recovery_events as events
 from gateway.jobs.recovery import JobRecovery
-from gateway.jobs.recovery_events import (
-    AttemptResumed,
-    BrokerHealth,
-    Command,
-    Deliver,
-    Drop,
-    Event,
-    FailRequest,
-    JobRepublished,
-    Republish,
-    RequestClosed,
-    SendControl,
-    StopAttempt,
-    TimerFired,
-    WakeAt,
-    WatchTick,
-    WorkerUnreachable,
-)
 from gateway.jobs.unread_replies import UnreadReplies
 from gateway.metrics import GatewayMetrics
 from router import control_targets
@@ -73,7 +56,7 @@ class RecoveryDriver:
         self._metrics = metrics
         self._timings = timings
         self._has_capacity = has_capacity
-        self._broker = BrokerHealth()
+        self._broker = events.BrokerHealth()
         self._stopped: OrderedDict[str, float] = OrderedDict()
         self._copies: asyncio.Queue[tuple[OpenJob, int]] = asyncio.Queue()
         """Copies to publish, by number."""
@@ -84,11 +67,11 @@ class RecoveryDriver:
 
     def close(self, job: OpenJob, *, cancel: bool) -> None:
         """End a job's recovery and its timer; with `cancel`, have its worker cancel the job unless it has ended."""
-        self.handle(job, RequestClosed(cancel))
+        self.handle(job, events.RequestClosed(cancel))
         if job.timer is not None:
             job.timer.cancel()
 
-    def handle(self, job: OpenJob, event: Event, *, not_before: float = -math.inf) -> None:
+    def handle(self, job: OpenJob, event: events.Event, *, not_before: float = -math.inf) -> None:
         """Pass an event to a job's recovery, perform the commands; an unexpected error fails the job's request only."""
         try:
             self.perform(job, job.recovery.receive(event, max(not_before, self.refresh())))
@@ -102,41 +85,41 @@ class RecoveryDriver:
         self._broker.lost_at = self._bus.lost_at
         return time.monotonic()
 
-    def perform(self, job: OpenJob | None, commands: Iterable[Command]) -> None:
+    def perform(self, job: OpenJob | None, commands: Iterable[events.Command]) -> None:
         """Perform commands in order. `job`: the open job they are about; `None`: only drops and messages to workers."""
         for command in commands:
             if job is not None:
                 self._perform_on(job, command)
             self._perform_beyond(command)
 
-    def _perform_on(self, job: OpenJob, command: Command) -> None:
+    def _perform_on(self, job: OpenJob, command: events.Command) -> None:
         """Perform a command about an open job; those that reach beyond the job are not for this method."""
         match command:
-            case Deliver(reply):
+            case events.Deliver(reply):
                 job.unread.append(job.number, reply)
-            case Republish(copy_number):
+            case events.Republish(copy_number):
                 self._copies.put_nowait((job, copy_number))
-            case WakeAt(at):
+            case events.WakeAt(at):
                 if job.timer is not None:
                     job.timer.cancel()
                 delay = max(0.0, at - time.monotonic())
                 job.timer = asyncio.get_running_loop().call_later(delay, self._fire, job, at)
-            case AttemptResumed():
+            case events.AttemptResumed():
                 self._metrics.resumed.inc()
                 _log.info("job resumed", job=job.recovery.job.id, **command._asdict())
-            case FailRequest(error):
+            case events.FailRequest(error):
                 job.unread.fail(error)
 
-    def _perform_beyond(self, command: Command) -> None:
+    def _perform_beyond(self, command: events.Command) -> None:
         """Perform a command that needs no open job: messages to workers, and the count of dropped replies."""
         match command:
-            case SendControl(target, control, mandatory):
+            case events.SendControl(target, control, mandatory):
                 if mandatory:
                     self._metrics.doubted.inc()
                 self._send(target, control, mandatory=mandatory)
-            case StopAttempt():
+            case events.StopAttempt():
                 self._stop(command)
-            case Drop(known, tokens):
+            case events.Drop(known, tokens):
                 self._metrics.replies_dropped.labels("not_admitted" if known else "unknown_job").inc()
                 self._metrics.tokens_after_disconnect.inc(tokens)
 
@@ -153,7 +136,7 @@ class RecoveryDriver:
         A dead worker's jobs are all pinged at once, and one message comes back for each: the others are not visited.
         """
         for job in [each for each in jobs.values() if _target(each) == target]:
-            self.handle(job, WorkerUnreachable(target))
+            self.handle(job, events.WorkerUnreachable(target))
 
     async def _watch(self, jobs: Mapping[str, OpenJob]) -> None:
         while True:
@@ -162,7 +145,7 @@ class RecoveryDriver:
                 self._broker.unusable_at = time.monotonic()
                 continue
             for job in list(jobs.values()):
-                self.handle(job, WatchTick(self._has_capacity(job.recovery.job.model)))
+                self.handle(job, events.WatchTick(self._has_capacity(job.recovery.job.model)))
 
     def _send(self, target: str, control: Control, *, mandatory: bool = False) -> None:
         """Send a control message, unless the broker is away: recovery sends it again."""
@@ -171,7 +154,7 @@ class RecoveryDriver:
         except BrokerUnavailable:
             _log.info("control message not sent", target=target, control=type(control).__name__)
 
-    def _stop(self, stop: StopAttempt) -> None:
+    def _stop(self, stop: events.StopAttempt) -> None:
         worker_id, job_id, attempt_id, superseded = stop
         now = time.monotonic()
         if now - self._stopped.get(attempt_id, float("-inf")) < self._timings.stop_interval:
@@ -185,7 +168,7 @@ class RecoveryDriver:
 
     def _fire(self, job: OpenJob, at: float) -> None:
         job.timer = None
-        self.handle(job, TimerFired(), not_before=at)
+        self.handle(job, events.TimerFired(), not_before=at)
 
     async def _republish(self, job: OpenJob, copy_number: int) -> None:
         published, confirmed = job.recovery.job, False
@@ -198,7 +181,7 @@ class RecoveryDriver:
         except Exception:  # noqa: BLE001 - one job's copy must not end the recovery of all others
             _log.exception("job not republished", job=published.id)
         finally:
-            self.handle(job, JobRepublished(copy_number, confirmed))
+            self.handle(job, events.JobRepublished(copy_number, confirmed))
 
 
 def _target(job: OpenJob) -> str | None:

@@ -47,6 +47,17 @@ class ApiModel(BaseModel):
     )
 
 
+class Answer(ApiModel):
+    """Base of the responses with generated text and of their streams' chunks: the fields that all of them have."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    service_tier: str
+    system_fingerprint: str
+
+
 class RequestBody(ApiModel):
     """Base of all request bodies. Create one with `parse`."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Ignored, OmitIfNone, Refused, conflict
+from gateway.openai.base import Answer, ApiModel, Ignored, OmitIfNone, Refused, conflict
 from gateway.openai.messages import AssistantMessage, Content, Message, ToolCall, check_tool_results, text_of
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
@@ -210,15 +210,10 @@ class ChatChoice(ApiModel):
     token_ids: OmitIfNone[list[int]] = None
 
 
-class ChatCompletion(ApiModel):
+class ChatCompletion(Answer):
     """The response without streaming."""
 
-    id: str
     object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    service_tier: str
-    system_fingerprint: str
     choices: list[ChatChoice]
     usage: CompletionUsage
     prompt_logprobs: OmitIfNone[PromptLogprobs] = None
@@ -260,15 +255,10 @@ class ChatChunkChoice(ApiModel):
     token_ids: OmitIfNone[list[int]] = None
 
 
-class ChatCompletionChunk(ApiModel):
+class ChatCompletionChunk(Answer):
     """One event of the stream."""
 
-    id: str
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    service_tier: str
-    system_fingerprint: str
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
     prompt_token_ids: OmitIfNone[list[int]] = None

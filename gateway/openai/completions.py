@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema, model_validator
 
-from gateway.openai.base import ApiModel, OmitIfNone, Refused, conflict
+from gateway.openai.base import Answer, ApiModel, OmitIfNone, Refused, conflict
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.prompts import Prompts, prompts_schema, prompts_up_to
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
@@ -91,14 +91,9 @@ class CompletionChoice(ApiModel):
     prompt_logprobs: OmitIfNone[PromptLogprobs] = None
 
 
-class Completion(ApiModel):
+class Completion(Answer):
     """The response; also one event of its stream (then `usage` is absent, null, or in the last event)."""
 
-    id: str
     object: Literal["text_completion"] = "text_completion"
-    created: int
-    model: str
-    service_tier: str
-    system_fingerprint: str
     choices: list[CompletionChoice]
     usage: CompletionUsage | None = None
