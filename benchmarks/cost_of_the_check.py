@@ -11,10 +11,11 @@ import argparse
 import asyncio
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import httpx
 
@@ -52,21 +53,24 @@ PROGRAM_PATH = ROOT / ".headrace" / PROGRAM
 NAMES = ("store", "in memory")
 
 
-class StaticKey(Authenticator):
-    """Authentication by comparison with one static key."""
+class StaticKeys(Authenticator):
+    """Authentication by comparison with static keys; `tenants` has the tenant of each key."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: Mapping[str, str]) -> None:
         super().__init__(DictApiKeyStore(), b"p" * 32)
+        self._tenants = tenants
 
     async def authenticate(self, token: str) -> Principal:
-        """Return the principal of the static key."""
-        if token != STATIC_KEY:
+        """Return the principal of a static key."""
+        if (tenant := self._tenants.get(token)) is None:
             raise InvalidApiKey("unknown")
-        return Principal(key_id="key", tenant="tenant", cache_salt="salt")
+        return Principal(key_id=tenant, tenant=tenant, cache_salt=tenant)
 
 
 class InMemory(PayingPlatform):
-    """The platform without a store: a static key, limits and holds in dictionaries, no settlement."""
+    """The platform without a store: static keys, limits and holds in dictionaries, no settlement."""
+
+    tenants: ClassVar[Mapping[str, str]] = {STATIC_KEY: "tenant"}
 
     async def __aenter__(self) -> InMemory:
         return self
@@ -74,7 +78,7 @@ class InMemory(PayingPlatform):
     def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
         return GatewayServices(
             bus,
-            StaticKey(),
+            StaticKeys(self.tenants),
             FakeBilling(),
             IdempotencyKeys(DictIdempotencyStore()),
             DictOrganisation().administration,

@@ -20,17 +20,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from auth_billing.access.principal import Principal
-from auth_billing.authenticator import Authenticator
-from auth_billing.errors import InvalidApiKey
-from benchmarks.cost_of_the_check import InMemory, StaticKey
+from benchmarks.cost_of_the_check import InMemory
 from benchmarks.measures import milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
 from benchmarks.report import print_result
 from benchmarks.results import RESULTS, Row, make_result, write
-from gateway.app import GatewayServices
-from gateway.settings import GatewaySettings
-from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime import logging
 from tests.fakes.counting_engine import CountingEngine
@@ -52,25 +46,10 @@ FILLING = 30.0
 """Most seconds until all of the noisy tenant's jobs are queued."""
 
 
-class TwoKeys(StaticKey):
-    """Authentication by comparison with two static keys."""
-
-    async def authenticate(self, token: str) -> Principal:
-        """Return the principal of one of the two keys."""
-        if token not in KEYS:
-            raise InvalidApiKey("unknown")
-        return Principal(key_id=KEYS[token], tenant=KEYS[token], cache_salt=KEYS[token])
-
-
 class TwoTenants(InMemory):
-    """The platform in memory, for two tenants; it accepts requests at any queue length."""
+    """The platform in memory, for two tenants."""
 
-    def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
-        services = super()._services(bus, settings)
-        authenticator: Authenticator = TwoKeys()
-        return GatewayServices(
-            bus, authenticator, services.billing, services.idempotency, services.administration, services.limits
-        )
+    tenants = KEYS
 
 
 async def measure(seconds: float, flood: int) -> list[Row]:

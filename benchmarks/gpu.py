@@ -17,12 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCausalLM
 
 from benchmarks.gpu_models import SHAPES, Shape, bandwidth, bytes_per_step, our_engine, their_model, weight_dtype
 from benchmarks.measures import median
+from benchmarks.report import print_rows
 from benchmarks.results import Row, make_result, write
 from benchmarks.workloads import Request, fixed
 from inference_worker.engine.engine import Engine
@@ -88,7 +87,7 @@ def main() -> None:
     plan = QUICK if options.quick else FULL
     copied = bandwidth(device, 2**24 if options.quick else 2**31)
     rows = [row for shape in plan.shapes for row in _rows(shape, plan, device, copied)]
-    _print(rows, f"copy bandwidth {copied / 1e12:.3f} TB/s")
+    print_rows(rows, f"copy bandwidth {copied / 1e12:.3f} TB/s")
     if not options.quick:
         settings = {"prompt": plan.prompt, "outputs": plan.outputs, "repeats": plan.repeats, "bandwidth": copied}
         print(write(make_result("gpu", settings, rows)))
@@ -211,17 +210,6 @@ def _free_memory(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def _print(rows: list[Row], title: str) -> None:
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    table = Table(title=title)
-    for column in columns:
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(*(f"{value:,.4g}" if isinstance(value, float) else str(value or "")
-                        for value in map(row.get, columns)))  # fmt: skip
-    Console(width=200).print(table)
 
 
 def _options() -> argparse.Namespace:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.results import Row
+from benchmarks.results import Row, Value
 
 
 @dataclass
@@ -83,6 +83,24 @@ def median(values: Sequence[float]) -> float:
     if not values:
         raise ValueError("no values")
     return float(np.median(values))
+
+
+def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
+    """Return the medians of several rounds' rows; columns of text are those of the first round.
+
+    Raises:
+        ValueError: the rounds have different numbers of rows.
+    """
+    if any(len(rows) != len(rounds[0]) for rows in rounds):
+        raise ValueError("a system failed in one round and not in another: measure again")
+    return [
+        {column: _middle([row.get(column) for row in same]) for column in same[0]} for same in zip(*rounds, strict=True)
+    ]
+
+
+def _middle(values: Sequence[Value]) -> Value:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return median(numbers) if numbers else values[0]
 
 
 def throughput(timelines: Sequence[Timeline]) -> float:

@@ -21,9 +21,10 @@ from typing import cast
 import psutil
 
 from benchmarks import platform_litellm, platform_stack, results
-from benchmarks.measures import median, milliseconds, percentile
+from benchmarks.measures import medians, milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
 from benchmarks.platform_stub import TOKENS
+from benchmarks.report import print_rows
 from benchmarks.results import Row
 from runtime import lifecycle
 
@@ -56,7 +57,7 @@ async def headrace_tax(rates: list[float], seconds: float) -> list[Row]:
 
 async def litellm_tax(workers: int, rates: list[float], seconds: float) -> list[Row]:
     """Measure the installed peer and, for the client's own latency, its stub."""
-    async with platform_litellm.running(workers=workers) as litellm:
+    with platform_litellm.running(workers=workers) as litellm:
         stub = Target(HOST, litellm.stub_port, "none", platform_litellm.MODEL)
         rows = await _measure_system("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
         proxy = Target(HOST, litellm.port, platform_litellm.KEY, platform_litellm.MODEL)
@@ -116,19 +117,14 @@ def _summary(exchanges: list[Exchange], seconds: float) -> Row:
     return row
 
 
-def medians(repeats: list[list[Row]]) -> list[Row]:
+def summarise(repeats: list[list[Row]]) -> list[Row]:
     """Return each row's medians, and the time that a system adds to that of the stub alone."""
-    rows = [{key: _middle([row[key] for row in same]) for key in same[0]} for same in zip(*repeats, strict=True)]
+    rows = medians(repeats)
     stub = [row["ttft_p50_ms"] for row in rows if row["system"] == "stub"]
     for row in rows:
         if stub and row["system"] != "stub":
             row["added_ttft_p50_ms"] = cast(float, row["ttft_p50_ms"]) - cast(float, stub[0])
     return rows
-
-
-def _middle(values: list[results.Value]) -> results.Value:
-    numbers = [value for value in values if isinstance(value, int | float)]
-    return median(numbers) if len(numbers) == len(values) else values[0]
 
 
 # --- Fan-out --------------------------------------------------------------------------------------
@@ -189,7 +185,7 @@ async def _tax(arguments: argparse.Namespace) -> None:
         "tokens": TOKENS,
         "seed": 1,
     }
-    _write_result(arguments, "platform-tax", settings, medians(repeats), versions)
+    _write_result(arguments, "platform-tax", settings, summarise(repeats), versions)
 
 
 async def _fan_out(arguments: argparse.Namespace) -> None:
@@ -201,8 +197,7 @@ async def _fan_out(arguments: argparse.Namespace) -> None:
 def _write_result(
     arguments: argparse.Namespace, name: str, settings: Row, rows: list[Row], versions: dict[str, str]
 ) -> None:
-    for row in rows:
-        print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()))
+    print_rows(rows, name)
     if not arguments.dry_run:
         print(results.write(results.make_result(name, settings, rows, versions)))
 

@@ -33,18 +33,24 @@ INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve(
 
 
 @dataclass(frozen=True)
-class Platform:
+class Processes:
+    """Running processes, by whose CPU time a system is measured."""
+
+    roots: dict[str, int]
+    """Process ids by name."""
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Return the CPU time used so far by each process and its children."""
+        return {name: _cpu_seconds(pid) for name, pid in self.roots.items()}
+
+
+@dataclass(frozen=True)
+class Platform(Processes):
     """A running platform."""
 
     port: int
     key: str
-    roots: dict[str, int]
-    """Process ids by name."""
     gateway_metrics_url: str
-
-    def cpu_seconds(self) -> dict[str, float]:
-        """Return the CPU time used so far by each process and its children."""
-        return {name: cpu_seconds(pid) for name, pid in self.roots.items()}
 
 
 @asynccontextmanager
@@ -71,7 +77,7 @@ async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]
             key = await _start(supervisor, PlatformProcesses(settings, home), step_time, capacity)
             started = {record.name: record for record in records.all()}
             roots = {name: record.pid for name, record in started.items()}
-            yield Platform(settings.port, key, roots, started["gateway-1"].status_url.replace("/status", "/metrics"))
+            yield Platform(roots, settings.port, key, started["gateway-1"].status_url.replace("/status", "/metrics"))
         finally:
             await supervisor.stop_all()
 
@@ -116,8 +122,7 @@ def _counting_worker(processes: PlatformProcesses, step_time: float, capacity: i
     )
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time used so far by a process and its children."""
+def _cpu_seconds(pid: int) -> float:
     try:
         process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]

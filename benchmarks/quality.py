@@ -13,15 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.engine_driver import run_batch
+from benchmarks.report import print_rows
 from benchmarks.results import ROOT, Row, make_result, write
 from benchmarks.teacher_forcing import Prediction, passage, predict, windows
+from benchmarks.workloads import Request
 from inference_worker.engine.engine import Engine
-from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.settings import EngineSettings
-from router.messages import SamplingParams
 
 FEW_ROWS, MANY_ROWS = 8, 256
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 50, 32, 64
@@ -71,7 +70,7 @@ def main() -> None:
     for variant in VARIANTS:
         if variant is VARIANTS[0] or not arguments.only or variant.name in arguments.only:
             seen[variant.name] = observe(model, variant, ids)
-            show([row(name, seen[name], seen["float32"]) for name in seen])
+            print_rows([row(name, seen[name], seen["float32"]) for name in seen], "quality")
     settings = {
         "model": model.name,
         "tokens": len(ids),
@@ -113,14 +112,7 @@ def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
 
 def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
     """Return greedy answers of `NEW_TOKENS` tokens."""
-    sampling = SamplingParams(seed=0, temperature=0.0, max_tokens=NEW_TOKENS, ignore_eos=True)
-    for i, prompt in enumerate(prompts):
-        engine.add(GenerationRequest(id=str(i), prompt_ids=prompt, sampling=sampling))
-    answers: list[list[int]] = [[] for _ in prompts]
-    while engine.has_work():
-        for event in engine.step():
-            answers[int(event.request)] += event.token_ids
-    return answers
+    return list(run_batch(engine, [Request(ids, NEW_TOKENS) for ids in prompts]).answers.values())
 
 
 def row(name: str, seen: Observation, reference: Observation) -> Row:
@@ -143,14 +135,6 @@ def row(name: str, seen: Observation, reference: Observation) -> Row:
 def common_prefix(one: list[int], other: list[int]) -> int:
     """Return the length of the common prefix of two answers, in tokens."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
-
-
-def show(rows: list[Row]) -> None:
-    """Print the table so far."""
-    table = Table(*rows[0])
-    for line in rows:
-        table.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in line.values()))
-    Console(width=200).print(table)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.results import Result, Value
+from benchmarks.results import Result, Row, Value
 
 WIDTH = 200
 """Least width of the table in columns, so that no figure is cut off."""
@@ -15,9 +16,14 @@ WIDTH = 200
 
 def print_result(result: Result, path: Path) -> None:
     """Print a result's rows and the path of its file."""
-    columns = list(dict.fromkeys(column for row in result.rows for column in row))
-    table = Table(*columns, title=f"{result.name}: {path.name}", title_justify="left")
-    for row in result.rows:
+    print_rows(result.rows, f"{result.name}: {path.name}")
+
+
+def print_rows(rows: Sequence[Row], title: str) -> None:
+    """Print rows as a table with the columns of all of them."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = Table(*columns, title=title, title_justify="left")
+    for row in rows:
         table.add_row(*(format_value(row.get(column)) for column in columns))
     console = Console()
     console.width = max(console.width, WIDTH)

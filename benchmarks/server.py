@@ -26,7 +26,7 @@ from benchmarks import engine_driver, server_tables
 from benchmarks.client import Endpoint
 from benchmarks.engine import add_engine_arguments, engine_under_test
 from benchmarks.engine_tables import warm_up
-from benchmarks.measures import median, summary
+from benchmarks.measures import medians, summary
 from benchmarks.peers.peer import PeerWorkspace
 from benchmarks.report import print_result
 from benchmarks.results import RESULTS, Row, Value, make_result, write
@@ -124,20 +124,6 @@ def closed_loops_of_an_engine(words: Sequence[str], load: Load) -> list[Row]:
         timelines = list(engine_driver.closed_loop(engine, requests, clients).timelines.values())
         rows.append({"clients": clients, **summary(timelines)})
     return rows
-
-
-def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
-    """Return the medians of several rounds' rows; integers and strings are those of the first round."""
-    if any(len(rows) != len(rounds[0]) for rows in rounds):
-        raise ValueError("a server failed in one round and not in another: measure again")
-    return [
-        {column: _middle([row.get(column) for row in same]) for column in same[0]} for same in zip(*rounds, strict=True)
-    ]
-
-
-def _middle(values: Sequence[Value]) -> Value:
-    floats = [value for value in values if isinstance(value, float)]
-    return median(floats) if floats else values[0]
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

@@ -57,7 +57,7 @@ def headrace(workspace: PeerWorkspace, *, speculation: str = "auto", activation_
             "HEADRACE_MAX_WAIT": "600",  # the other servers reject no request either
         }
         command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
-        with _running(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
+        with running_process(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
             lines = (home / "client.env").read_text().splitlines()
             key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]
             yield _endpoint(port, key)
@@ -69,7 +69,7 @@ def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
     port, threads, peer = free_port(), str(workspace.threads), LlamaCpp(workspace)
     command = [str(peer.programs / "llama-server"), "-m", str(workspace.gguf("Q4_0")), "--port", str(port)]
     command += ["-np", str(SLOTS), "-c", str(SLOTS * 512), "-fa", "on", "-t", threads, "-tb", threads]
-    with _running(command, {}, f"http://127.0.0.1:{port}/health", workspace.folder / "llama-server.log"):
+    with running_process(command, {}, f"http://127.0.0.1:{port}/health", workspace.folder / "llama-server.log"):
         yield _endpoint(port, "none")
 
 
@@ -81,7 +81,7 @@ def vllm_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
     command += ["--port", str(port), "--dtype", peer.variables["PEER_DTYPE"], "--max-model-len", str(CONTEXT)]
     command += ["--max-num-seqs", str(SLOTS), "--no-enable-prefix-caching"]
     variables = {**peer.variables, "HF_HUB_OFFLINE": "1"}
-    with _running(command, variables, f"http://127.0.0.1:{port}/health", workspace.folder / "vllm-server.log"):
+    with running_process(command, variables, f"http://127.0.0.1:{port}/health", workspace.folder / "vllm-server.log"):
         yield _endpoint(port, "none")
 
 
@@ -110,8 +110,10 @@ def _endpoint(port: int, key: str) -> Endpoint:
 
 
 @contextmanager
-def _running(command: Sequence[str], variables: Mapping[str, str], health: str, log: Path) -> Iterator[None]:
-    """Run a process whose health check is at `health` until the context is left.
+def running_process(
+    command: Sequence[str], variables: Mapping[str, str], health: str, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process whose health check is at the URL `health` until the context is left.
 
     Raises:
         ServerFailed: the process ended, or did not become healthy in time.
@@ -128,7 +130,7 @@ def _running(command: Sequence[str], variables: Mapping[str, str], health: str, 
         )
     try:
         _until_healthy(process, health, log)
-        yield
+        yield process
     finally:
         _end(process)
 

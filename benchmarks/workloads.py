@@ -1,8 +1,7 @@
 """Seeded workloads: requests and their arrival times. The same seed gives the same requests everywhere.
 
 Prompt ids are random in the vocabulary, never constant: a constant prompt would be one long prefix-cache hit and
-would make sparse shortcuts look fast. Length distributions follow published data sets (ShareGPT for *chat*, Alpaca
-for *short*, nano-vLLM's benchmark for *engine*).
+would make sparse shortcuts look fast. The length distribution of *chat* follows ShareGPT.
 """
 
 from __future__ import annotations
@@ -47,19 +46,9 @@ def chat(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
     return _requests(count, vocab_size, seed, lambda rng: (_lognormal(rng, 4.70, 1.3), _lognormal(rng, 4.84, 1.0)))
 
 
-def short(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
-    """Return Alpaca-like requests: short instructions, short answers."""
-    return _requests(count, vocab_size, seed, lambda rng: (_lognormal(rng, 2.80, 0.55), _lognormal(rng, 3.66, 0.9)))
-
-
 def fixed(count: int, vocab_size: int, inputs: int, outputs: int, seed: int = 0) -> list[Request]:
     """Return requests of one length."""
     return _requests(count, vocab_size, seed, lambda _: (inputs, outputs))
-
-
-def engine(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
-    """Return nano-vLLM's requests: input and output lengths uniform in 100..1024 (it uses 256 of them)."""
-    return _requests(count, vocab_size, seed, lambda rng: (int(rng.integers(100, 1025)), int(rng.integers(100, 1025))))
 
 
 def shared_prefix(
@@ -89,13 +78,7 @@ def shared_prefix(
 
 def poisson(count: int, rate: float, seed: int = 0) -> list[float]:
     """Return the seconds at which `count` independent requests arrive, `rate` per second on average."""
-    return burst(count, rate, shape=1.0, seed=seed)
-
-
-def burst(count: int, rate: float, *, shape: float = 0.25, seed: int = 0) -> list[float]:
-    """Return arrival times with gamma-distributed gaps; a `shape` below 1 makes bursts."""
-    gaps = default_rng(seed).gamma(shape, 1 / (rate * shape), count)
-    return [float(second) for second in np.cumsum(gaps)]
+    return [float(second) for second in np.cumsum(default_rng(seed).exponential(1 / rate, count))]
 
 
 # --- Parts ----------------------------------------------------------------------------------------

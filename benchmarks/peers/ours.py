@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from benchmarks.peers.peer import RUNNERS, Peer, PeerWorkspace, Size, run_program
+from benchmarks.peers.peer import RUNNERS, Peer, PeerWorkspace, Size, run_sizes
 
 
 class Headrace(Peer):
@@ -30,8 +28,5 @@ class Headrace(Peer):
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
         """See `Peer.measure`."""
-        wanted = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
-        module = f"{RUNNERS}.headrace_runner"
-        printed = run_program([sys.executable, "-m", module, str(self.workspace.model), wanted, *self._arguments])
-        lines: list[dict[str, Any]] = [json.loads(line) for line in printed.splitlines() if line.startswith('{"size"')]
-        return {Size(*line["size"]): float(line["seconds"]) for line in lines}
+        runner = [sys.executable, "-m", f"{RUNNERS}.headrace_runner", str(self.workspace.model)]
+        return run_sizes(runner, sizes, options=self._arguments)

@@ -130,12 +130,7 @@ class PythonPeer(Peer):
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
         """See `Peer.measure`."""
-        wanted = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
-        printed = run_program(
-            [str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model), wanted], self.variables
-        )
-        lines = [json.loads(line) for line in printed.splitlines() if line.startswith('{"size"')]
-        return {Size(*line["size"]): float(line["seconds"]) for line in lines}
+        return run_sizes([str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model)], sizes, self.variables)
 
 
 class SafetensorsPeer(PythonPeer):
@@ -166,6 +161,23 @@ def install_packages(python: Path, packages: Sequence[str], log: Path) -> None:
     make_venv(python.parent.parent, log)
     run([str(python), "-m", "pip", "install", *packages], log)
     stamp.write_text(" ".join(packages))
+
+
+def run_sizes(
+    runner: Sequence[str],
+    sizes: Sequence[Size],
+    variables: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> dict[Size, float]:
+    """Run a runner's command, followed by the sizes (`runners/protocol.py`) and `options`; return each size's seconds.
+
+    Raises:
+        PeerFailed: the program failed.
+    """
+    wanted = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
+    printed = run_program([*runner, wanted, *options], variables)
+    lines = [json.loads(line) for line in printed.splitlines() if line.startswith('{"size"')]
+    return {Size(*line["size"]): float(line["seconds"]) for line in lines}
 
 
 def run_program(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from benchmarks.platform import medians
+from benchmarks.platform import summarise
 from benchmarks.platform_client import Client, Connection, Exchange, Target
 from benchmarks.platform_stub import TOKENS, Stub, answer
 
@@ -64,7 +64,7 @@ def test_medians_and_the_time_added_to_the_stub() -> None:
             {"system": "stub", "load": "20/s", "ttft_p50_ms": stub},
         ]
 
-    assert medians([repeat(5.0, 1.0), repeat(9.0, 1.5), repeat(6.0, 0.5)]) == [
+    assert summarise([repeat(5.0, 1.0), repeat(9.0, 1.5), repeat(6.0, 0.5)]) == [
         {"system": "headrace", "load": "20/s", "ttft_p50_ms": 6.0, "added_ttft_p50_ms": 5.0},
         {"system": "stub", "load": "20/s", "ttft_p50_ms": 1.0},
     ]
