@@ -93,26 +93,19 @@ class KeyCreate(RequestBody):
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=16)] | None = None
     """Scopes of the key; default: all scopes of project keys."""
     expires_in_seconds: Lifetime | None = None
-    models: Annotated[list[ModelName], Field(min_length=1, max_length=100)] | None = None
-    """Models that the key may use; default: all."""
-    spend_limit: SpendLimitUpdate | None = None
-    """Monthly budget of the key, in force from its first request."""
-
-
-class ServiceAccountCreate(RequestBody):
-    """Body of `POST .../service_accounts`: an account and its first key. All but two fields are extensions."""
-
-    name: Name
-    create_service_account_only: bool | None = None
-    """Create no key."""
-    scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=16)] | None = None
-    """Scopes of the key; default: all scopes of project keys."""
-    expires_in_seconds: Lifetime | None = None
     """Lifetime of the key."""
     models: Annotated[list[ModelName], Field(min_length=1, max_length=100)] | None = None
     """Models that the key may use; default: all."""
     spend_limit: SpendLimitUpdate | None = None
     """Monthly budget of the key, in force from its first request."""
+
+
+class ServiceAccountCreate(KeyCreate):
+    """Body of `POST .../service_accounts`: an account and its first key. All but two fields are extensions."""
+
+    name: Name
+    create_service_account_only: bool | None = None
+    """Create no key."""
 
 
 class ServiceAccountUpdate(RequestBody):

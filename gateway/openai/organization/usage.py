@@ -17,8 +17,8 @@ Ids = Annotated[list[QueryText], Field(default_factory=list, max_length=100)]
 Seconds = Annotated[QueryInt, Field(ge=0, le=2**40)]
 
 
-class UsageQuery(QueryParameters):
-    """Query parameters of all reports. Buckets begin at whole minutes, hours or days in UTC."""
+class PeriodQuery(QueryParameters):
+    """Query parameters of all reports and of the export: a period, projects and keys."""
 
     start_time: Seconds
     """Start of the period in Unix seconds, inclusive."""
@@ -26,42 +26,44 @@ class UsageQuery(QueryParameters):
     """End of the period in Unix seconds, exclusive; at most a year after `start_time`, default now."""
     project_ids: Ids
     api_key_ids: Ids
+
+
+class UsageQuery(PeriodQuery):
+    """Query parameters of the usage reports. Buckets begin at whole minutes, hours or days in UTC."""
+
     page: QueryText | None = None
     """`next_page` of the previous page."""
+    bucket_width: Literal["1m", "1h", "1d"] = "1d"
+    user_ids: Ids
+    models: Ids
+    limit: Annotated[QueryInt, Field(ge=1, le=1440)] | None = None
+    """Buckets per page: 7 days (31 at most), 24 hours (168) or 60 minutes (1,440)."""
 
 
 class CompletionsUsageQuery(UsageQuery):
     """Query of the usage of chat completions and completions."""
 
-    bucket_width: Literal["1m", "1h", "1d"] = "1d"
-    user_ids: Ids
-    models: Ids
     batch: QueryBool | None = None
     """The Batch API is not offered, so `true` returns empty buckets."""
     group_by: Annotated[
         list[Literal["project_id", "user_id", "api_key_id", "model", "batch", "service_tier"]],
         Field(default_factory=list, max_length=6),
     ]
-    limit: Annotated[QueryInt, Field(ge=1, le=1440)] | None = None
-    """Buckets per page: 7 days (31 at most), 24 hours (168) or 60 minutes (1,440)."""
 
 
 class EmbeddingsUsageQuery(UsageQuery):
     """Query of the usage of embeddings."""
 
-    bucket_width: Literal["1m", "1h", "1d"] = "1d"
-    user_ids: Ids
-    models: Ids
     group_by: Annotated[
         list[Literal["project_id", "user_id", "api_key_id", "model"]], Field(default_factory=list, max_length=4)
     ]
-    limit: Annotated[QueryInt, Field(ge=1, le=1440)] | None = None
-    """Buckets per page: 7 days (31 at most), 24 hours (168) or 60 minutes (1,440)."""
 
 
-class CostsQuery(UsageQuery):
-    """Query of costs."""
+class CostsQuery(PeriodQuery):
+    """Query of costs. Buckets are days in UTC."""
 
+    page: QueryText | None = None
+    """`next_page` of the previous page."""
     bucket_width: Literal["1d"] = "1d"
     group_by: Annotated[
         list[Literal["project_id", "line_item", "api_key_id"]], Field(default_factory=list, max_length=3)
@@ -70,17 +72,11 @@ class CostsQuery(UsageQuery):
     """Days per page."""
 
 
-class ExportQuery(QueryParameters):
+class ExportQuery(PeriodQuery):
     """Query of an export: the jobs to include and the file format."""
 
     format: Literal["csv", "xlsx"]
-    start_time: Seconds
-    """Start of the period in Unix seconds, inclusive."""
-    end_time: Seconds | None = None
-    """End of the period in Unix seconds, exclusive; at most a year after `start_time`, default now."""
-    project_ids: Ids
     user_ids: Ids
-    api_key_ids: Ids
     models: Ids
 
 

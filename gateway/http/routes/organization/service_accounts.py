@@ -106,7 +106,7 @@ async def create_service_account_key(
     return json_response(await _new_key(admin, account, body))
 
 
-async def _new_key(admin: Administrator, account: Record, body: ServiceAccountCreate | KeyCreate) -> CreatedKey:
+async def _new_key(admin: Administrator, account: Record, body: KeyCreate) -> CreatedKey:
     """Create a key and set its budget, before the key's text is returned to the client."""
     lifetime = body.expires_in_seconds
     spec = KeySpec(

@@ -28,6 +28,7 @@ from gateway.openai.organization.usage import (
     EmbeddingsUsageQuery,
     UsageBucket,
     UsagePage,
+    UsageQuery,
 )
 
 router = APIRouter(prefix="/v1/organization")
@@ -115,7 +116,7 @@ async def costs(admin: Reader, query: Annotated[CostsQuery, Depends(query_of(Cos
 
 async def _usage(
     admin: Administrator,
-    query: CompletionsUsageQuery | EmbeddingsUsageQuery,
+    query: UsageQuery,
     kind: UsageKind,
     by: Sequence[Dimension],
     results: Results,
