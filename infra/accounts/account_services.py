@@ -63,7 +63,10 @@ DEVELOPMENT_REFERENCE = "development"
 
 @dataclass(frozen=True)
 class AccountServices:
-    """Factory of account services (keys, budgets, credit, billing, rate limits) that use one connected store."""
+    """Factory of account services (keys, budgets, credit, billing, rate limits) that use one connected store.
+
+    Its coroutines raise `StoreUnavailable` if the store does not answer.
+    """
 
     home: Home
     connection: StoreConnection
@@ -121,31 +124,20 @@ class AccountServices:
         return Billing(mongo_billing_stores(self.connection), prices, timings=self.timings)
 
     async def write_development_key(self, base_url: str) -> str:
-        """Return the development account's API key, and write it to `client.env` with `base_url` (`.../v1`).
-
-        Raises:
-            StartupError: the store is unavailable.
-        """
+        """Return the development account's API key, and write it to `client.env` with `base_url` (`.../v1`)."""
         key = await self._development_key(read_client_key(self.home))
         write_client_env(self.home, base_url, key)
         return key
 
     async def renew_development_key(self) -> str:
-        """Return a new API key of the development account; earlier ones are revoked.
-
-        Raises:
-            StartupError: the store is unavailable.
-        """
+        """Return a new API key of the development account; earlier ones are revoked."""
         return await self._development_key(None)
 
     async def _development_key(self, known: str | None) -> str:
         accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
-        try:
-            key = await ensure_development_account(accounts, keys, self.pepper, known)
-            await self.credit().promo(ORGANISATION, DEVELOPMENT_CREDIT, DEVELOPMENT_REFERENCE)
-            return key
-        except StoreUnavailable as error:
-            raise StartupError(f"the store does not answer: {error}") from error
+        key = await ensure_development_account(accounts, keys, self.pepper, known)
+        await self.credit().promo(ORGANISATION, DEVELOPMENT_CREDIT, DEVELOPMENT_REFERENCE)
+        return key
 
 
 @asynccontextmanager
@@ -164,7 +156,7 @@ async def open_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnect
     """Connect to a store while the context lasts. Without a URL: the store of the launcher that runs in `home`.
 
     Raises:
-        StartupError: no store is there, or the connection was lost.
+        StartupError: no store is there, or the context was left by `StoreUnavailable`.
     """
     url = mongodb_url or running_store_url(ProcessRecords(home.run))
     if url is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog, Event
 from auth_billing.development_account import ORGANISATION
-from auth_billing.errors import NoSuchRecord, StoreUnavailable, UnacceptableValue
+from auth_billing.errors import NoSuchRecord, UnacceptableValue
 from auth_billing.people.browser_access import BrowserAccess, PeopleStores
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import is_unowned
@@ -59,22 +59,20 @@ async def first_owner_token(access: AccountServices) -> str:
     """Return an invitation token for the first owner of the development organisation; empty if an owner can sign in.
 
     Raises:
-        StartupError: the store is unavailable.
+        StoreUnavailable: the store does not answer.
     """
-    try:
-        stores = MongoUserStore(access.connection), MongoMembershipStore(access.connection)
-        if not await is_unowned(*stores, ORGANISATION):
-            return ""
-        return await _invitations(access).invite_first_owner(ORGANISATION)
-    except StoreUnavailable as error:
-        raise StartupError(f"the store does not answer: {error}") from error
+    stores = MongoUserStore(access.connection), MongoMembershipStore(access.connection)
+    if not await is_unowned(*stores, ORGANISATION):
+        return ""
+    return await _invitations(access).invite_first_owner(ORGANISATION)
 
 
 async def invite(access: AccountServices, organisation: str, role: Role, email: str, url: str) -> str:
     """Return an invitation link to an organisation, made by the operator of this machine.
 
     Raises:
-        StartupError: no such organisation, an invalid address, or the store is unavailable.
+        StartupError: no such organisation, or an invalid address.
+        StoreUnavailable: the store does not answer.
     """
     audit_log = AuditLog(MongoAuditLogStore(access.connection))
     try:
@@ -87,8 +85,6 @@ async def invite(access: AccountServices, organisation: str, role: Role, email: 
         raise StartupError(f"there is no organisation {organisation!r}") from error
     except UnacceptableValue as error:
         raise StartupError(f"{email!r}: {error}") from error
-    except StoreUnavailable as error:
-        raise StartupError(f"the store does not answer: {error}") from error
     return invitation_link(url, token)
 
 

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from auth_billing.errors import StoreUnavailable
 from auth_billing.money.billing_records import JobState
 from auth_billing.store.jobs import MongoJobStore
 from infra.accounts.account_services import open_store
@@ -83,10 +82,7 @@ class DeadLetterCommands:
         if not jobs:
             return set()
         async with open_store(self.home, self.mongodb_url) as connection:
-            try:
-                found = await MongoJobStore(connection).find(jobs)
-            except StoreUnavailable as error:
-                raise StartupError(f"cannot reach the store: {error}") from error
+            found = await MongoJobStore(connection).find(jobs)
         return {job for job, record in found.items() if record.state is not JobState.HELD}
 
 

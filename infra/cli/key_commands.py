@@ -17,9 +17,8 @@ from auth_billing.people.projects import Projects
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.organisations import MongoOrganisationStore
+from gateway.openai.organization.keys import format_key_id, parse_key_id
 from infra.accounts.account_services import AccountServices
-
-SHOWN_PREFIX = "key_"
 
 
 @dataclass(frozen=True)
@@ -79,18 +78,18 @@ class KeyCommands:
         key = await self._find(key_id)
         keys, operator = self.access.keys(), _operator(key.organisation)
         issued = await keys.rotate(operator, key.project, key.key_id, overlap=overlap)
-        await self._record(Event.API_KEY_ROTATED, key, replaced_by=SHOWN_PREFIX + issued.key.key_id)
+        await self._record(Event.API_KEY_ROTATED, key, replaced_by=format_key_id(issued.key.key_id))
         return issued
 
     async def _find(self, key_id: str) -> ApiKeyRecord:
-        key = await MongoApiKeyStore(self.access.connection).find(key_id.removeprefix(SHOWN_PREFIX))
+        key = await MongoApiKeyStore(self.access.connection).find(parse_key_id(key_id))
         if key is None:
             raise NoSuchRecord(f"there is no key {key_id}")
         return key
 
     async def _record(self, event: Event, key: ApiKeyRecord, **details: str) -> None:
         audit_log = AuditLog(MongoAuditLogStore(self.access.connection))
-        shown, about = SHOWN_PREFIX + key.key_id, {"name": key.name, **details}
+        shown, about = format_key_id(key.key_id), {"name": key.name, **details}
         await audit_log.record(key.organisation, event, shown, project=key.project, details=about)
 
     def _projects(self) -> Projects:

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from auth_billing.access.scopes import Scope
-from infra.cli.store_command import MongoUrl, console, run_command
+from infra.cli.store_command import MongoUrl, console, run_with_accounts
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -134,12 +134,6 @@ def _date(at: float | None) -> str:
 
 
 def _run(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[ResultT]]) -> ResultT:
-    """Run `work` with a connection to the store; print errors in one line."""
-    from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_services  # noqa: PLC0415
     from infra.cli.key_commands import KeyCommands  # noqa: PLC0415
 
-    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
-    home = environment.load(LauncherSettings).folder
-    opened = account_services.opened(home, settings.mongodb_url, settings.api_key_pepper)
-    return run_command(opened, lambda access: work(KeyCommands(access)))
+    return run_with_accounts(mongodb_url, lambda access: work(KeyCommands(access)))

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 
 import typer
 from pydantic_settings import BaseSettings
-from rich.console import Console
 
 from infra.cli import dead_letter_cli, keys_cli, money_cli
+from infra.cli.store_command import console, run_with_accounts
 from infra.home import environment
 from infra.home.home import lock_holder, stop_launcher
 from infra.home.settings import LauncherSettings
@@ -33,7 +33,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False)
 
 EVERYTHING, PROCESSES = "Everything at once", "One process of the platform"
 LOOKING = "A running platform"
@@ -313,17 +312,7 @@ def billing(amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None, ops_port: Op
 @app.command(rich_help_panel=PROCESSES)
 def key(mongodb_url: MongoUrl = None) -> None:
     """Replace the development account's API key and print the new one."""
-    from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_services  # noqa: PLC0415
-
-    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
-    home = environment.load(LauncherSettings).folder
-
-    async def renew() -> str:
-        async with account_services.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
-            return await access.renew_development_key()
-
-    _print_line(asyncio.run(renew()))
+    _print_line(run_with_accounts(mongodb_url, lambda access: access.renew_development_key()))
 
 
 @app.command(rich_help_panel=LOOKING)
@@ -338,22 +327,20 @@ def invite(
 ) -> None:
     """Print an invitation link to an organisation, valid once, for seven days."""
     from auth_billing.access.roles import Role  # noqa: PLC0415
-    from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_services, sign_in_services  # noqa: PLC0415
+    from infra.accounts import sign_in_services  # noqa: PLC0415
     from infra.launcher.banner import base_url  # noqa: PLC0415
 
     if role not in list(Role):
         raise StartupError(f"--role: {role!r} is none of {', '.join(Role)}")
-    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
     launcher = environment.load(LauncherSettings)
     holder = lock_holder(launcher.folder)
     here = url or (holder.url if holder is not None and holder.url else base_url(launcher.host, launcher.port))
-
-    async def link() -> str:
-        async with account_services.opened(launcher.folder, settings.mongodb_url, settings.api_key_pepper) as access:
-            return await sign_in_services.invite(access, organisation, Role(role), email, here.rstrip("/"))
-
-    _print_line(asyncio.run(link()))
+    _print_line(
+        run_with_accounts(
+            mongodb_url,
+            lambda access: sign_in_services.invite(access, organisation, Role(role), email, here.rstrip("/")),
+        )
+    )
 
 
 money_cli.register(app)

@@ -164,10 +164,10 @@ def _print_entry(entry: CreditEntry) -> None:
 
 
 def _run(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
-    """Run `work` with a connection to the store; print errors in one line."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
-    from infra.cli.money_commands import open_money  # noqa: PLC0415
+    from infra.accounts.account_services import open_store  # noqa: PLC0415
+    from infra.cli.money_commands import MoneyCommands  # noqa: PLC0415
 
     url = environment.load(BillingSettings, mongodb_url=mongodb_url).mongodb_url
     home = environment.load(LauncherSettings).folder
-    return run_command(open_money(home, url), work)
+    return run_command(open_store(home, url), lambda connection: work(MoneyCommands(connection)))

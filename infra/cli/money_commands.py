@@ -6,8 +6,7 @@ Amounts are decimal USD strings, e.g. `12.50` (`auth_billing/money/amounts.py`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +32,6 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
-from infra.accounts.account_services import open_store
-from infra.home.home import Home
 
 
 @dataclass(frozen=True)
@@ -160,17 +157,6 @@ class MoneyCommands:
 
     def _budgets(self) -> Budgets:
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
-
-
-@asynccontextmanager
-async def open_money(home: Home, mongodb_url: str) -> AsyncIterator[MoneyCommands]:
-    """Connect to a store while the context lasts; without a URL to that of the launcher that runs in `home`.
-
-    Raises:
-        StartupError: no store is reachable.
-    """
-    async with open_store(home, mongodb_url) as connection:
-        yield MoneyCommands(connection)
 
 
 def prices_of(file: Path, catalogue: Path | None) -> PriceList:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
 
 from auth_billing.errors import AccountError
+from infra.home import environment
+from infra.home.settings import LauncherSettings
+
+if TYPE_CHECKING:
+    from infra.accounts.account_services import AccountServices
 
 CommandsT = TypeVar("CommandsT")
 ResultT = TypeVar("ResultT")
@@ -37,3 +42,15 @@ def run_command(
     except AccountError as error:
         typer.echo(f"headrace: {error}", err=True)
         raise typer.Exit(1) from error
+
+
+def run_with_accounts(mongodb_url: str | None, work: Callable[[AccountServices], Awaitable[ResultT]]) -> ResultT:
+    """Run `work` with the account services on a store, by default that of the launcher; errors as in `run_command`."""
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from infra.accounts import account_services  # noqa: PLC0415
+
+    settings, home = (
+        environment.load(GatewaySettings, mongodb_url=mongodb_url),
+        environment.load(LauncherSettings).folder,
+    )
+    return run_command(account_services.opened(home, settings.mongodb_url, settings.api_key_pepper), work)
