@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -10,66 +12,40 @@ class BillingMetrics:
     """Prometheus counters and gauges of one billing process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.settled = Counter(
-            "headrace_usage_records_settled",
-            "Usage records stored, by outcome of the job.",
-            ["outcome"],
-            registry=registry,
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.settled = counter(
+            "headrace_usage_records_settled", "Usage records stored, by outcome of the job.", ["outcome"]
         )
-        self.jobs_settled = Counter(
+        self.jobs_settled = counter(
             "headrace_jobs_settled",
             "Jobs settled, by source of the usage and outcome of the job.",
             ["source", "outcome"],
-            registry=registry,
         )
-        self.settled_amount = Counter(
-            "headrace_settled_nano_usd", "Cost of settled jobs, in nano-USD.", registry=registry
-        )
-        self.clamped = Counter(
-            "headrace_costs_clamped", "Jobs whose cost exceeded their hold and was limited to it.", registry=registry
-        )
-        self.receipts = Counter(
+        self.settled_amount = counter("headrace_settled_nano_usd", "Cost of settled jobs, in nano-USD.")
+        self.clamped = counter("headrace_costs_clamped", "Jobs whose cost exceeded their hold and was limited to it.")
+        self.receipts = counter(
             "headrace_receipts",
             "Receipts received: settled, repeated, or conflicting with the settlement (and ignored).",
             ["verdict"],
-            registry=registry,
         )
-        self.swept = Counter(
+        self.swept = counter(
             "headrace_jobs_swept",
             "Jobs settled without a receipt, by reason: gateway silent, deadline passed, settlement unfinished.",
             ["reason"],
-            registry=registry,
         )
-        self.orphans = Counter("headrace_holds_released", "Holds released because they had no job.", registry=registry)
-        self.held = Gauge("headrace_jobs_held", "Jobs that hold credit, as last counted.", registry=registry)
-        self.repeated = Counter("headrace_usage_records_repeated", "Usage records received again.", registry=registry)
-        self.parked = Counter(
-            "headrace_messages_parked", "Messages set aside for inspection.", ["queue"], registry=registry
+        self.orphans = counter("headrace_holds_released", "Holds released because they had no job.")
+        self.held = gauge("headrace_jobs_held", "Jobs that hold credit, as last counted.")
+        self.repeated = counter("headrace_usage_records_repeated", "Usage records received again.")
+        self.parked = counter("headrace_messages_parked", "Messages set aside for inspection.", ["queue"])
+        self.retries = counter("headrace_settlement_retries", "Settlement retries: store or broker unavailable.")
+        self.unsettled = gauge("headrace_usage_records_unsettled", "Usage records received and not yet stored.")
+        self.reaped = counter(
+            "headrace_jobs_reaped", "Dead-lettered jobs closed, by the failure code sent to the caller.", ["code"]
         )
-        self.retries = Counter(
-            "headrace_settlement_retries",
-            "Settlement retries: store or broker unavailable.",
-            registry=registry,
+        self.differences = gauge(
+            "headrace_audit_differences", "Differences found by the last audit of the books, by invariant.", ["check"]
         )
-        self.unsettled = Gauge(
-            "headrace_usage_records_unsettled", "Usage records received and not yet stored.", registry=registry
-        )
-        self.reaped = Counter(
-            "headrace_jobs_reaped",
-            "Dead-lettered jobs closed, by the failure code sent to the caller.",
-            ["code"],
-            registry=registry,
-        )
-
-        self.differences = Gauge(
-            "headrace_audit_differences",
-            "Differences found by the last audit of the books, by invariant.",
-            ["check"],
-            registry=registry,
-        )
-        self.audited = Gauge(
-            "headrace_audit_time_seconds", "When the last audit of the books ended (Unix seconds).", registry=registry
-        )
+        self.audited = gauge("headrace_audit_time_seconds", "When the last audit of the books ended (Unix seconds).")
 
     def summary(self) -> dict[str, int]:
         """Return the totals since the start that `headrace ps` shows, by name."""

@@ -21,11 +21,7 @@ from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, existi
 from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
 from chat_ui.history.conversation_lists import ListedConversation
-from chat_ui.history.limits import (
-    MAX_ATTACHMENT_BYTES,
-    MAX_CONVERSATION_BYTES,
-    MAX_MESSAGES,
-)
+from chat_ui.history.limits import MAX_ATTACHMENT_BYTES, MAX_CONVERSATION_BYTES, MAX_MESSAGES
 from chat_ui.history.message_tree import branch, by_id
 from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Protocol
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
@@ -17,6 +16,7 @@ from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES
 from auth_billing.errors import NoSuchRecord, NotPermitted, UnacceptableValue
 from auth_billing.keys.key_issuance import IssuedKey, KeySpec, issue
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
+from auth_billing.money.budgets import Budgets
 from auth_billing.people.input_normalisation import checked_name
 from auth_billing.people.organisation_records import OrganisationStore
 from router.messages import KeySet
@@ -27,14 +27,6 @@ MAX_MODELS = 100
 MAX_MODEL_NAME = 200
 MAX_OVERLAP_SECONDS = 30 * 86400.0
 """Seconds that a rotated key may stay valid."""
-
-
-class KeyBudgets(Protocol):
-    """Interface to the budgets of API keys."""
-
-    async def inherit(self, organisation: str, key: str, heir: str) -> None:
-        """Copy a key's budget and this month's use to `heir`, the key that replaces it. Raises `StoreUnavailable`."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +43,7 @@ class ApiKeys:
 
     keys: ApiKeyStore
     accounts: OrganisationStore
-    budgets: KeyBudgets
+    budgets: Budgets
     pepper: bytes
     announce: Callable[[KeySet], None]
     _: KW_ONLY

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import structlog
@@ -121,12 +121,18 @@ class Sweeper:
             self.metrics.swept.labels("unfinished").inc(len(jobs))
 
     async def _silent_gateways(self) -> set[str]:
-        """Return the gateways with held jobs whose heartbeat count did not change for `gateway_heartbeat_timeout`."""
+        """Return the gateways with held jobs that are silent."""
+        return await self._with_silent_gateways(
+            self._gateways, {each: each for each in await self.stores.jobs.gateways()}
+        )
+
+    async def _with_silent_gateways(self, seen: FirstSeen, gateways: Mapping[str, str]) -> set[str]:
+        """Return the keys of gateways whose heartbeat count did not change for `gateway_heartbeat_timeout`."""
         beats, now = await self.stores.heartbeats.counts(), self.monotonic()
-        counts = {gateway: f"{gateway} {beats.get(gateway, 0)}" for gateway in await self.stores.jobs.gateways()}
-        self._gateways.keep(list(counts.values()))
+        counts = {key: f"{key} {beats.get(gateway, 0)}" for key, gateway in gateways.items()}
+        seen.keep(list(counts.values()))
         timeout = self.timings.gateway_heartbeat_timeout
-        return {gateway for gateway, each in counts.items() if self._gateways.seconds(each, now) >= timeout}
+        return {key for key, each in counts.items() if seen.seconds(each, now) >= timeout}
 
     async def _overdue_jobs(self) -> list[JobRecord]:
         """Return the jobs that were held for longer than from their creation to their deadline, and the grace."""
@@ -166,13 +172,10 @@ class Sweeper:
         return [(held[job][0], job, held[job][1]) for job in orphans if self._orphans.seconds(job, now) >= age]
 
     async def _abandoned_leases(self, balances: Sequence[Balance]) -> list[tuple[str, str, Hold]]:
-        """Return the leases of gateways whose heartbeat count did not change for `gateway_heartbeat_timeout`."""
-        beats, now = await self.stores.heartbeats.counts(), self.monotonic()
+        """Return the leases of silent gateways."""
         leases = [(balance.organisation, id, lease) for balance in balances for id, lease in balance.leases.items()]
-        counts = {id: f"{id} {beats.get(lease.gateway, 0)}" for _, id, lease in leases}
-        self._leases.keep(list(counts.values()))
-        timeout = self.timings.gateway_heartbeat_timeout
-        return [each for each in leases if self._leases.seconds(counts[each[1]], now) >= timeout]
+        silent = await self._with_silent_gateways(self._leases, {id: lease.gateway for _, id, lease in leases})
+        return [each for each in leases if each[1] in silent]
 
     async def _release(self, holds: Sequence[tuple[str, str, Hold]]) -> None:
         for organisation, id, hold in holds:

@@ -26,16 +26,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from auth_billing.prices.pricing import MAX_TOKEN_PRICE, PriceList, RateCard, TokenRate
 from router.messages import ServiceClass

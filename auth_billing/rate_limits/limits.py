@@ -124,11 +124,9 @@ class Subject:
 
 def key_subject(key_id: str, user: str) -> Subject:
     """Return the subject of rate limits of an API key, or of a signed-in user (`key_id` is empty)."""
-    return (
-        Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
-        if key_id
-        else Subject(SubjectKind.KEY, f"user:{user}", "you")
-    )
+    if key_id:
+        return Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
+    return Subject(SubjectKind.KEY, f"user:{user}", "you")
 
 
 def project_subject(project: str) -> Subject:

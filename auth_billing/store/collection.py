@@ -125,12 +125,13 @@ class Collection:
         """Apply `change` to one document that matches `query`; false if none matches."""
         return bool((await self.update_one(query, change)).matched_count)
 
-    async def insert_new(self, documents: Sequence[dict[str, Any]]) -> None:
-        """Insert the documents (at least one) whose `_id` is not stored yet; stored documents are not changed.
+    async def insert_new(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
+        """Insert the documents (at least one) whose `_id` is not stored yet; return of each whether it was inserted.
 
         Raises:
-            StoreUnavailable: some of the documents may be written.
+            StoreUnavailable, RecordRefused: some of the documents may be written.
         """
+        stored: set[int] = set()
         with translated_errors():
             try:
                 await self.raw.insert_many(documents, ordered=False)
@@ -138,3 +139,5 @@ class Collection:
                 failures = [each for each in error.details["writeErrors"] if each["code"] != _DUPLICATE_KEY]
                 if failures or error.details["writeConcernErrors"]:
                     raise
+                stored = {each["index"] for each in error.details["writeErrors"]}
+        return [number not in stored for number in range(len(documents))]

@@ -10,10 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from pymongo.errors import BulkWriteError
 
 from auth_billing.money.usage_store import Insertion
-from auth_billing.store.collection import translated_errors
 from auth_billing.store.connection import StoreConnection
 from router.messages import Usage, UsageRecord
 
@@ -32,15 +30,7 @@ class MongoUsageStore:
         Raises:
             RecordRefused: one of the records can't be encoded; the others may be stored.
         """
-        refused: set[int] = set()
-        with translated_errors():
-            try:
-                await self._usage.raw.insert_many(list(map(_to_document, records)), ordered=False)
-            except BulkWriteError as error:
-                if error.details["writeConcernErrors"]:
-                    raise
-                refused.update(each["index"] for each in error.details["writeErrors"])
-        return [number not in refused for number in range(len(records))]
+        return await self._usage.insert_new([_to_document(each) for each in records])
 
     async def add(self, record: UsageRecord) -> Insertion:
         """Store a record unless one with its job and attempt exists; return whether it is new, repeated or conflicting.

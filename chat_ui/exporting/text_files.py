@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from chat_ui.exporting.conversation_batches import Batches, FullConversation
@@ -79,13 +77,12 @@ def _at(seconds: float) -> str:
 
 async def _file(parts: AsyncIterator[Iterable[str]]) -> BinaryIO:
     """Write `parts` in a thread to a temporary file and return it open for reading; closing it frees its disk space."""
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="headrace-chats-"))
+    file = await asyncio.to_thread(tempfile.TemporaryFile)
     try:
-        path = folder / "export"
-        file = await asyncio.to_thread(path.open, "w", encoding="utf-8", errors="replace")
-        with file:
-            async for part in parts:
-                await asyncio.to_thread(file.writelines, part)
-        return await asyncio.to_thread(path.open, "rb")
-    finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        async for part in parts:
+            await asyncio.to_thread(file.writelines, (text.encode(errors="replace") for text in part))
+        await asyncio.to_thread(file.seek, 0)
+    except BaseException:
+        file.close()
+        raise
+    return file

@@ -22,6 +22,8 @@ COLLECTION = "messages"
 MAX_SEARCHED = 200
 """Messages that are searched for the excerpts of one page, at most."""
 _WITHOUT_FILE_TEXT = {"attachments.text": 0}
+_FINAL = ("text", "state", "error", "finish_reason", "usage", "cost", "seconds", "first_token_seconds", "attempt")
+"""Fields that the end of an answer sets."""
 _NOT_OPEN = dict.fromkeys(("open", "lease", "writer", "stop", "waiting"), "")
 
 
@@ -128,20 +130,7 @@ class MongoAnswerStore:
 
     async def finish(self, message: Message, writer: str) -> bool:
         """Store a finished answer, durably; return false and store nothing if `writer` has lost the lease."""
-        final: dict[str, Any] = {
-            name: to_stored(getattr(message, name))
-            for name in (
-                "text",
-                "state",
-                "error",
-                "finish_reason",
-                "usage",
-                "cost",
-                "seconds",
-                "first_token_seconds",
-                "attempt",
-            )
-        }
+        final = {name: to_stored(getattr(message, name)) for name in _FINAL}
         return await self._durable.update_matching(
             {"_id": message.id, "writer": writer}, {"$set": final, "$unset": _NOT_OPEN}
         )

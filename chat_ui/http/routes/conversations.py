@@ -24,7 +24,6 @@ from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.conversations import (
     AnswerBegun,
     Asked,
-    AttachmentBody,
     Conversation,
     ConversationBody,
     ConversationPage,
@@ -124,11 +123,8 @@ async def ask(
 ) -> Response:
     """Ask a question. The answer is written in the background; its events report progress."""
     settings = None if body.settings is None else serialisation.settings_of(body.settings)
-    conversations, owner, files = (
-        services_of(request).conversations,
-        owner_of(caller),
-        list(map(_attachment, body.attachments)),
-    )
+    conversations, owner = services_of(request).conversations, owner_of(caller)
+    files = [Attachment(each.name, each.text, len(each.text.encode())) for each in body.attachments]
     if body.attachments_of is not None:
         files = [*(await conversations.message(owner, conversation_id, body.attachments_of)).attachments, *files]
     question = Question(body.parent, body.text, files)
@@ -154,13 +150,7 @@ async def regenerate(
 
 
 @router.post(MESSAGE + "/stop", response_model=Stopping, status_code=202)
-async def stop(
-    request: Request,
-    conversation_id: str,
-    message_id: str,
-    caller: Caller,
-    _empty: NoBody,
-) -> Response:
+async def stop(request: Request, conversation_id: str, message_id: str, caller: Caller, _empty: NoBody) -> Response:
     """Stop an answer and cancel its generation; the text so far is kept."""
     answer = await services_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
     return schema_response(Stopping(answer=serialisation.message(answer)), 202)
@@ -186,10 +176,6 @@ async def read_shared(request: Request, token: str) -> Response:
     """Return the conversation of a share link: the branch that is selected now, read-only."""
     conversation, branch = await services_of(request).conversations.shared(token)
     return schema_response(serialisation.shared(conversation, branch))
-
-
-def _attachment(body: AttachmentBody) -> Attachment:
-    return Attachment(body.name, body.text, len(body.text.encode()))
 
 
 def _project(caller: BrowserSession) -> str:

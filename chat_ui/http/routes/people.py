@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from auth_billing.access.roles import Role
 from auth_billing.audit_log import Detail, Event
 from auth_billing.people.members import Member
-from chat_ui.http.access_control import Caller
+from chat_ui.http.access_control import Admin, Caller
 from chat_ui.http.request_bodies import InvitationBody, NoBody, RoleBody, body_of
 from chat_ui.http.responses import invitation_fields, json_response, member_fields, no_content
 from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
@@ -23,19 +23,17 @@ router = APIRouter()
 
 
 @router.get("/people", response_model=PersonList)
-async def list_people(request: Request, caller: Caller) -> Response:
+async def list_people(request: Request, caller: Admin) -> Response:
     """List all members, oldest first."""
-    caller.actor.require(Role.ADMIN)
     members = await services_of(request).access.members.all(caller.organisation)
     return json_response({"people": [member_fields(member) for member in members]})
 
 
 @router.patch("/people/{user}", response_model=Person)
 async def change_role(
-    request: Request, user: str, caller: Caller, body: Annotated[RoleBody, Depends(body_of(RoleBody))]
+    request: Request, user: str, caller: Admin, body: Annotated[RoleBody, Depends(body_of(RoleBody))]
 ) -> Response:
     """Change a member's role."""
-    caller.actor.require(Role.ADMIN)
     member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
     await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
     return json_response(member_fields(member))
@@ -54,9 +52,8 @@ async def remove_person(request: Request, user: str, caller: Caller, _empty: NoB
 
 
 @router.get("/invitations", response_model=InvitationList)
-async def list_invitations(request: Request, caller: Caller) -> Response:
+async def list_invitations(request: Request, caller: Admin) -> Response:
     """List all invitations, newest first."""
-    caller.actor.require(Role.ADMIN)
     invitations = await services_of(request).access.invitations.all(caller.organisation)
     return json_response({"invitations": [invitation_fields(each, time.time()) for each in invitations]})
 

@@ -6,13 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from chat_ui.history.limits import (
-    MAX_ATTACHMENTS,
-    MAX_QUESTION_CHARS,
-    MAX_SYSTEM_CHARS,
-    MAX_TITLE_CHARS,
-    MAX_TOKENS,
-)
+from chat_ui.history.limits import MAX_ATTACHMENTS, MAX_QUESTION_CHARS, MAX_SYSTEM_CHARS, MAX_TITLE_CHARS, MAX_TOKENS
 from chat_ui.http.request_bodies import Body
 from chat_ui.http.schemas.base import Schema
 

@@ -15,14 +15,15 @@ from auth_billing.store.connection import StoreConnection
 @pytest.mark.store
 async def test_stored_documents_are_not_changed(connection: StoreConnection) -> None:
     collection = connection.durable("things")
-    await collection.insert_new([{"_id": "a", "value": 1}])
-    await collection.insert_new([{"_id": "a", "value": 2}, {"_id": "b", "value": 3}])
+    assert await collection.insert_new([{"_id": "a", "value": 1}]) == [True]
+    assert await collection.insert_new([{"_id": "a", "value": 2}, {"_id": "b", "value": 3}]) == [False, True]
     assert {each["_id"]: each["value"] async for each in collection.find()} == {"a": 1, "b": 3}
 
 
 class _Failing:
     def __init__(self, codes: list[int], concern: list[dict[str, int]]) -> None:
-        self._details = {"writeErrors": [{"code": code} for code in codes], "writeConcernErrors": concern}
+        errors = [{"index": index, "code": code} for index, code in enumerate(codes)]
+        self._details = {"writeErrors": errors, "writeConcernErrors": concern}
 
     async def insert_many(self, documents: Any, ordered: bool) -> None:
         raise BulkWriteError(self._details)
@@ -35,4 +36,4 @@ async def test_other_errors_are_raised(codes: list[int], concern: list[dict[str,
 
 
 async def test_duplicates_alone_are_no_error() -> None:
-    await Collection(_Failing([11000, 11000], [])).insert_new([{"_id": "a"}, {"_id": "b"}])
+    assert await Collection(_Failing([11000, 11000], [])).insert_new([{"_id": "a"}, {"_id": "b"}]) == [False, False]
