@@ -3,17 +3,10 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
 import * as api from "./api/call";
 import { ApiError, failureOf } from "./api/failure";
-import type { Me } from "./api/types";
 import App from "./App.svelte";
 import { router } from "./router/router.svelte";
+import { ADA as ME } from "./session/example_user";
 
-const ME: Me = {
-  user: { id: "user-1", email: "ada@example.org", name: "Ada" },
-  organisation: { id: "org-1", name: "Engines" },
-  role: "owner",
-  project: "proj-1",
-  projects: [],
-};
 let call: MockInstance<typeof api.call>;
 
 beforeEach(() => {

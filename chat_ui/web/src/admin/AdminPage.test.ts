@@ -5,6 +5,7 @@ import * as api from "../api/call";
 import { ApiError, failureOf } from "../api/failure";
 import type { Role } from "../api/types";
 import type { AdminSection } from "../router/routes";
+import { ADA } from "../session/example_user";
 import { session } from "../session/session.svelte";
 import AdminPage from "./AdminPage.svelte";
 
@@ -28,13 +29,7 @@ beforeEach(() => {
 });
 
 function show(section: AdminSection, role: Role = "owner"): ReturnType<typeof userEvent.setup> {
-  session.me = {
-    user: { id: "ada", email: "ada@example.org", name: "Ada" },
-    organisation: { id: "org-1", name: "Engines" },
-    role,
-    project: "proj-1",
-    projects: [],
-  };
+  session.me = { ...ADA, user: { ...ADA.user, id: "ada" }, role };
   render(AdminPage, { section });
   return userEvent.setup();
 }

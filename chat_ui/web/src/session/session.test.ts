@@ -3,15 +3,10 @@ import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
 import * as api from "../api/call";
 import { ApiError, failureOf } from "../api/failure";
 import type { Me } from "../api/types";
+import { ADA } from "./example_user";
 import { Session } from "./session.svelte";
 
-const ME: Me = {
-  user: { id: "user-1", email: "ada@example.org", name: "Ada" },
-  organisation: { id: "org-1", name: "Engines" },
-  role: "admin",
-  project: "proj-1",
-  projects: [],
-};
+const ME: Me = { ...ADA, role: "admin" };
 let call: MockInstance<typeof api.call>;
 
 beforeEach(() => {
