@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -74,22 +74,11 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = 
 
 
 def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> EngineUnderTest:
-    """Return the engine that the command line configures."""
-    return EngineUnderTest(
-        EngineSettings(
-            model=arguments.model,
-            device=arguments.device,
-            dtype=arguments.dtype,
-            quantization=arguments.quantization,
-            activation_bits=arguments.activation_bits,
-            kv_cache_dtype=arguments.kv_cache_dtype,
-            speculation=arguments.speculation,
-            threads=arguments.threads,
-            attention=arguments.attention,
-            max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=arguments.max_num_batched_tokens or default_batched_tokens(arguments.device),
-        )
-    )
+    """Return the engine that the command line configures: its options have the names of the engine's settings."""
+    names = [field.name for field in fields(EngineSettings)]
+    options = {name: getattr(arguments, name) for name in names if name in arguments}
+    options["max_num_batched_tokens"] = arguments.max_num_batched_tokens or default_batched_tokens(arguments.device)
+    return EngineUnderTest(EngineSettings(**options, max_num_seqs=max_num_seqs))
 
 
 def model_runner(engine: Engine) -> ModelRunner:

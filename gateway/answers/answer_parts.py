@@ -10,7 +10,7 @@ from gateway.admission.controller import AdmittedRequest, GenerationRequest
 from gateway.answers.event_frames import ChunkFrames
 from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
-from gateway.openai.prompt_logprobs import PromptLogprob
+from gateway.openai.prompt_logprobs import PromptLogprob, PromptLogprobs
 from gateway.openai.usage import CompletionUsage
 from router.messages import FinishReason, Job, ServiceClass, TokenAlternative, TokenLogprob, ToolCallDelta
 
@@ -89,10 +89,18 @@ class AnswerOptions:
         """Return the name of a token in a list of log probabilities: its text, or `token_id:N` where requested."""
         return f"token_id:{token.id}" if self.tokens_as_ids else token.text
 
+    def usage_chunk(self, frames: ChunkFrames, generation: Generation) -> str:
+        """Return the chunk with the usage if it was requested and the generation has finished, else ""."""
+        if not (self.usage and generation.finished):
+            return ""
+        return frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
-def prompt_logprobs(prompt: EchoedPrompt, alternatives: int) -> list[dict[int, PromptLogprob] | None]:
-    """Return vLLM's `prompt_logprobs`: each token but the first and the most likely ones at its position, by id."""
-    positions: list[dict[int, PromptLogprob] | None] = [None]
+
+def prompt_logprobs(prompt: EchoedPrompt, alternatives: int | None) -> PromptLogprobs | None:
+    """Return vLLM's `prompt_logprobs` if requested: each token but the first, and `alternatives` likely ones, by id."""
+    if alternatives is None:
+        return None
+    positions: PromptLogprobs = [None]
     for position, rank in zip(prompt.logprobs, prompt.ranks, strict=True):
         ranked = [(rank, position.chosen), *enumerate(position.top[:alternatives], 1)]
         positions.append(
@@ -102,13 +110,6 @@ def prompt_logprobs(prompt: EchoedPrompt, alternatives: int) -> list[dict[int, P
             }
         )
     return positions
-
-
-def usage_chunk(frames: ChunkFrames, options: AnswerOptions, generation: Generation) -> str:
-    """Return the chunk with the usage if it was requested and the generation has finished, else ""."""
-    if not (options.usage and generation.finished):
-        return ""
-    return frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
 
 def bounded(logprob: float) -> float:

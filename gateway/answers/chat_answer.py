@@ -10,14 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gateway.answers.answer_parts import (
-    AnswerMetadata,
-    AnswerOptions,
-    CollectedChoice,
-    bounded,
-    prompt_logprobs,
-    usage_chunk,
-)
+from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions, CollectedChoice, bounded, prompt_logprobs
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
 from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
@@ -48,12 +41,11 @@ class ChatAnswer:
 
     def body(self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
         """Return the response without streaming, from all choices, the echoed prompt and the usage."""
-        alternatives = self.options.prompt_logprobs
         return ChatCompletion(
             **self.metadata.fields("chat.completion"),
             choices=[self._choice(index, choice) for index, choice in enumerate(choices)],
             usage=CompletionUsage.of(usage),
-            prompt_logprobs=None if alternatives is None else prompt_logprobs(prompt, alternatives),
+            prompt_logprobs=prompt_logprobs(prompt, self.options.prompt_logprobs),
             prompt_token_ids=prompt.ids if self.options.token_ids else None,
         )
 
@@ -67,7 +59,7 @@ class ChatAnswer:
         async for batch in generation.batches():
             opening = "" if begun else self._opening(frames, generation.prompts[0])
             text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
-            yield opening + text + usage_chunk(frames, self.options, generation)
+            yield opening + text + self.options.usage_chunk(frames, generation)
             begun = True
 
     def _opening(self, frames: ChunkFrames, prompt: EchoedPrompt) -> str:

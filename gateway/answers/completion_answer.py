@@ -6,14 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
-from gateway.answers.answer_parts import (
-    AnswerMetadata,
-    AnswerOptions,
-    CollectedChoice,
-    bounded,
-    prompt_logprobs,
-    usage_chunk,
-)
+from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions, CollectedChoice, bounded, prompt_logprobs
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
 from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
@@ -64,13 +57,12 @@ class CompletionAnswer:
                 for index, delta in batch
                 for choice in streams[index].chunks(index, delta, generation.prompts[index // self.n])
             )
-            yield opening + text + usage_chunk(frames, self.options, generation)
+            yield opening + text + self.options.usage_chunk(frames, generation)
             opening = ""
 
     def _choice(self, index: int, choice: CollectedChoice, prompt: EchoedPrompt) -> CompletionChoice:
         options, echo = self.options, self.options.echo
         rows = [*(self.prompt_rows(prompt) if echo else ()), *self.rows(choice.logprobs)]
-        alternatives = options.prompt_logprobs
         return CompletionChoice(
             index=index,
             text=(prompt.text if echo else "") + "".join(choice.text),
@@ -80,7 +72,7 @@ class CompletionAnswer:
             finish_reason=cast(Literal["stop", "length", "content_filter"], choice.finish_reason),
             token_ids=choice.ids if options.token_ids else None,
             prompt_token_ids=prompt.ids if options.token_ids else None,
-            prompt_logprobs=None if alternatives is None else prompt_logprobs(prompt, alternatives),
+            prompt_logprobs=prompt_logprobs(prompt, options.prompt_logprobs),
         )
 
     def prompt_rows(self, prompt: EchoedPrompt) -> Iterator[_Row]:

@@ -76,16 +76,12 @@ class _KeepAliveSender:
 
 
 class _Stream(StreamingResponse):
-    """A response that streams frames, and the result of `comment` while there are none."""
+    """A response that streams frames, one for the error that they end in, and results of `comment` between them."""
 
     def __init__(
-        self,
-        gateway: Gateway,
-        frames: AsyncIterator[bytes],
-        headers: Mapping[str, str],
-        comment: Callable[[], bytes],
+        self, gateway: Gateway, frames: AsyncIterator[bytes], headers: Mapping[str, str], comment: Callable[[], bytes]
     ) -> None:
-        super().__init__(frames, headers=headers, media_type=MEDIA_TYPE)
+        super().__init__(_or_error(frames), headers=headers, media_type=MEDIA_TYPE)
         self._settings = gateway.settings
         self._comment = comment
 
@@ -106,11 +102,6 @@ class _Stream(StreamingResponse):
 
 class SharedEventStream(_Stream):
     """One client's copy of a stream that other requests may read too: its disconnect does not end the generation."""
-
-    def __init__(
-        self, gateway: Gateway, frames: AsyncIterator[bytes], headers: Mapping[str, str], comment: Callable[[], bytes]
-    ) -> None:
-        super().__init__(gateway, _or_error(frames), headers, comment)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the frames until they end, or the client disconnects or reads too slowly."""
@@ -133,7 +124,7 @@ class EventStream(_Stream):
             return keep_alive_comment(generation.waiting)
 
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        super().__init__(gateway, _or_error(_with_done(events, generation)), headers, comment)
+        super().__init__(gateway, _with_done(events, generation), headers, comment)
         self._generation = generation
         self._streams_open = gateway.metrics.streams_open
 

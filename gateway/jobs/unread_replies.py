@@ -55,11 +55,6 @@ class UnreadReplies:
         self._queue.clear()
         self.fail(error)
 
-    @property
-    def failed(self) -> bool:
-        """Whether the request failed, so that no more replies are accepted."""
-        return self._error is not None
-
     def peek(self) -> Sequence[Arrival]:
         """Return the unread replies without removing them.
 

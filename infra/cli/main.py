@@ -328,13 +328,12 @@ def invite(
     """Print an invitation link to an organisation, valid once, for seven days."""
     from auth_billing.access.roles import Role  # noqa: PLC0415
     from infra.accounts import sign_in_services  # noqa: PLC0415
-    from infra.launcher.banner import base_url  # noqa: PLC0415
 
     if role not in list(Role):
         raise StartupError(f"--role: {role!r} is none of {', '.join(Role)}")
     launcher = environment.load(LauncherSettings)
     holder = lock_holder(launcher.folder)
-    here = url or (holder.url if holder is not None and holder.url else base_url(launcher.host, launcher.port))
+    here = url or (holder.url if holder is not None and holder.url else launcher.url)
     _print_line(
         run_with_accounts(
             mongodb_url,

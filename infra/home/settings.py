@@ -46,6 +46,12 @@ class LauncherSettings(BaseSettings):
         return Home(self.home.expanduser().resolve())
 
     @property
+    def url(self) -> str:
+        """Base URL of the API and the chat, for clients on this machine."""
+        reachable = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104 - compared, not bound
+        return f"http://{reachable}:{self.port}"
+
+    @property
     def model_or_default(self) -> str:
         """Model to serve: the configured one, else the default model."""
         return self.model or str(self.folder.models / MODEL_FILE)

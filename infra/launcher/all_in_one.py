@@ -30,7 +30,7 @@ from infra.home import environment
 from infra.home.home import Home, LockHolder, lock_home
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, stop_orphans
 from infra.home.settings import LauncherSettings
-from infra.launcher.banner import base_url, print_serve_banner
+from infra.launcher.banner import print_serve_banner
 from infra.launcher.processes import PlatformProcesses, kv_cache_per_worker, threads_per_worker
 from infra.launcher.readiness import free_port, is_free, url_is_ok
 from infra.launcher.supervisor import Supervisor
@@ -87,7 +87,7 @@ class AllInOne:
         """
         self._home.prepare()
         stop_on_signals(self._stop, again=self._stop_now)
-        with lock_home(self._home, LockHolder("serve", os.getpid(), self._url)):
+        with lock_home(self._home, LockHolder("serve", os.getpid(), self._settings.url)):
             await asyncio.to_thread(stop_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
             if not is_free(self._settings.host, self._settings.port):
                 raise StartupError(f"port {self._settings.port} is taken: choose another by HEADRACE_PORT")
@@ -97,10 +97,6 @@ class AllInOne:
                 await self._stop_components()
                 await self._supervisor.stop_all()
                 self._records.remove("serve")
-
-    @property
-    def _url(self) -> str:
-        return base_url(self._settings.host, self._settings.port)
 
     async def _serve(self) -> None:
         store = self._supervisor.add(self._processes.store_program())
@@ -121,13 +117,13 @@ class AllInOne:
                 self._add(self._proxy)
             if served is not None:
                 # The API starts last, so that requests are accepted only once they can be answered.
-                key = await access.write_development_key(f"{self._url}/v1")
+                key = await access.write_development_key(f"{self._settings.url}/v1")
                 settings = self._gateway_settings()
                 app = create_web_app(access, bus, settings)
                 await self._wait_for_gateway(self._add(lambda stop: serve_app(app, settings, stop)))
                 if not self._is_stopping():
                     token = await sign_in_services.first_owner_token(access)
-                    print_serve_banner(self._url, key, served, home=str(self._home.path), token=token)
+                    print_serve_banner(self._settings.url, key, served, home=str(self._home.path), token=token)
             await self._wait_until_stopping()
             await self._stop_components()
 
@@ -186,7 +182,7 @@ class AllInOne:
 
     async def _wait_for_gateway(self, gateway: Component) -> None:
         """Wait until the gateway is ready, or any component has ended."""
-        ready = url_is_ok(f"{self._url}/readyz")
+        ready = url_is_ok(f"{self._settings.url}/readyz")
         while not self._is_stopping() and not await ready():
             await asyncio.wait({gateway.task}, timeout=0.1)
 

@@ -12,12 +12,6 @@ from infra.launcher.processes import PlatformProcesses
 from infra.rabbitmq import definitions
 
 
-def base_url(host: str, port: int) -> str:
-    """Return the base URL of a server on `host` for clients on this machine."""
-    reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared, not bound
-    return f"http://{reachable}:{port}"
-
-
 def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
     """Print the banner, without a box: a key that a narrow terminal wraps could not be copied."""
     console = Console(highlight=False)
@@ -59,7 +53,7 @@ def print_serve_banner(url: str, key: str, model: str, *, home: str, token: str)
 
 def print_platform_banner(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:
     """Print the banner of `up`. `token` is the first owner's invitation token; empty if an owner exists."""
-    url = base_url(processes.settings.host, processes.settings.port)
+    url = processes.settings.url
     model = resolve(processes.settings.model_or_default).served_name
     lines = [
         ("API", f"{url}/v1"),

@@ -17,7 +17,6 @@ from infra.home.process_records import ProcessRecords, ProcessState, stop_orphan
 from infra.home.settings import LauncherSettings
 from infra.install.step import StepFailed, apt_install, can_use_apt
 from infra.launcher import command_socket
-from infra.launcher.banner import base_url
 from infra.launcher.command_socket import Command, CommandRejected
 from infra.launcher.processes import PlatformProcesses, worker_name
 from infra.launcher.readiness import is_free
@@ -58,7 +57,7 @@ class PlatformLauncher:
             StartupError: a required process can't start.
         """
         self._home.prepare()
-        holder = LockHolder("up", os.getpid(), self._url)
+        holder = LockHolder("up", os.getpid(), self._settings.url)
         stop = asyncio.Event()
         stop_on_signals(stop, again=self._supervisor.stop_now)
         with lock_home(self._home, holder):
@@ -72,10 +71,6 @@ class PlatformLauncher:
                         await stop.wait()
             finally:
                 await self._stop()
-
-    @property
-    def _url(self) -> str:
-        return base_url(self._settings.host, self._settings.port)
 
     async def _until(self, stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         """Run `work`; cancel it if `stop` is set first."""
@@ -110,7 +105,7 @@ class PlatformLauncher:
         self._print_line("starting RabbitMQ and the store ...")
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
         async with account_services.opened(self._home, self._processes.store.url) as access:
-            self._key = await access.write_development_key(f"{self._url}/v1")
+            self._key = await access.write_development_key(f"{self._settings.url}/v1")
             self._owner_token = await sign_in_services.first_owner_token(access)
         self._print_line("starting billing, workers (loading the model) and gateway ...")
         await self._require(self._processes.billing())

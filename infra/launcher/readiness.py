@@ -22,11 +22,11 @@ PID_STRIDE = 97
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def get_json(url: str, *, timeout: float = TIMEOUT, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
+def get_json(url: str, *, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
     """Return the JSON object at a loopback URL, or `None` if the request fails."""
     try:
         request = urllib.request.Request(url, headers=headers or {})  # noqa: S310 - always http://127.0.0.1
-        with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310
             answer = json.load(response)
     except (OSError, ValueError):
         return None

@@ -10,17 +10,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, NoPrice
 from auth_billing.money.amounts import format_usd
 from auth_billing.prices.price_book import PriceBook
-from chat_ui.generations.model_client import (
-    AnswerEnd,
-    AnswerFailed,
-    AnswerRequest,
-    ContinuationUnsupported,
-    ModelEvent,
-    Price,
-    ServedModel,
-    ShuttingDown,
-    TextDelta,
-)
+from chat_ui.generations import model_client
 from chat_ui.history.records import QueueStatus, TokenUsage
 from gateway import in_process
 from gateway.errors import GatewayError, JobFailed, ServerShutdown
@@ -43,7 +33,9 @@ class GatewayModelClient:
         self._gateway = gateway
         self._prices = prices
 
-    async def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
+    async def answer(
+        self, principal: Principal, request: model_client.AnswerRequest
+    ) -> AsyncIterator[model_client.ModelEvent]:
         """Stream an answer, on behalf and at the expense of `principal`."""
         begun = False
         try:
@@ -56,25 +48,25 @@ class GatewayModelClient:
                         continue
                     begun = True
                     if each.finish_reason is None:
-                        yield TextDelta(each.text, _usage(each.usage), each.cost)
+                        yield model_client.TextDelta(each.text, _usage(each.usage), each.cost)
                     else:
-                        yield AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
+                        yield model_client.AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
         except (GatewayError, AccountError, PublishError) as error:
             raise _answer_error(error, can_restart=request.continues and not begun) from error
 
-    async def models(self, principal: Principal) -> list[ServedModel]:
+    async def models(self, principal: Principal) -> list[model_client.ServedModel]:
         """Return the models that `principal` may use, sorted by name."""
         prices = await self._prices.current()
 
-        def price(model: str) -> Price | None:
+        def price(model: str) -> model_client.Price | None:
             try:
                 rate = prices.price(model, ServiceClass.DEFAULT)
             except NoPrice:
                 return None
-            return Price(rate.input, rate.cached_input, rate.output)
+            return model_client.Price(rate.input, rate.cached_input, rate.output)
 
         return [
-            ServedModel(name, model.max_model_len, price(model.name), model.alive and model.workers > 0)
+            model_client.ServedModel(name, model.max_model_len, price(model.name), model.alive and model.workers > 0)
             for name, model in self._gateway.catalogue.listed(principal.models)
             if model.task is Task.GENERATE
         ]
@@ -99,7 +91,7 @@ class GatewayFleet:
         return self._gateway.queues.waiting(model)
 
 
-def _fields(request: AnswerRequest) -> dict[str, Any]:
+def _fields(request: model_client.AnswerRequest) -> dict[str, Any]:
     """Return the request's fields in OpenAI's format."""
     settings = request.settings
     system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
@@ -120,24 +112,24 @@ def _usage(usage: Usage) -> TokenUsage:
     return TokenUsage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
 
 
-def _answer_error(error: Exception, *, can_restart: bool) -> AnswerFailed:
+def _answer_error(error: Exception, *, can_restart: bool) -> model_client.AnswerFailed:
     """Return a gateway error as an answer error, with messages for people who do not use the API."""
     body = error_body(error)["error"]
     code, message = body["code"] or "internal_error", body["message"]
     retry_after = error_headers(error).get("retry-after")
     seconds = None if retry_after is None else int(retry_after)
     if isinstance(error, ServerShutdown):
-        return ShuttingDown(code, message, seconds)
+        return model_client.ShuttingDown(code, message, seconds)
     if can_restart and (
         (isinstance(error, JobFailed) and error.failure in _CANNOT_CONTINUE) or http_error(error).status == 400
     ):
-        return ContinuationUnsupported(code, message, seconds)
+        return model_client.ContinuationUnsupported(code, message, seconds)
     if isinstance(error, InsufficientCredit):
         needed, left = format_usd(error.needed), format_usd(error.available)
         message = f"There is not enough credit: this may cost up to {needed} USD, and {left} USD are left."
-        return AnswerFailed("insufficient_credit", message)
+        return model_client.AnswerFailed("insufficient_credit", message)
     if isinstance(error, BudgetExhausted):
         needed, left = format_usd(error.needed), format_usd(max(0, error.left))
         message = f"This month's budget is used up: this may cost up to {needed} USD, and {left} USD of it are left."
-        return AnswerFailed("budget_exhausted", message)
-    return AnswerFailed(code, message, seconds)
+        return model_client.AnswerFailed("budget_exhausted", message)
+    return model_client.AnswerFailed(code, message, seconds)

@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.idempotency import KeyedRequest
-from gateway.answers.shared_response import ResponseHead, SharedResponse
+from gateway.answers.shared_response import SharedResponse
 from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
 from gateway.http import rate_limits
 from gateway.http.authentication import guard_of
@@ -81,11 +81,7 @@ def _fingerprint(value: Any) -> str:
 async def _response(gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:
     """Return the response for one of the clients that read `answer`."""
     head = await answer.started()
-    headers = _headers(head, repeated=repeated or answer.is_replay)
+    headers = {**head.headers, REPLAYED: "true"} if repeated or answer.is_replay else head.headers
     if head.is_stream:
         return SharedEventStream(gateway, answer.chunks(), headers, lambda: answer.comment)
     return Response(await answer.wait_for_body(), head.status, headers)
-
-
-def _headers(head: ResponseHead, *, repeated: bool) -> dict[str, str]:
-    return {**head.headers, REPLAYED: "true"} if repeated else head.headers

@@ -70,7 +70,7 @@ async def test_a_disconnect_while_the_hold_is_taken(serve: Serve) -> None:
 
 
 def _has_failed(stage: Stage) -> bool:
-    return any(job.unread.failed for job in stage.gateway.inbox._jobs.values())
+    return any(job.unread._error for job in stage.gateway.inbox._jobs.values())
 
 
 async def test_a_failing_store_is_not_called(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
