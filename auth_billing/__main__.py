@@ -9,7 +9,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.housekeeping import Housekeeping
+from auth_billing.housekeeping import Housekeeping, repeat
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.settlement import SettlementConsumer
 from auth_billing.money.settler import Settler
@@ -89,7 +89,7 @@ async def consume(
     sweeper = Sweeper(stores, usage_store, settler, metrics, flowing=flowing, timings=timings)
     async with asyncio.TaskGroup() as group:
         group.create_task(settlement.run(stop))
-        group.create_task(sweeper.run(stop))
+        group.create_task(repeat(sweeper.sweep, timings.sweep_interval, stop))
         group.create_task(Reaper(bus, metrics=metrics).run(stop))
         group.create_task(housekeeping.run(metrics, stop))
 

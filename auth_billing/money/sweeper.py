@@ -12,14 +12,12 @@ measured by this process's monotonic clock, so a clock that jumps settles nothin
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import structlog
 
-from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing_records import (
     Balance,
@@ -43,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(eq=False, repr=False)
 class Sweeper:
-    """Periodically settles jobs whose gateway or settler died, and releases holds without a job.
+    """Settles jobs whose gateway or settler died, and releases holds without a job; call `sweep` periodically.
 
     Args:
         stores: accounts, jobs and heartbeats.
@@ -67,18 +65,6 @@ class Sweeper:
     def __post_init__(self) -> None:
         self._last_scan = self._next_full_scan = -self.timings.max_sweep_gap
         self._reset()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Sweep until `stop` is set; while the store is unavailable, sweeps are retried."""
-        while not stop.is_set():
-            try:
-                await self.sweep()
-            except StoreUnavailable as error:
-                _log.warning("sweeping delayed", reason=str(error))
-            try:
-                await asyncio.wait_for(stop.wait(), self.timings.sweep_interval)
-            except TimeoutError:
-                continue
 
     async def sweep(self) -> None:
         """Finish interrupted settlements, then read jobs and accounts once, and settle or release what is overdue.

@@ -93,6 +93,13 @@ def body_of(model: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
     return read
 
 
+# Dependencies of routes: each reads and validates a request body.
+SignInJson = Annotated[SignInBody, Depends(body_of(SignInBody))]
+SignUpJson = Annotated[SignUpBody, Depends(body_of(SignUpBody))]
+StartJson = Annotated[StartBody, Depends(body_of(StartBody))]
+PasswordJson = Annotated[PasswordBody, Depends(body_of(PasswordBody))]
+RoleJson = Annotated[RoleBody, Depends(body_of(RoleBody))]
+InvitationJson = Annotated[InvitationBody, Depends(body_of(InvitationBody))]
 NoBody = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 """Dependency of a route without a body: an empty body or `{}` is read, any other refused."""
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.people.sign_up import SignUpInput
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, SameOrigin, public
-from chat_ui.http.request_bodies import SignUpBody, StartBody, body_of
+from chat_ui.http.request_bodies import SignUpJson, StartJson
 from chat_ui.http.responses import json_response, session_fields
 from chat_ui.http.routes.session import session_response
 from chat_ui.http.schemas.people import InvitationPreview, Me, SignUpOptions
@@ -34,9 +32,7 @@ async def read_sign_up_options(request: Request) -> Response:
 
 @router.post("/sign-up", response_model=Me)
 @public
-async def sign_up(
-    request: Request, _same_origin: SameOrigin, body: Annotated[SignUpBody, Depends(body_of(SignUpBody))]
-) -> Response:
+async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) -> Response:
     """Sign up with an invitation, or, if sign-up is open, with a new organisation."""
     services = services_of(request)
     new_user = SignUpInput(body.email, body.name, body.password, client_address(request))
@@ -51,9 +47,7 @@ async def sign_up(
 
 @router.post("/start", response_model=Me)
 @public
-async def start(
-    request: Request, _same_origin: SameOrigin, body: Annotated[StartBody, Depends(body_of(StartBody))]
-) -> Response:
+async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> Response:
     """Sign in as the installation's first owner, by the link that the launcher printed."""
     services = services_of(request)
     signed_in = await services.access.local_owner.sign_in(body.invitation)

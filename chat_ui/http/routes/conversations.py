@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from auth_billing.access.roles import Role
@@ -18,19 +18,19 @@ from chat_ui.history.limits import MAX_PAGE_SIZE
 from chat_ui.history.records import Attachment
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body, public
-from chat_ui.http.request_bodies import NoBody, body_of
+from chat_ui.http.request_bodies import NoBody
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.conversations import (
     AnswerBegun,
     Asked,
     Conversation,
-    ConversationBody,
+    ConversationJson,
     ConversationPage,
     ConversationRow,
-    NewConversationBody,
-    QuestionBody,
-    RegenerateBody,
+    NewConversationJson,
+    QuestionJson,
+    RegenerateJson,
     SharedConversation,
     ShareLink,
     Stopping,
@@ -73,9 +73,7 @@ async def list_conversations(request: Request, caller: Caller, query: Annotated[
 
 
 @router.post("/conversations", response_model=Conversation, status_code=201)
-async def create_conversation(
-    request: Request, caller: Caller, body: Annotated[NewConversationBody, Depends(body_of(NewConversationBody))]
-) -> Response:
+async def create_conversation(request: Request, caller: Caller, body: NewConversationJson) -> Response:
     """Create an empty conversation."""
     conversations, owner = services_of(request).conversations, owner_of(caller)
     created = await conversations.create(owner, serialisation.settings_of(body.settings))
@@ -93,10 +91,7 @@ async def read_conversation(request: Request, conversation_id: str, caller: Call
 @router.patch(ONE, response_model=ConversationRow)
 @max_body(4 * 64 * 1024)
 async def change_conversation(
-    request: Request,
-    conversation_id: str,
-    caller: Caller,
-    body: Annotated[ConversationBody, Depends(body_of(ConversationBody))],
+    request: Request, conversation_id: str, caller: Caller, body: ConversationJson
 ) -> Response:
     """Rename, pin or archive a conversation, select another branch, or change its model settings."""
     changes = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
@@ -115,12 +110,7 @@ async def delete_conversation(request: Request, conversation_id: str, caller: Ca
 
 @router.post(ONE + "/messages", response_model=Asked, status_code=202)
 @max_body(QUESTION_BYTES)
-async def ask(
-    request: Request,
-    conversation_id: str,
-    caller: Caller,
-    body: Annotated[QuestionBody, Depends(body_of(QuestionBody))],
-) -> Response:
+async def ask(request: Request, conversation_id: str, caller: Caller, body: QuestionJson) -> Response:
     """Ask a question. The answer is written in the background; its events report progress."""
     settings = None if body.settings is None else serialisation.settings_of(body.settings)
     conversations, owner = services_of(request).conversations, owner_of(caller)
@@ -135,11 +125,7 @@ async def ask(
 @router.post(MESSAGE + "/regenerate", response_model=AnswerBegun, status_code=202)
 @max_body(4 * 64 * 1024)
 async def regenerate(
-    request: Request,
-    conversation_id: str,
-    message_id: str,
-    caller: Caller,
-    body: Annotated[RegenerateBody, Depends(body_of(RegenerateBody))],
+    request: Request, conversation_id: str, message_id: str, caller: Caller, body: RegenerateJson
 ) -> Response:
     """Start another answer to the same question; `message_id` is an answer or a question."""
     settings = None if body.settings is None else serialisation.settings_of(body.settings)

@@ -6,15 +6,14 @@ Permissions are decided by `auth_billing`, from the session's organisation and r
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from auth_billing.access.roles import Role
 from auth_billing.audit_log import Detail, Event
 from auth_billing.people.members import Member
 from chat_ui.http.access_control import Admin, Caller
-from chat_ui.http.request_bodies import InvitationBody, NoBody, RoleBody, body_of
+from chat_ui.http.request_bodies import InvitationJson, NoBody, RoleJson
 from chat_ui.http.responses import invitation_fields, json_response, member_fields, no_content
 from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
 from chat_ui.services import record_event, services_of
@@ -30,9 +29,7 @@ async def list_people(request: Request, caller: Admin) -> Response:
 
 
 @router.patch("/people/{user}", response_model=Person)
-async def change_role(
-    request: Request, user: str, caller: Admin, body: Annotated[RoleBody, Depends(body_of(RoleBody))]
-) -> Response:
+async def change_role(request: Request, user: str, caller: Admin, body: RoleJson) -> Response:
     """Change a member's role."""
     member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
     await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
@@ -59,9 +56,7 @@ async def list_invitations(request: Request, caller: Admin) -> Response:
 
 
 @router.post("/invitations", response_model=NewInvitation, status_code=201)
-async def invite(
-    request: Request, caller: Caller, body: Annotated[InvitationBody, Depends(body_of(InvitationBody))]
-) -> Response:
+async def invite(request: Request, caller: Caller, body: InvitationJson) -> Response:
     """Create an invitation. Only this response has its token, which the administrator sends as a link."""
     invitation, token = await services_of(request).access.invitations.invite(caller.actor, body.role, body.email)
     details = {"role": invitation.role.value, "email": invitation.email}

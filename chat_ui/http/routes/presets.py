@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from auth_billing.ids import new_id
 from chat_ui.errors import ConversationFull, NoSuchConversation, existing
@@ -12,9 +10,9 @@ from chat_ui.history import records
 from chat_ui.history.limits import MAX_PRESETS
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body
-from chat_ui.http.request_bodies import NoBody, body_of
+from chat_ui.http.request_bodies import NoBody
 from chat_ui.http.responses import no_content, schema_response
-from chat_ui.http.schemas.presets import ChatModel, ModelList, NewPresetBody, Preset, PresetBody, PresetList
+from chat_ui.http.schemas.presets import ChatModel, ModelList, NewPresetJson, Preset, PresetJson, PresetList
 from chat_ui.services import owner_of, services_of
 
 router = APIRouter()
@@ -39,9 +37,7 @@ async def list_presets(request: Request, caller: Caller) -> Response:
 
 @router.post("/presets", response_model=Preset, status_code=201)
 @max_body(PRESET_BYTES)
-async def create_preset(
-    request: Request, caller: Caller, body: Annotated[NewPresetBody, Depends(body_of(NewPresetBody))]
-) -> Response:
+async def create_preset(request: Request, caller: Caller, body: NewPresetJson) -> Response:
     """Create a preset."""
     presets, owner = services_of(request).presets, owner_of(caller)
     if len(await presets.all(owner)) >= MAX_PRESETS:
@@ -53,9 +49,7 @@ async def create_preset(
 
 @router.patch("/presets/{preset_id}", response_model=Preset)
 @max_body(PRESET_BYTES)
-async def change_preset(
-    request: Request, preset_id: str, caller: Caller, body: Annotated[PresetBody, Depends(body_of(PresetBody))]
-) -> Response:
+async def change_preset(request: Request, preset_id: str, caller: Caller, body: PresetJson) -> Response:
     """Rename a preset, or change its settings."""
     changes = {
         "name": body.name,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import structlog
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.errors import InvalidCredentials, InvalidSession
@@ -13,7 +11,7 @@ from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
 from chat_ui.http import cookies
 from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
-from chat_ui.http.request_bodies import NoBody, PasswordBody, SignInBody, body_of
+from chat_ui.http.request_bodies import NoBody, PasswordJson, SignInJson
 from chat_ui.http.responses import error_response, json_response, no_content, session_fields
 from chat_ui.http.schemas.people import Me
 from chat_ui.services import ChatServices, client_address, record_event, services_of
@@ -24,9 +22,7 @@ _log = structlog.get_logger(__name__)
 
 @router.post("/session", response_model=Me)
 @public
-async def sign_in(
-    request: Request, _same_origin: SameOrigin, body: Annotated[SignInBody, Depends(body_of(SignInBody))]
-) -> Response:
+async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) -> Response:
     """Sign in with e-mail address and password."""
     services, address = services_of(request), client_address(request)
     try:
@@ -70,9 +66,7 @@ async def refresh(request: Request, _same_origin: SameOrigin, _empty: NoBody) ->
 
 
 @router.post("/password", response_model=Me)
-async def change_password(
-    request: Request, caller: Caller, body: Annotated[PasswordBody, Depends(body_of(PasswordBody))]
-) -> Response:
+async def change_password(request: Request, caller: Caller, body: PasswordJson) -> Response:
     """Change the password and sign out the person's other browsers."""
     services = services_of(request)
     signed_in = await services.access.sign_in.change_password(

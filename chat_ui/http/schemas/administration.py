@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from fastapi import Depends
 from pydantic import Field, StringConstraints
 
 from auth_billing.audit_log import Event
-from chat_ui.http.request_bodies import Body
+from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
 from chat_ui.http.schemas.presets import TokenPrice
 
@@ -216,3 +217,10 @@ class AuditPage(Schema):
     entries: list[AuditRow]
     next: str | None
     """The `cursor` of the next page."""
+
+
+# Dependencies of routes: each reads and validates a request body.
+ProjectJson = Annotated[ProjectBody, Depends(body_of(ProjectBody))]
+NewKeyJson = Annotated[NewKeyBody, Depends(body_of(NewKeyBody))]
+RotateJson = Annotated[RotateBody, Depends(body_of(RotateBody))]
+BudgetJson = Annotated[BudgetBody, Depends(body_of(BudgetBody))]

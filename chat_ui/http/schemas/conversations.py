@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from fastapi import Depends
 from pydantic import Field, StringConstraints
 
 from chat_ui.history.limits import MAX_ATTACHMENTS, MAX_QUESTION_CHARS, MAX_SYSTEM_CHARS, MAX_TITLE_CHARS, MAX_TOKENS
-from chat_ui.http.request_bodies import Body
+from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
 
 ModelName = Annotated[str, StringConstraints(max_length=200)]
@@ -243,3 +244,10 @@ class ChatEvents(Schema):
     done: MessageEvent
     failed: MessageEvent
     title: TitleEvent
+
+
+# Dependencies of routes: each reads and validates a request body.
+NewConversationJson = Annotated[NewConversationBody, Depends(body_of(NewConversationBody))]
+ConversationJson = Annotated[ConversationBody, Depends(body_of(ConversationBody))]
+QuestionJson = Annotated[QuestionBody, Depends(body_of(QuestionBody))]
+RegenerateJson = Annotated[RegenerateBody, Depends(body_of(RegenerateBody))]

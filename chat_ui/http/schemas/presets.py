@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from fastapi import Depends
 from pydantic import Field, StringConstraints
 
-from chat_ui.http.request_bodies import Body
+from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
 from chat_ui.http.schemas.conversations import ModelSettings, SettingsBody
 
@@ -65,3 +66,8 @@ class ModelList(Schema):
     """The language models, sorted by name."""
 
     models: list[ChatModel]
+
+
+# Dependencies of routes: each reads and validates a request body.
+NewPresetJson = Annotated[NewPresetBody, Depends(body_of(NewPresetBody))]
+PresetJson = Annotated[PresetBody, Depends(body_of(PresetBody))]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
@@ -13,10 +11,9 @@ from auth_billing.money.budgets import BudgetUse
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Admin
-from chat_ui.http.request_bodies import body_of
 from chat_ui.http.responses import schema_response
 from chat_ui.http.schemas.administration import (
-    BudgetBody,
+    BudgetJson,
     BudgetList,
     BudgetRow,
     Credit,
@@ -37,9 +34,7 @@ async def list_budgets(request: Request, caller: Admin) -> Response:
 
 
 @router.post("/budgets", response_model=BudgetList)
-async def set_budget(
-    request: Request, caller: Admin, body: Annotated[BudgetBody, Depends(body_of(BudgetBody))]
-) -> Response:
+async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Response:
     """Set or remove a budget; it applies from the next request on."""
     if body.name not in await _labels(request, caller):
         raise NoSuchRecord(f"no budget {body.name}")

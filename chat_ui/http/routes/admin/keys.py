@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from auth_billing.audit_log import Detail, Event
 from auth_billing.errors import NoSuchRecord
@@ -14,9 +13,9 @@ from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.holds import key_budget
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Admin
-from chat_ui.http.request_bodies import NoBody, body_of
+from chat_ui.http.request_bodies import NoBody
 from chat_ui.http.responses import no_content, schema_response
-from chat_ui.http.schemas.administration import Key, KeyList, NewKey, NewKeyBody, RotateBody
+from chat_ui.http.schemas.administration import Key, KeyList, NewKey, NewKeyJson, RotateJson
 from chat_ui.services import record_event, services_of
 
 router = APIRouter(prefix="/keys")
@@ -35,9 +34,7 @@ async def list_keys(request: Request, caller: Admin) -> Response:
 
 
 @router.post("", response_model=NewKey, status_code=201)
-async def create_key(
-    request: Request, caller: Admin, body: Annotated[NewKeyBody, Depends(body_of(NewKeyBody))]
-) -> Response:
+async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Response:
     """Create a key that belongs to the caller. Its budget is set before its text is returned."""
     administration = services_of(request).admin.administration
     lifetime = body.expires_in_seconds
@@ -56,9 +53,7 @@ async def create_key(
 
 
 @router.post("/{key_id}/rotate", response_model=NewKey, status_code=201)
-async def rotate_key(
-    request: Request, key_id: str, caller: Admin, body: Annotated[RotateBody, Depends(body_of(RotateBody))]
-) -> Response:
+async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJson) -> Response:
     """Create a successor of a key, which stays valid for a while. Keys of other people can only be revoked."""
     keys = services_of(request).admin.administration.keys
     old = await _found(request, caller, key_id)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.people.organisation_records import Project as ProjectRecord
 from chat_ui.http.access_control import Admin
-from chat_ui.http.request_bodies import NoBody, body_of
+from chat_ui.http.request_bodies import NoBody
 from chat_ui.http.responses import schema_response
-from chat_ui.http.schemas.administration import Project, ProjectBody, ProjectList
+from chat_ui.http.schemas.administration import Project, ProjectJson, ProjectList
 from chat_ui.services import record_event, services_of
 from router.messages import KeySet
 
 router = APIRouter(prefix="/projects")
-
-Name = Annotated[ProjectBody, Depends(body_of(ProjectBody))]
 
 
 @router.get("", response_model=ProjectList)
@@ -28,7 +24,7 @@ async def list_projects(request: Request, caller: Admin) -> Response:
 
 
 @router.post("", response_model=Project, status_code=201)
-async def create_project(request: Request, caller: Admin, body: Name) -> Response:
+async def create_project(request: Request, caller: Admin, body: ProjectJson) -> Response:
     """Create a project."""
     services = services_of(request)
     project = await services.admin.administration.projects.create(caller.actor, body.name)
@@ -37,7 +33,7 @@ async def create_project(request: Request, caller: Admin, body: Name) -> Respons
 
 
 @router.patch("/{project_id}", response_model=Project)
-async def rename_project(request: Request, project_id: str, caller: Admin, body: Name) -> Response:
+async def rename_project(request: Request, project_id: str, caller: Admin, body: ProjectJson) -> Response:
     """Rename a project."""
     project = await services_of(request).admin.administration.projects.rename(caller.actor, project_id, body.name)
     await _record(request, caller, Event.PROJECT_UPDATED, project)
