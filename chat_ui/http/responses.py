@@ -8,18 +8,14 @@ from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
 from auth_billing.people.members import Member
-from auth_billing.people.people_records import Invitation
+from auth_billing.people.people_records import Invitation as InvitationRecord
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.errors import error_body, error_headers, response_to
 from chat_ui.http.schemas.base import Schema
+from chat_ui.http.schemas.people import Me, Person
 from chat_ui.services import ChatServices
 
 NO_STORE = {"cache-control": "no-store"}
-
-
-def json_response(value: dict[str, Any], status: int = 200) -> Response:
-    """Return a dictionary as a JSON response."""
-    return JSONResponse(value, status, NO_STORE)
 
 
 def schema_response(value: Schema, status: int = 200) -> Response:
@@ -37,37 +33,25 @@ def error_response(error: Exception) -> Response:
     return JSONResponse(error_body(error), response_to(error).status, NO_STORE | error_headers(error))
 
 
-async def session_fields(services: ChatServices, session: BrowserSession) -> dict[str, Any]:
-    """Return JSON fields of a session: the signed-in user, the organisation, the user's role, and the projects."""
+async def me_of(services: ChatServices, session: BrowserSession) -> Me:
+    """Return the response model of a session: the signed-in user, the organisation, the user's role, the projects."""
     organisation = await services.access.projects.organisation(session.organisation)
     projects = await services.access.projects.all(session.organisation)
-    return {
-        "user": {"id": session.user.id, "email": session.user.email, "name": session.user.name},
-        "organisation": {"id": organisation.id, "name": organisation.name},
-        "role": session.role.value,
-        "project": session.project,
-        "projects": [{"id": project.id, "name": project.name} for project in projects],
-    }
+    return Me.model_validate({**vars(session), "organisation": organisation, "projects": projects})
 
 
-def member_fields(member: Member) -> dict[str, Any]:
-    """Return the JSON fields of a member, for administrators."""
-    return {
-        "id": member.user.id,
-        "email": member.user.email,
-        "name": member.user.name,
-        "role": member.role.value,
-        "added_at": int(member.added),
-    }
+def person_of(member: Member) -> Person:
+    """Return the response model of a member, for administrators."""
+    return Person.model_validate({**vars(member.user), "role": member.role, "added_at": int(member.added)})
 
 
-def invitation_fields(invitation: Invitation, now: float) -> dict[str, Any]:
-    """Return the JSON fields of an invitation, without its token, for administrators."""
+def invitation_fields(invitation: InvitationRecord, now: float) -> dict[str, Any]:
+    """Return the fields of an invitation that its response models have, without its token, for administrators."""
     return {
         "id": invitation.id,
         "email": invitation.email or None,
-        "role": invitation.role.value,
-        "status": invitation.status(now).value,
+        "role": invitation.role,
+        "status": invitation.status(now),
         "created_at": int(invitation.created),
         "expires_at": int(invitation.expires),
         "invited_by": invitation.invited_by or None,

@@ -9,7 +9,7 @@ from auth_billing.people.sign_up import SignUpInput
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, SameOrigin, public
 from chat_ui.http.request_bodies import SignUpJson, StartJson
-from chat_ui.http.responses import json_response, session_fields
+from chat_ui.http.responses import me_of, schema_response
 from chat_ui.http.routes.session import session_response
 from chat_ui.http.schemas.people import InvitationPreview, Me, SignUpOptions
 from chat_ui.services import client_address, services_of
@@ -20,14 +20,14 @@ router = APIRouter()
 @router.get("/me", response_model=Me)
 async def read_me(request: Request, caller: Caller) -> Response:
     """Return the signed-in user, the organisation, the role in it, and its projects."""
-    return json_response(await session_fields(services_of(request), caller))
+    return schema_response(await me_of(services_of(request), caller))
 
 
 @router.get("/sign-up", response_model=SignUpOptions)
 @public
 async def read_sign_up_options(request: Request) -> Response:
     """Return whether sign-up is open to people without an invitation."""
-    return json_response({"open": services_of(request).access.sign_up.registration_open})
+    return schema_response(SignUpOptions(open=services_of(request).access.sign_up.registration_open))
 
 
 @router.post("/sign-up", response_model=Me)
@@ -61,11 +61,11 @@ async def read_invitation(request: Request, token: str) -> Response:
     access = services_of(request).access
     invitation = await access.invitations.open(token)
     organisation = await access.projects.organisation(invitation.organisation)
-    return json_response(
-        {
-            "organisation": organisation.name,
-            "role": invitation.role.value,
-            "email": invitation.email or None,
-            "expires_at": int(invitation.expires),
-        }
+    return schema_response(
+        InvitationPreview(
+            organisation=organisation.name,
+            role=invitation.role,
+            email=invitation.email or None,
+            expires_at=int(invitation.expires),
+        )
     )

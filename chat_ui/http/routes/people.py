@@ -14,7 +14,7 @@ from auth_billing.audit_log import Detail, Event
 from auth_billing.people.members import Member
 from chat_ui.http.access_control import Admin, Caller
 from chat_ui.http.request_bodies import InvitationJson, NoBody, RoleJson
-from chat_ui.http.responses import invitation_fields, json_response, member_fields, no_content
+from chat_ui.http.responses import invitation_fields, no_content, person_of, schema_response
 from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
 from chat_ui.services import record_event, services_of
 
@@ -25,7 +25,7 @@ router = APIRouter()
 async def list_people(request: Request, caller: Admin) -> Response:
     """List all members, oldest first."""
     members = await services_of(request).access.members.all(caller.organisation)
-    return json_response({"people": [member_fields(member) for member in members]})
+    return schema_response(PersonList(people=[person_of(member) for member in members]))
 
 
 @router.patch("/people/{user}", response_model=Person)
@@ -33,7 +33,7 @@ async def change_role(request: Request, user: str, caller: Admin, body: RoleJson
     """Change a member's role."""
     member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
     await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
-    return json_response(member_fields(member))
+    return schema_response(person_of(member))
 
 
 @router.delete("/people/{user}", status_code=204)
@@ -52,7 +52,8 @@ async def remove_person(request: Request, user: str, caller: Caller, _empty: NoB
 async def list_invitations(request: Request, caller: Admin) -> Response:
     """List all invitations, newest first."""
     invitations = await services_of(request).access.invitations.all(caller.organisation)
-    return json_response({"invitations": [invitation_fields(each, time.time()) for each in invitations]})
+    rows = [Invitation(**invitation_fields(each, time.time())) for each in invitations]
+    return schema_response(InvitationList(invitations=rows))
 
 
 @router.post("/invitations", response_model=NewInvitation, status_code=201)
@@ -61,7 +62,7 @@ async def invite(request: Request, caller: Caller, body: InvitationJson) -> Resp
     invitation, token = await services_of(request).access.invitations.invite(caller.actor, body.role, body.email)
     details = {"role": invitation.role.value, "email": invitation.email}
     await record_event(request, caller, Event.INVITE_SENT, invitation.id, details=details)
-    return json_response({**invitation_fields(invitation, invitation.created), "token": token}, 201)
+    return schema_response(NewInvitation(**invitation_fields(invitation, invitation.created), token=token), 201)
 
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
@@ -69,7 +70,7 @@ async def revoke_invitation(request: Request, invitation_id: str, caller: Caller
     """Revoke an invitation."""
     invitation = await services_of(request).access.invitations.revoke(caller.actor, invitation_id)
     await record_event(request, caller, Event.INVITE_DELETED, invitation.id)
-    return json_response(invitation_fields(invitation, time.time()))
+    return schema_response(Invitation(**invitation_fields(invitation, time.time())))
 
 
 def _details(member: Member) -> dict[str, Detail]:

@@ -12,7 +12,7 @@ from auth_billing.people.sessions import BrowserSession, SignedIn
 from chat_ui.http import cookies
 from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
 from chat_ui.http.request_bodies import NoBody, PasswordJson, SignInJson
-from chat_ui.http.responses import error_response, json_response, no_content, session_fields
+from chat_ui.http.responses import error_response, me_of, no_content, schema_response
 from chat_ui.http.schemas.people import Me
 from chat_ui.services import ChatServices, client_address, record_event, services_of
 
@@ -79,7 +79,7 @@ async def session_response(request: Request, services: ChatServices, signed_in: 
     """Record a new session in the audit log, and return the response that sets its cookies."""
     session = signed_in.session
     await record_event(request, session, event, session.user.id)
-    response = json_response(await session_fields(services, session))
+    response = schema_response(await me_of(services, session))
     _set_cookies(request, response, signed_in)
     return response
 
