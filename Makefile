@@ -9,7 +9,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev lock serve up ps test pictures chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ setup: ## Install everything that is needed to run (every other target does it t
 
 setup-dev:
 	@$(PYTHON) -m infra.install --dev
+
+env: ## Write .env for `docker compose`, with random secrets, unless it exists
+	@$(PYTHON) -m infra.install.environment_file
 
 lock: ## Write the locks of Python packages, infra/install/locks/, from pyproject.toml (LOCK=--upgrade: newest versions)
 	@$(PYTHON) -m infra.install.lock $(LOCK)

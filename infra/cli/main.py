@@ -16,12 +16,13 @@ from typing import Annotated, Any
 import typer
 from pydantic_settings import BaseSettings
 
-from infra.cli import dead_letter_cli, keys_cli, money_cli
+from infra.cli import broker_cli, dead_letter_cli, keys_cli, money_cli
 from infra.cli.store_command import console, run_with_accounts
 from infra.home import environment
 from infra.home.home import lock_holder, stop_launcher
 from infra.home.settings import LauncherSettings
 from infra.launcher.command_socket import Command, send_command
+from infra.rabbitmq.settings import BrokerSettings
 from runtime import lifecycle
 from runtime.lifecycle import StartupError, exit_cannot_start, stop_on_signals
 
@@ -66,7 +67,15 @@ def settings_classes() -> list[type[BaseSettings]]:
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
     from proxy.settings import ProxySettings  # noqa: PLC0415
 
-    return [LauncherSettings, GatewaySettings, ChatSettings, WorkerSettings, ProxySettings, BillingSettings]
+    return [
+        LauncherSettings,
+        GatewaySettings,
+        ChatSettings,
+        WorkerSettings,
+        ProxySettings,
+        BillingSettings,
+        BrokerSettings,
+    ]
 
 
 def known_variables() -> set[str]:
@@ -345,6 +354,7 @@ def invite(
 money_cli.register(app)
 keys_cli.register(app)
 dead_letter_cli.register(app)
+broker_cli.register(app)
 
 
 def main() -> None:

@@ -92,7 +92,7 @@ def _requirements(lock: str) -> list[str]:
 
 def write_locks(*, upgrade: bool) -> None:
     """Write all lock files in `locks/`; `upgrade` takes the newest versions instead of those locked already."""
-    build = tomllib.loads(Path(PROJECT).read_text())["build-system"]["requires"]
+    project = tomllib.loads(Path(PROJECT).read_text())
     LOCKS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         resolver = Resolver(Path(scratch), upgrade=upgrade)
@@ -105,7 +105,8 @@ def write_locks(*, upgrade: bool) -> None:
         torch = f"torch=={versions['torch']}"
         resolver.write_requirements("torch-cuda", [torch], sorted(versions.keys() - {"torch", *cuda}))
         (LOCKS / "torch-cpu.txt").write_text(f"{CPU_HEADER}{torch}\n")
-        resolver.write_requirements("build", ["pip>=25.1", *build])
+        resolver.write_requirements("build", ["pip>=25.1", *project["build-system"]["requires"]])
+        resolver.write_requirements("sbom", project["dependency-groups"]["sbom"])
         resolver.write_requirements("store", [STORE_PACKAGE])
 
 

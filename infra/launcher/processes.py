@@ -138,7 +138,7 @@ class PlatformProcesses:
     def proxy(self) -> ProcessSpec:
         """Return the spec of the proxy for models of upstream providers."""
         own = {
-            "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
+            "HEADRACE_AMQP_URL": self.broker.amqp_url("proxy"),
             "HEADRACE_CONTROL_SECRET": self.control_secret,
             "HEADRACE_PROXY_CONFIG": self.settings.proxy_config,
         }

@@ -41,7 +41,7 @@ class Permissions:
 
 def permissions() -> dict[str, Permissions]:
     """Return the permissions of each RabbitMQ user of the platform, by user name."""
-    return {
+    granted = {
         "gateway": _permissions(
             publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.SETTLE_EXCHANGE]
         ),
@@ -65,6 +65,7 @@ def permissions() -> dict[str, Permissions]:
         ),
         ADMIN: Permissions(".*", ".*", ".*"),
     }
+    return {**granted, "proxy": granted["worker"]}  # a proxy consumes jobs, as a worker does
 
 
 def render(passwords: Mapping[str, str]) -> dict[str, Any]:

@@ -13,10 +13,14 @@ import typer.main
 import yaml
 
 from infra.cli.main import app, known_variables
+from infra.install.environment_file import fill_in
+from infra.rabbitmq.definitions import permissions
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = Path(__file__).parent / "compose_specification" / "compose-spec.json"
 OURS = {"gateway", "worker", "worker-cuda", "proxy", "billing"}
+DEFINITIONS = "rabbitmq-definitions"
+COMMANDS = {*OURS, DEFINITIONS}
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +45,14 @@ def test_the_schema_sees_a_mistake(compose: dict[str, Any]) -> None:
 
 def test_our_images_run_commands_that_exist(compose: dict[str, Any]) -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    for name in OURS:
+    for name in COMMANDS:
         verb, *options = compose["services"][name]["command"]
         known = {spelling for parameter in commands[verb].params for spelling in parameter.opts}
         assert {option for option in options if option.startswith("--")} <= known, name
 
 
 def test_our_settings_exist(compose: dict[str, Any]) -> None:
-    for name in OURS:
+    for name in COMMANDS:
         ours = {each for each in compose["services"][name]["environment"] if each.startswith("HEADRACE_")}
         assert ours <= known_variables(), name
 
@@ -66,9 +70,10 @@ def test_references_lead_somewhere(compose: dict[str, Any]) -> None:
 
 def test_every_service_has_a_health_check_and_waits_for_healthy_ones(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
-        assert "test" in service["healthcheck"], name
-        for needed in service.get("depends_on", {}).values():
-            assert needed["condition"] == "service_healthy", name
+        assert name == DEFINITIONS or "test" in service["healthcheck"], name
+        for dependency, needed in service.get("depends_on", {}).items():
+            ends = dependency == DEFINITIONS
+            assert needed["condition"] == ("service_completed_successfully" if ends else "service_healthy"), name
 
 
 def test_published_images_are_new_enough(compose: dict[str, Any]) -> None:
@@ -87,18 +92,64 @@ def test_workers_outlive_their_drain(compose: dict[str, Any]) -> None:
         assert compose["services"][name]["stop_grace_period"] == "150s"
 
 
+SECRETS = {
+    "HEADRACE_API_KEY_PEPPER",
+    "HEADRACE_CONTROL_SECRET",
+    "HEADRACE_SESSION_SIGNING_KEYS",
+    *(f"HEADRACE_RABBITMQ_{user.upper()}_PASSWORD" for user in permissions()),
+}
+
+
 def test_no_secret_has_a_default(compose: dict[str, Any]) -> None:
     text = (ROOT / "docker-compose.yml").read_text()
-    needed = (
-        "RABBITMQ_PASSWORD",
-        "HEADRACE_API_KEY_PEPPER",
-        "HEADRACE_CONTROL_SECRET",
-        "HEADRACE_SESSION_SIGNING_KEYS",
-    )
-    for secret in needed:
+    for secret in SECRETS:
         assert f"${{{secret}:?" in text
-        assert f"${{{secret}}}" not in text
         assert f"${{{secret}:-" not in text
+
+
+def test_the_environment_file_fills_in_every_required_variable() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    filled = fill_in((ROOT / ".env.example").read_text())
+    values = dict(re.findall(r"^([A-Z_]+)=(.+)$", filled, re.MULTILINE))
+    assert set(re.findall(r"\$\{([A-Z_]+):\?", text)) <= set(values)
+    assert set(values) >= SECRETS
+    secrets = [values[name].removeprefix("1:") for name in SECRETS]
+    assert len(set(secrets)) == len(secrets)
+    assert all(re.fullmatch(r"[\w-]{43}", secret) for secret in secrets)
+
+
+def test_each_service_has_its_own_user_of_rabbitmq(compose: dict[str, Any]) -> None:
+    users = {}
+    for name in OURS:
+        environment = compose["services"][name]["environment"]
+        (users[name],) = re.findall(r"amqp://(\w+):", environment["HEADRACE_AMQP_URL"])
+        others = {f"HEADRACE_RABBITMQ_{user.upper()}_PASSWORD" for user in permissions()} - {
+            f"HEADRACE_RABBITMQ_{users[name].upper()}_PASSWORD"
+        }
+        assert not [other for other in others if other in json.dumps(environment)], name
+    assert users == {name: name.removesuffix("-cuda") for name in OURS}
+
+
+def test_our_containers_are_confined(compose: dict[str, Any]) -> None:
+    for name in (*COMMANDS, "store"):
+        service = compose["services"][name]
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_our_images_run_as_another_user_than_root() -> None:
+    stages = re.split(r"^FROM ", (ROOT / "infra/containers/Dockerfile").read_text(), flags=re.MULTILINE)
+    for target in ("gateway", "billing", "worker", "proxy", "store"):
+        (stage,) = (stage for stage in stages if stage.splitlines()[0].endswith(f" AS {target}"))
+        assert "\nUSER headrace\n" in stage, target
+
+
+def test_a_profile_selects_the_database(compose: dict[str, Any]) -> None:
+    assert compose["services"]["mongodb"]["profiles"] == ["mongodb"]
+    assert compose["services"]["store"]["profiles"] == ["embedded-store"]
+    for name in ("gateway", "billing"):
+        assert not any(compose["services"][name]["depends_on"][store]["required"] for store in ("mongodb", "store"))
 
 
 def test_prometheus_scrapes_services_that_exist(compose: dict[str, Any]) -> None:

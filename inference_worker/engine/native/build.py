@@ -1,7 +1,9 @@
 """Compiles the kernels for this machine into the user's cache folder.
 
-`python -m inference_worker.engine.native.build` compiles ahead of time. The sources need only a C++20 compiler, neither
-PyTorch's headers nor a build system. The file's name depends on the sources, the flags and the compiler.
+`python -m inference_worker.engine.native.build` compiles ahead of time; with `--all`, for every instruction set and into
+the package, for container images, which have no compiler and run on other processors than the one they were built on.
+The sources need only a C++20 compiler, neither PyTorch's headers nor a build system. The file's name depends on the
+sources and the flags, in the cache folder on the compiler too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +23,8 @@ import torch
 from inference_worker.errors import NativeUnavailable
 
 SOURCES = Path(__file__).parent / "src"
+PREBUILT = Path(__file__).parent / "prebuilt"
+"""Folder of the libraries that container images ship; absent elsewhere."""
 FLAGS = ("-std=c++20", "-O3", "-shared", "-fPIC", "-pthread")
 _TIMEOUT = 300.0
 
@@ -71,12 +76,37 @@ def built_library(instructions: str) -> Path:
     Raises:
         NativeUnavailable: there is no compiler, or it failed.
     """
-    flags = (*FLAGS, *INSTRUCTION_SETS[instructions].flags)
+    shipped = _prebuilt(instructions)
+    if shipped.is_file():
+        return shipped
+    flags = _flags(instructions)
     compiler = find_compiler()
-    target = _cache() / f"kernels-{instructions}-{_fingerprint(compiler, flags)}.so"
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=_TIMEOUT).stdout
+    target = _cache() / f"kernels-{instructions}-{_fingerprint(version, flags)}.so"
     if not target.is_file():
         _compile(compiler, flags, target)
     return target
+
+
+def prebuild() -> list[Path]:
+    """Compile the kernels for every instruction set into `PREBUILT`, whatever this processor has; return the files.
+
+    Raises:
+        NativeUnavailable: there is no compiler, or it failed.
+    """
+    compiler = find_compiler()
+    targets = [_prebuilt(instructions) for instructions in INSTRUCTION_SETS]
+    with ThreadPoolExecutor(len(targets)) as threads:
+        list(threads.map(_compile, [compiler] * len(targets), map(_flags, INSTRUCTION_SETS), targets))
+    return targets
+
+
+def _prebuilt(instructions: str) -> Path:
+    return PREBUILT / f"kernels-{instructions}-{_fingerprint(b'', _flags(instructions))}.so"
+
+
+def _flags(instructions: str) -> tuple[str, ...]:
+    return (*FLAGS, *INSTRUCTION_SETS[instructions].flags)
 
 
 def find_compiler() -> str:
@@ -96,9 +126,8 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
 
 
-def _fingerprint(compiler: str, flags: tuple[str, ...]) -> str:
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=_TIMEOUT).stdout
-    digest = hashlib.sha256(version + " ".join(flags).encode())
+def _fingerprint(compiler_version: bytes, flags: tuple[str, ...]) -> str:
+    digest = hashlib.sha256(compiler_version + " ".join(flags).encode())
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
@@ -120,8 +149,19 @@ def _compile(compiler: str, flags: tuple[str, ...], target: Path) -> None:
         raise NativeUnavailable(f"can't compile the kernels: {error}") from error
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> None:
+    """Run `python -m inference_worker.engine.native.build [--all]` and print the paths of the libraries.
+
+    Without a compiler or a usable processor it prints the reason; with `--all` that is an error.
+    """
+    if arguments == ["--all"]:
+        sys.stdout.writelines(f"{path}\n" for path in prebuild())
+        return
     try:
         sys.stdout.write(f"{built_library(best_instructions())}\n")
     except NativeUnavailable as reason:
         sys.stdout.write(f"PyTorch will compute everything: {reason}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

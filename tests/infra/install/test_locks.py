@@ -24,7 +24,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FIRST_PARTY = {"gateway", "router", "inference_worker", "auth_billing", "chat_ui", "proxy", "infra", "runtime"}
 SERVICES = ("gateway", "billing", "worker", "proxy")
 WITHOUT_TORCH = ("gateway", "billing", "proxy")
-HASHED = (*SERVICES, "all", "dev", "build", "store", "torch-cuda")
+HASHED = (*SERVICES, "all", "dev", "build", "store", "sbom", "torch-cuda")
 TORCH = re.compile(r"torch|triton|nvidia|cuda")
 
 
@@ -67,7 +67,7 @@ def declared(lock: str) -> list[Requirement]:
         lines += extras[extra]
     if lock == "dev":
         groups = PYPROJECT["dependency-groups"]
-        lines += [line for line in (*groups["dev"], *groups["bench"]) if isinstance(line, str)]
+        lines += [line for name in ("dev", "bench", "sbom") for line in groups[name] if isinstance(line, str)]
     return [Requirement(line) for line in lines]
 
 
@@ -133,7 +133,7 @@ def test_torch_is_locked_apart_from_the_workers_other_packages() -> None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_image_installs_its_own_lock_only(service: str) -> None:
     stages = re.split(r"^FROM ", (ROOT / "infra/containers/Dockerfile").read_text(), flags=re.MULTILINE)
-    (stage,) = (stage for stage in stages if stage.splitlines()[0].endswith(f" AS {service}"))
+    (stage,) = (stage for stage in stages if stage.splitlines()[0].endswith(f" AS {service}-packages"))
     expected = {service} | ({"torch-"} if service == "worker" else set())
     assert set(re.findall(r"-r locks/([a-z-]+)", stage)) == expected
 

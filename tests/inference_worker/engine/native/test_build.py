@@ -69,6 +69,32 @@ def test_each_instruction_set_has_its_own_file(tmp_path: Path, cache: Path, monk
     assert all("-mavx2" in command for command in commands.values())
 
 
+def test_an_image_ships_every_instruction_set_and_needs_no_compiler(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
+    monkeypatch.setattr(build, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setenv("CXX", compiler(tmp_path, copy))
+    shipped = build.prebuild()
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", os.devnull)
+    assert [build.built_library(name) for name in build.INSTRUCTION_SETS] == shipped
+    assert len({path.name for path in shipped}) == len(build.INSTRUCTION_SETS)
+    assert not cache.exists()
+
+
+def test_shipped_kernels_of_other_sources_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
+    monkeypatch.setattr(build, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setenv("CXX", compiler(tmp_path, copy))
+    build.prebuild()
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", os.devnull)
+    monkeypatch.setattr(build, "FLAGS", ("-O2",))
+    with pytest.raises(NativeUnavailable, match="is not installed"):
+        build.built_library("avx2")
+
+
 AVX2 = dict.fromkeys(("avx2", "fma3", "f16c"), True)
 AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"), True)
 
