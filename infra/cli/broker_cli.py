@@ -36,5 +36,7 @@ def rabbitmq_definitions(
     if output is None:
         sys.stdout.write(text)
         return
-    output.write_text(text)
+    fresh = output.with_name(output.name + ".new")
+    fresh.write_text(text)
+    fresh.replace(output)  # RabbitMQ may be starting and reading it
     console.print(f"wrote {output}", markup=False, soft_wrap=True)

@@ -47,3 +47,7 @@ def test_a_missing_password_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     error = CliRunner().invoke(app, ["rabbitmq-definitions"]).exception
     assert isinstance(error, StartupError)
     assert VARIABLES["proxy"] in str(error)
+
+
+def test_a_proxy_may_do_what_a_worker_may() -> None:
+    assert permissions()["proxy"] == permissions()["worker"]
