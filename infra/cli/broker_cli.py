@@ -29,7 +29,7 @@ def rabbitmq_definitions(
 ) -> None:
     """Print RabbitMQ's definitions: a user for each service, its permissions, and the platform's queues.
 
-    RabbitMQ reads them at start-up (`load_definitions`), or by `rabbitmqctl import_definitions`. The passwords are those
+    RabbitMQ reads them at start-up (`load_definitions`) or by `rabbitmqctl import_definitions`. The passwords are those
     of the settings HEADRACE_RABBITMQ_..._PASSWORD; the file has their salted hashes.
     """
     text = json.dumps(definitions.render(environment.load(BrokerSettings).passwords()), indent=1) + "\n"
