@@ -1,7 +1,7 @@
 """Compiles the kernels for this machine into the user's cache folder.
 
-`python -m inference_worker.engine.native.build` compiles ahead of time; with `--all`, for every instruction set and into
-the package, for container images, which have no compiler and run on other processors than the one they were built on.
+`python -m inference_worker.engine.native.build` compiles ahead of time; with `--all`, for every instruction set and
+into the package, for container images: they have no compiler and run on other processors than the builder's.
 The sources need only a C++20 compiler, neither PyTorch's headers nor a build system. The file's name depends on the
 sources and the flags, in the cache folder on the compiler too.
 """
