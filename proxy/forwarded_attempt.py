@@ -64,7 +64,7 @@ class ForwardedAttempt(Attempt):
         self.texts[piece.choice].append(piece.text)
         self.token_count.add(piece.size, tokens)
         self.size += piece.size
-        self.moved, self.solo = True, False
+        self.progressed, self.solo = True, False
         return delta
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec.structs import replace
 from tenacity import wait_random
 
 from proxy import embeddings
@@ -223,32 +224,17 @@ class Forwarder:
     # End of a job
 
     def _fail(self, attempt: ForwardedAttempt, error: UpstreamError) -> None:
-        param, code, message = None, error.code, error.message
+        param, code = None, error.code
         if isinstance(error, RequestRefused):
             param = error.param
             code = FailureCode.CONTEXT_LENGTH_EXCEEDED if error.too_long else FailureCode.INVALID_PARAMETER
-        self._end(
-            attempt,
-            Failed(
-                job_id=attempt.job.id,
-                attempt_id=attempt.attempt_id,
-                code=code,
-                message=message,
-                param=param,
-                usage=attempt.usage,
-                retry_after=error.retry_after,
-            ),
-        )
+        failed = _failed(attempt, code, error.message)
+        self._end(attempt, replace(failed, param=param, retry_after=error.retry_after))
 
     def fail(self, attempt: ForwardedAttempt, code: FailureCode, message: str) -> None:
         """Close the connection to the upstream and end a job as failed; the client gets `message`."""
         self.abandon(attempt)
-        self._end(
-            attempt,
-            Failed(
-                job_id=attempt.job.id, attempt_id=attempt.attempt_id, code=code, message=message, usage=attempt.usage
-            ),
-        )
+        self._end(attempt, _failed(attempt, code, message))
 
     def cancel(self, attempt: ForwardedAttempt) -> None:
         """Close the connection to the upstream and end a job as cancelled: its gateway requested it or is gone."""
@@ -266,6 +252,11 @@ class Forwarder:
         self._consumer.end(attempt, terminal)
         self._metrics.ended(terminal, attempt.usage, time.monotonic() - attempt.received_at)
         self.admit()
+
+
+def _failed(attempt: ForwardedAttempt, code: FailureCode, message: str) -> Failed:
+    job_id, attempt_id = attempt.job.id, attempt.attempt_id
+    return Failed(job_id=job_id, attempt_id=attempt_id, code=code, message=message, usage=attempt.usage)
 
 
 async def _next(events: AsyncIterator[str], seconds: float) -> str | None:
