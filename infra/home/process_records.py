@@ -53,14 +53,10 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
             return None
         try:
             process = psutil.Process(self.pid)
-            alive = abs(process.create_time() - self.created) < SAME_START_SECONDS and _alive(process)
+            same = abs(process.create_time() - self.created) < SAME_START_SECONDS
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
-        return process if alive else None
-
-
-def _alive(process: psutil.Process) -> bool:
-    return process.status() != psutil.STATUS_ZOMBIE
 
 
 class ProcessRecords:
