@@ -22,7 +22,7 @@ from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from router.bus import Bus
 from router.errors import BrokerUnavailable
-from router.timings import DEFAULT_TIMINGS, Timings
+from router.timings import DEFAULT_TIMINGS
 from router.transport.base import ConnectionState
 from router.transport.rabbitmq.transport import RabbitMQTransport
 from runtime import lifecycle, logging
@@ -68,17 +68,9 @@ async def prepare_store(connection: StoreConnection) -> None:
 
 
 async def consume(
-    bus: Bus,
-    connection: StoreConnection,
-    housekeeping: Housekeeping,
-    metrics: BillingMetrics,
-    stop: asyncio.Event,
-    *,
-    timings: Timings = DEFAULT_TIMINGS,
+    bus: Bus, connection: StoreConnection, housekeeping: Housekeeping, metrics: BillingMetrics, stop: asyncio.Event
 ) -> None:
-    """Run settlement, sweeper, reaper and housekeeping on a started bus until `stop` is set; also used by the
-    all-in-one process. `timings`: when holds, leases and jobs count as overdue.
-    """
+    """Run settlement, sweeper, reaper and housekeeping on a started bus until `stop` is set."""
     usage_store, stores = MongoUsageStore(connection), mongo_billing_stores(connection)
     settler = Settler(stores, metrics)
     settlement = SettlementConsumer(bus, usage_store, settler, metrics=metrics)
@@ -86,10 +78,10 @@ async def consume(
     def flowing() -> bool:
         return bus.state is ConnectionState.UP and settlement.keeps_up
 
-    sweeper = Sweeper(stores, usage_store, settler, metrics, flowing=flowing, timings=timings)
+    sweeper = Sweeper(stores, usage_store, settler, metrics, flowing=flowing)
     async with asyncio.TaskGroup() as group:
         group.create_task(settlement.run(stop))
-        group.create_task(repeat(sweeper.sweep, timings.sweep_interval, stop))
+        group.create_task(repeat(sweeper.sweep, DEFAULT_TIMINGS.sweep_interval, stop))
         group.create_task(Reaper(bus, metrics=metrics).run(stop))
         group.create_task(housekeeping.run(metrics, stop))
 

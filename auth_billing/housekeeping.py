@@ -32,7 +32,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.usage_rollups import MongoRollupStore
-from router.timings import DEFAULT_TIMINGS, Timings
+from router.timings import DEFAULT_TIMINGS
 from runtime.lifecycle import StartupError
 
 CREDIT_LOOKBACK = 24 * 3600.0
@@ -55,12 +55,9 @@ class Housekeeping:
         StartupError: a setting is invalid.
     """
 
-    def __init__(
-        self, settings: BillingSettings, connection: StoreConnection, timings: Timings = DEFAULT_TIMINGS
-    ) -> None:
-        self._timings = timings
+    def __init__(self, settings: BillingSettings, connection: StoreConnection) -> None:
         book = PriceBook(MongoPriceStore(connection))
-        self._auditor = Auditor(MongoAuditStore(connection), timings=timings)
+        self._auditor = Auditor(MongoAuditStore(connection))
         self._credit = Credit(MongoCreditStore(connection), MongoJobStore(connection))
         self._webhook = Webhook(settings.alert_url, settings.alert_secret) if settings.alert_url else None
         self._alerts = None if self._webhook is None else _alerts(settings, connection, self._webhook)
@@ -90,7 +87,7 @@ class Housekeeping:
     async def _repeat_all(self, reconciler: Reconciler, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prices.run(stop))
-            group.create_task(repeat(self._apply_credit, self._timings.credit_apply_interval, stop))
+            group.create_task(repeat(self._apply_credit, DEFAULT_TIMINGS.credit_apply_interval, stop))
             group.create_task(repeat(self._rollups.roll_up_all, ROLLUP_INTERVAL, stop, delay=ROLLUP_DELAY))
             group.create_task(repeat(reconciler.reconcile, RECONCILE_INTERVAL, stop, delay=RECONCILE_DELAY))
             if self._alerts is not None:

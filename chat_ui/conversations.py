@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,6 @@ class Conversations:
     Args:
         generations: writes the answers.
         quota: limits the number of conversations per owner.
-        clock: returns Unix seconds.
     """
 
     def __init__(
@@ -71,14 +70,12 @@ class Conversations:
         generations: Generations,
         *,
         quota: ConversationQuota,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._conversations = conversations
         self._messages = messages
         self._shares = shares
         self._generations = generations
         self._quota = quota
-        self._clock = clock
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
         """Create an empty conversation.
@@ -87,7 +84,7 @@ class Conversations:
             ConversationFull: the owner has reached the limit.
         """
         await self._quota.reserve(owner, 1)
-        now = self._clock()
+        now = time.time()
         conversation = Conversation(new_id("conv-"), "", now, now, settings)
         await self._conversations.add(owner, conversation)
         return conversation
@@ -143,7 +140,7 @@ class Conversations:
         settings = settings or conversation.settings
         await self._check_parent(owner, conversation, question.parent)
         size = _check(conversation, question, settings)
-        now = self._clock()
+        now = time.time()
         asked = Message(
             new_id("msg-"),
             conversation_id,
@@ -180,7 +177,7 @@ class Conversations:
             question = await self.message(owner, conversation_id, question.parent or "")
         settings = settings or message.settings or conversation.settings
         _check(conversation, Question(None, ""), settings)
-        now = self._clock()
+        now = time.time()
         answer = self._answer(question, project, settings, now)
         await self._messages.add(owner, [answer], self._generations.writer, self._generations.lease)
         self._generations.start(owner, answer)

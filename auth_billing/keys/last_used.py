@@ -28,11 +28,11 @@ class LastUsedTimes:
         """Record that a key was used at `now` (Unix seconds)."""
         self._uses[key_id] = now
 
-    async def flush_periodically(self, interval: float = FLUSH_SECONDS) -> None:
-        """Write the collected times every `interval` seconds until cancelled, and a last time then."""
+    async def flush_periodically(self) -> None:
+        """Write the collected times every `FLUSH_SECONDS` seconds until cancelled, and a last time then."""
         try:
             while True:
-                await asyncio.sleep(interval)
+                await asyncio.sleep(FLUSH_SECONDS)
                 await self.flush()
         finally:
             await self.flush()

@@ -39,7 +39,6 @@ class Billing:
     Args:
         stores: accounts, jobs, ledger and heartbeats.
         prices: the price list at the time of acceptance.
-        metrics: counters of this process.
         clock: Unix seconds.
         monotonic: seconds.
         timings: how long a credit lease is used without a confirmation.
@@ -50,7 +49,6 @@ class Billing:
         stores: BillingStores,
         prices: PriceBook,
         *,
-        metrics: BillingMetrics | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         timings: Timings = DEFAULT_TIMINGS,
@@ -58,7 +56,7 @@ class Billing:
         self._stores = stores
         self._prices = prices
         self._clock = clock
-        self._settler = Settler(stores, metrics or BillingMetrics(CollectorRegistry()), clock=clock)
+        self._settler = Settler(stores, BillingMetrics(CollectorRegistry()), clock=clock)
         self._budgets: dict[str, Mapping[str, int]] = {}
         """Budgets as last read, of organisations that have any; a hold fails if they changed."""
         self._uncertain: set[str] = set()

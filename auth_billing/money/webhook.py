@@ -15,7 +15,6 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import httpx2
@@ -47,19 +46,15 @@ class Webhook:
     Args:
         url: the receiver's URL.
         secret: the signing secret: `whsec_` and base64, or any text.
-        clock: Unix seconds.
         wait: the pause between tries.
 
     Raises:
         StartupError: the URL or the secret is malformed.
     """
 
-    def __init__(
-        self, url: str, secret: str, *, clock: Callable[[], float] = time.time, wait: wait_base = _WAIT
-    ) -> None:
+    def __init__(self, url: str, secret: str, *, wait: wait_base = _WAIT) -> None:
         self._url = _checked_url(url)
         self._secret = _secret_bytes(secret)
-        self._clock = clock
         self._wait = wait
         self._client = httpx2.AsyncClient(
             headers={"accept-encoding": "identity", "user-agent": "headrace-billing"},
@@ -100,7 +95,7 @@ class Webhook:
             raise AlertNotSent(f"the receiver answered {status}")
 
     def _headers(self, id: str, body: str) -> dict[str, str]:
-        timestamp = str(int(self._clock()))
+        timestamp = str(int(time.time()))
         digest = hmac.digest(self._secret, f"{id}.{timestamp}.{body}".encode(), hashlib.sha256)
         return {
             "content-type": "application/json",

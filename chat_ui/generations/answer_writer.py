@@ -52,13 +52,12 @@ class WriterContext:
     model_client: ModelClient
     answers: AnswerStore
     writer: str
-    clock: Callable[[], float] = time.time
     timings: Timings = DEFAULT_TIMINGS
 
     @property
     def lease(self) -> float:
         """End of an answer's lease that begins now, in Unix seconds."""
-        return self.clock() + self.timings.answer_lease
+        return time.time() + self.timings.answer_lease
 
 
 class AnswerWriter:
@@ -240,7 +239,7 @@ class AnswerWriter:
     @property
     def _elapsed(self) -> float:
         """Seconds since the answer was requested."""
-        return max(0.0, self._context.clock() - self.live.message.created)
+        return max(0.0, time.time() - self.live.message.created)
 
     @property
     def _settings(self) -> ModelSettings:

@@ -48,16 +48,14 @@ class Generations:
         principals: Principals,
         *,
         stopping: asyncio.Event | None = None,
-        clock: Callable[[], float] = time.time,
         timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         """`stopping` is set by the server once the process accepts no new work."""
         self.writer = secrets.token_hex(12)
-        self._context = WriterContext(model_client, answers, self.writer, clock, timings)
+        self._context = WriterContext(model_client, answers, self.writer, timings)
         self._messages = messages
         self._titles = titles
         self._principals = principals
-        self._clock = clock
         self._writers: dict[str, AnswerWriter] = {}
         self._tasks: dict[str, asyncio.Task[str]] = {}
         self.stopping = stopping or asyncio.Event()
@@ -103,8 +101,8 @@ class Generations:
         """Look regularly for unfinished answers of any process whose lease has expired, and continue writing them."""
         while not self.stopping.is_set():
             try:
-                for message_id in await self._context.answers.abandoned(self._clock(), MAX_TAKEOVERS):
-                    claim = await self._context.answers.claim(message_id, self.writer, self.lease, self._clock())
+                for message_id in await self._context.answers.abandoned(time.time(), MAX_TAKEOVERS):
+                    claim = await self._context.answers.claim(message_id, self.writer, self.lease, time.time())
                     if claim is not None:
                         self._take_over(claim)
             except StoreUnavailable as error:

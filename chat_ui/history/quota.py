@@ -7,7 +7,6 @@ quota protects the store from being filled and need not be exact.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from auth_billing.ttl_cache import TtlCache
 from chat_ui.errors import ConversationFull
@@ -23,9 +22,9 @@ MAX_CACHED = 10_000
 class ConversationQuota:
     """Limits each owner to `MAX_CONVERSATIONS` conversations, by a count cached in this process."""
 
-    def __init__(self, conversations: ConversationStore, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, conversations: ConversationStore) -> None:
         self._conversations = conversations
-        self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL_SECONDS, MAX_CACHED, clock)
+        self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL_SECONDS, MAX_CACHED, time.monotonic)
 
     async def reserve(self, owner: Owner, more: int) -> None:
         """Count `more` conversations, which the caller is about to create, against the owner's quota.

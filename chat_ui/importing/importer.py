@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -49,7 +50,7 @@ class Importer:
         if len(self._running) + self._opening >= MAX_CONCURRENT:
             raise Busy
         self._opening += 1
-        frames = self._parse_file(raw, ImportRequest(owner, model, self._stores.clock()))
+        frames = self._parse_file(raw, ImportRequest(owner, model, time.time()))
         try:
             writer = await self._start(owner, frames)
         except BaseException:
@@ -65,7 +66,7 @@ class Importer:
     async def last(self, owner: Owner) -> Import | None:
         """Return the owner's last import; one whose lease has expired counts as failed."""
         found = await self._stores.imports.find(owner)
-        if found is not None and found.state is ImportState.RUNNING and found.until < self._stores.clock():
+        if found is not None and found.state is ImportState.RUNNING and found.until < time.time():
             return replace(found, state=ImportState.FAILED)
         return found
 
@@ -73,7 +74,7 @@ class Importer:
         """Look for imports whose process died and delete their messages without a conversation, until cancelled."""
         while True:
             try:
-                for owner, abandoned in await self._stores.imports.abandoned(self._stores.clock(), MAX_CLEANED):
+                for owner, abandoned in await self._stores.imports.abandoned(time.time(), MAX_CLEANED):
                     await self._clean_up(owner, abandoned)
             except StoreUnavailable as error:
                 _log.warning("can't search for abandoned imports", reason=str(error))
@@ -96,7 +97,7 @@ class Importer:
                 raise MalformedRequest(message)
             case _:
                 raise MalformedRequest("We could not read this file.")
-        now = self._stores.clock()
+        now = time.time()
         previous = await self._stores.imports.find(owner)
         unfinished = () if previous is None else previous.writing
         record = Import(new_id("import-"), now, total, writing=unfinished, until=self._stores.lease)
@@ -120,7 +121,7 @@ class Importer:
         _log.info("an import ended", state=state.value, imported=writer.record.imported, known=writer.record.known)
 
     async def _clean_up(self, owner: Owner, abandoned: Import) -> None:
-        now = self._stores.clock()
+        now = time.time()
         leased = replace(abandoned, until=self._stores.lease)
         if await self._stores.imports.begin(owner, leased, abandoned, now):
             _log.info("cleaning up after an abandoned import", done=abandoned.done, total=abandoned.total)

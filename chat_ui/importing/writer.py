@@ -35,18 +35,17 @@ class Superseded(Exception):
 
 @dataclass(frozen=True)
 class ImportStores:
-    """The stores that an import writes to, the clock (Unix seconds), and the times of imports."""
+    """The stores that an import writes to, and the times of imports."""
 
     conversations: ConversationStore
     messages: MessageStore
     imports: ImportStore
-    clock: Callable[[], float] = time.time
     timings: Timings = DEFAULT_TIMINGS
 
     @property
     def lease(self) -> float:
         """End of an import's lease that begins now, in Unix seconds."""
-        return self.clock() + self.timings.import_lease
+        return time.time() + self.timings.import_lease
 
 
 class ImportWriter:
@@ -87,7 +86,7 @@ class ImportWriter:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        until = self._stores.clock() if self.record.writing else 0.0
+        until = time.time() if self.record.writing else 0.0
         self.record = replace(self.record, state=state, until=until)
         await self._stores.imports.renew(self.owner, self.record)
 
