@@ -9,8 +9,8 @@ They report where the arguments are without parsing them. `call_parser.py` handl
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Set
-from typing import Protocol
 
 from inference_worker.worker.text.tool_calls.json_scanner import SPACE, JsonScanner
 
@@ -21,36 +21,38 @@ _MAX_HEAD = 128
 """Maximum characters of a name with its tags."""
 
 
-class CallAutomaton(Protocol):
+class CallAutomaton(ABC):
     """Incremental recogniser of one tool call. Offsets are characters from the call's first one."""
 
-    name: str
-    """Name of the called function, one of those allowed; "" until it is known."""
-    arguments_at: int
-    """Offset of the arguments, or -1 before they begin."""
-    arguments_end: int
-    """Offset of the arguments' end, or -1 before it."""
-    done: bool
+    def __init__(self, names: Set[str]) -> None:
+        self.name = ""
+        """Name of the called function, one of those allowed; "" until it is known."""
+        self.arguments_at = -1
+        """Offset of the arguments, or -1 before they begin."""
+        self.arguments_end = -1
+        """Offset of the arguments' end, or -1 before it."""
+        self.done = False
+        self._names = names
+        self._length = 0
+        self._scanner = JsonScanner()
 
+    @abstractmethod
     def push(self, character: str) -> bool:
         """Add a character; return false if the text is not a tool call, or the call was complete before it."""
 
     def skip(self, text: str, at: int) -> int:
         """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
+        count = self._scanner.skip(text, at) if self.arguments_at >= 0 and self.arguments_end < 0 else 0
+        self._length += count
+        return count
 
 
-class JsonCall:
+class JsonCall(CallAutomaton):
     """Recogniser of a tool call as a JSON object with string values and arguments; the arguments may be missing."""
 
     def __init__(self, names: Set[str]) -> None:
-        self.name = ""
-        self.arguments_at = -1
-        self.arguments_end = -1
-        self.done = False
-        self._names = names
-        self._length = 0
-        self._keys: set[str] = set()
-        self._scanner = JsonScanner()
+        super().__init__(names)
+        self._keys: list[str] = []
         self._read: list[str] = []
         self._step: Callable[[str], bool] = self._open
 
@@ -60,20 +62,14 @@ class JsonCall:
         self._length += 1
         return taken
 
-    def skip(self, text: str, at: int) -> int:
-        """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
-        count = self._scanner.skip(text, at) if self._step == self._in_arguments else 0
-        self._length += count
-        return count
-
     def _open(self, character: str) -> bool:
         self._step = self._before_key
         return character == "{"
 
     def _before_key(self, character: str) -> bool:
-        return character in SPACE or (character == '"' and self._begin(character, self._key))
+        return character in SPACE or (character == '"' and self._begin(character, self._in_key))
 
-    def _key(self, character: str) -> bool:
+    def _in_key(self, character: str) -> bool:
         if not self._scan(character):
             return False
         if self._scanner.done:
@@ -81,47 +77,28 @@ class JsonCall:
             key = "arguments" if key in _ARGUMENTS else key
             if key in self._keys or key not in ("arguments", *_STRINGS):
                 return False
-            self._keys.add(key)
-            self._step = (
-                self._arguments_colon if key == "arguments" else self._name_colon if key == "name" else self._colon
-            )
+            self._keys.append(key)
+            self._step = self._colon
         return True
-
-    def _arguments_colon(self, character: str) -> bool:
-        return self._colon_then(character, self._before_arguments)
-
-    def _name_colon(self, character: str) -> bool:
-        return self._colon_then(character, self._before_name)
 
     def _colon(self, character: str) -> bool:
-        return self._colon_then(character, self._before_string)
-
-    def _colon_then(self, character: str, then: Callable[[str], bool]) -> bool:
         if character == ":":
-            self._step = then
+            self._step = self._before_arguments if self._keys[-1] == "arguments" else self._before_string
             return True
         return character in SPACE
-
-    def _before_name(self, character: str) -> bool:
-        return character in SPACE or (character == '"' and self._begin(character, self._in_name))
-
-    def _in_name(self, character: str) -> bool:
-        if not self._scan(character):
-            return False
-        if self._scanner.done:
-            self.name = json.loads("".join(self._read))
-            self._step = self._after
-            return self.name in self._names
-        return True
 
     def _before_string(self, character: str) -> bool:
         return character in SPACE or (character == '"' and self._begin(character, self._in_string))
 
     def _in_string(self, character: str) -> bool:
-        taken = self._scan(character)
+        if not self._scan(character):
+            return False
         if self._scanner.done:
             self._step = self._after
-        return taken
+            if self._keys[-1] == "name":
+                self.name = json.loads("".join(self._read))
+                return self.name in self._names
+        return True
 
     def _before_arguments(self, character: str) -> bool:
         if character != "{":
@@ -154,18 +131,12 @@ class JsonCall:
         return self._scanner.push(character)
 
 
-class NamedCall:
+class NamedCall(CallAutomaton):
     """Recogniser of a tool call as a name, an optional `[CALL_ID]...`, an optional `[ARGS]`, and the arguments."""
 
     def __init__(self, names: Set[str]) -> None:
-        self.name = ""
-        self.arguments_at = -1
-        self.arguments_end = -1
-        self.done = False
-        self._names = names
+        super().__init__(names)
         self._head = ""
-        self._length = 0
-        self._scanner = JsonScanner()
 
     def push(self, character: str) -> bool:
         """Add a character; return false if the text is not a tool call, or the call was complete before it."""
@@ -176,12 +147,6 @@ class NamedCall:
         if self._scanner.done and taken:
             self.arguments_end, self.done = self._length, True
         return taken
-
-    def skip(self, text: str, at: int) -> int:
-        """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
-        count = self._scanner.skip(text, at)
-        self._length += count
-        return count
 
     def _in_head(self, character: str) -> bool:
         self._head += character
