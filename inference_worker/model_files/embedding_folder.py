@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.model_files.model_source import read_json, read_json_object
 
 Pooling = Literal["mean", "cls", "max", "last"]
 
@@ -43,7 +43,7 @@ def read_config(folder: Path) -> EmbeddingConfig:
         UnsupportedModel: the model has a step or a pooling that is not served.
         BadWeights: a file is damaged, or leads out of the folder.
     """
-    config = _object(folder / "sentence_bert_config.json")
+    config = read_json_object(folder / "sentence_bert_config.json") or {}
     max_tokens = config.get("max_seq_length")
     return EmbeddingConfig(
         pooling=_pooling(folder),
@@ -55,12 +55,12 @@ def read_config(folder: Path) -> EmbeddingConfig:
 def _pooling(folder: Path) -> Pooling:
     for module in _modules(folder):
         if _kind(module) == "Pooling":
-            return _pooling_of(_object(_inside(folder, str(module.get("path", ""))) / "config.json"))
+            return _pooling_of(read_json_object(_inside(folder, str(module.get("path", ""))) / "config.json") or {})
     return "mean"
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
-    modules = _json(folder / "modules.json")
+    modules = read_json(folder / "modules.json")
     if modules is None:
         return []
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
@@ -89,21 +89,3 @@ def _inside(folder: Path, name: str) -> Path:
     if Path(name).name != name:
         raise BadWeights(f"{name!r} in {folder / 'modules.json'} leads out of the model's folder")
     return folder / name
-
-
-def _object(path: Path) -> dict[str, Any]:
-    value = _json(path)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise BadWeights(f"{path} holds no JSON object")
-    return value
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadWeights(f"can't read {path}: {error}") from error

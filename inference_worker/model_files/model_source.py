@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from router.messages import Task
@@ -86,6 +86,32 @@ def _is_inside(folder: Path, path: Path) -> bool:
     return path.resolve().is_relative_to(border)
 
 
+def read_json(path: Path) -> Any:
+    """Return the value in a JSON file of a model; `None` if there is no such file.
+
+    Raises:
+        BadWeights: the file is not JSON, or can't be read.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadWeights(f"can't read {path}: {error}") from error
+
+
+def read_json_object(path: Path) -> dict[str, Any] | None:
+    """Return the object in a JSON file of a model; `None` if there is no such file.
+
+    Raises:
+        BadWeights: the file is not JSON, holds another value, or can't be read.
+    """
+    value = read_json(path)
+    if value is not None and not isinstance(value, dict):
+        raise BadWeights(f"{path} holds no JSON object")
+    return value
+
+
 def _check_links(folder: Path) -> None:
     """Reject a folder with links to other files of this machine, which users could read as a template.
 
@@ -124,9 +150,9 @@ def _task(folder: Path) -> Task:
     if (folder / "modules.json").is_file():
         return Task.EMBED
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = read_json(folder / "config.json")
         architecture = str((config.get("architectures") or [""])[0])
-    except (OSError, ValueError, RecursionError, AttributeError, KeyError):
+    except (BadWeights, AttributeError, KeyError):
         return Task.GENERATE  # loading the model reports what is wrong with it
     headless = architecture.endswith("Model") and "LMHead" not in architecture
     return Task.EMBED if headless or architecture.endswith("ForMaskedLM") else Task.GENERATE

@@ -6,13 +6,13 @@ of each token, for grammars) here too. Must not import torch or use the network.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import GGUFTokenizer, read_tokenizer
+from inference_worker.model_files.model_source import read_json_object
 from inference_worker.structured.vocabulary import Vocabulary
 from inference_worker.tokenizer.token_bytes import token_bytes
 from inference_worker.tokenizer.tokenizer import Definition, Tokenizer
@@ -41,9 +41,22 @@ def read_text_files(path: Path) -> TextFiles:
     return _from_gguf(read_tokenizer(path)) if path.is_file() else _from_folder(path)
 
 
+def read_definition(folder: Path) -> Definition:
+    """Return the content of `tokenizer.json` in a model folder.
+
+    Raises:
+        ModelNotFound: there is no such file.
+        BadWeights: the file is damaged.
+    """
+    definition = read_json_object(folder / "tokenizer.json")
+    if definition is None:
+        raise ModelNotFound(f"no tokenizer.json in {folder}: only fast tokenizers are served")
+    return definition
+
+
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read the bytes of each token of a model, without building a tokenizer. Raises the errors of `read_text_files`."""
-    definition = tokenizer_definition(read_tokenizer(path)) if path.is_file() else _definition(path)
+    definition = tokenizer_definition(read_tokenizer(path)) if path.is_file() else read_definition(path)
     try:
         added = definition.get("added_tokens") or []
         return Vocabulary(token_bytes(definition), frozenset(token["id"] for token in added if token.get("special")))
@@ -63,32 +76,13 @@ def _from_gguf(gguf: GGUFTokenizer) -> TextFiles:
 
 
 def _from_folder(folder: Path) -> TextFiles:
-    definition = _definition(folder)
-    config = _json(folder / "tokenizer_config.json") or {}
+    definition = read_definition(folder)
+    config = read_json_object(folder / "tokenizer_config.json") or {}
     try:
         named = {name: _token_text(config[name]) for name in _NAMED_TOKENS if config.get(name)}
         return TextFiles(Tokenizer(definition), _chat_template(folder, config), named)
     except (KeyError, TypeError, AttributeError) as error:
         raise UnsupportedModel(f"{folder} has no tokenizer that is understood: {error!r}") from error
-
-
-def _definition(folder: Path) -> Definition:
-    definition = _json(folder / "tokenizer.json")
-    if definition is None:
-        raise ModelNotFound(f"no tokenizer.json in {folder}: only fast tokenizers are served")
-    return definition
-
-
-def _json(path: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadWeights(f"can't read {path}: {error}") from error
-    if not isinstance(value, dict):
-        raise BadWeights(f"{path} holds no JSON object")
-    return value
 
 
 def _token_text(value: Any) -> str:

@@ -13,32 +13,20 @@ from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
-from router.messages import Delta, FailureCode, Job, PromptBounds, Task
-from router.transport.base import Delivery
+from router.messages import Delta, FailureCode, Task
 
 
 class GenerationHandler(EngineJobHandler[GenerationAttempt]):
     """Job handler of a worker whose model generates text: runs generation jobs in the engine."""
 
     task = Task.GENERATE
+    attempt_type = GenerationAttempt
 
     def __init__(self, text: TextProcessor, context: HandlerContext[GenerationAttempt]) -> None:
         super().__init__(context)
         self._text = text
-
-    @property
-    def max_token_bytes(self) -> int:
-        """UTF-8 bytes of the vocabulary's longest token, for the heartbeat."""
-        return self._text.tokenizer.max_token_bytes
-
-    @property
-    def prompt_bounds(self) -> PromptBounds:
-        """Coefficients of an upper bound on a prompt's tokens."""
-        return self._text.bounds
-
-    def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
-        return GenerationAttempt(job, delivery)
+        self.max_token_bytes = text.tokenizer.max_token_bytes
+        self.prompt_bounds = text.bounds
 
     async def _prepare(self, attempt: GenerationAttempt) -> None:
         job = attempt.job

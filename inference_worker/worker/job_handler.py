@@ -58,6 +58,12 @@ class EngineJobHandler(ABC, Generic[J]):
     """Job handler of a worker: runs the consumer's jobs in an engine. Use on the event loop only."""
 
     task: ClassVar[Task]
+    attempt_type: type[J]
+    """Class of the attempts that `open` creates."""
+    max_token_bytes: int
+    """UTF-8 bytes of the vocabulary's longest token, for the heartbeat."""
+    prompt_bounds: PromptBounds
+    """Coefficients of an upper bound on a prompt's tokens."""
 
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine
@@ -85,20 +91,6 @@ class EngineJobHandler(ABC, Generic[J]):
         """Tokens generated or embedded since the worker started."""
 
     # Interface of subclasses
-
-    @property
-    @abstractmethod
-    def max_token_bytes(self) -> int:
-        """UTF-8 bytes of the vocabulary's longest token, for the heartbeat."""
-
-    @property
-    @abstractmethod
-    def prompt_bounds(self) -> PromptBounds:
-        """Coefficients of an upper bound on a prompt's tokens."""
-
-    @abstractmethod
-    def open(self, job: Job, delivery: Delivery) -> J:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
 
     @abstractmethod
     async def _prepare(self, attempt: J) -> None:
@@ -229,6 +221,10 @@ class EngineJobHandler(ABC, Generic[J]):
         self.admit()
 
     # Start of a job
+
+    def open(self, job: Job, delivery: Delivery) -> J:
+        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
+        return self.attempt_type(job, delivery)
 
     async def begin(self, attempt: J) -> None:
         """Prepare a job's engine request, submitted once a slot is free; fail the job if its prompt is rejected."""

@@ -5,7 +5,6 @@ Must never run code of a model repository, and never unpickle.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import torch
@@ -19,7 +18,7 @@ from inference_worker.engine.models.families import FAMILIES, eos_token_ids
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.engine.weights.weights import Checkpoint, SafetensorsFolder, check, load
 from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.model_files.model_source import ModelSource
+from inference_worker.model_files.model_source import ModelSource, read_json_object
 
 MAX_LAYERS = 1024
 _DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})
@@ -67,12 +66,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 def _check_depth(path: Path) -> None:
     """Raise if a configuration has so many layers that building the model would hang."""
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadWeights(f"can't read {path}: {_one_line(error)}") from error
-    if not isinstance(described, dict):
-        raise BadWeights(f"{path} holds no JSON object")
+    described = read_json_object(path) or {}
     parts = [described, *(part for part in described.values() if isinstance(part, dict))]
     for name, value in (item for part in parts for item in part.items()):
         if name in _DEPTHS and isinstance(value, int) and value > MAX_LAYERS:

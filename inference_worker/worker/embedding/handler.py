@@ -13,8 +13,7 @@ from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, Engi
 from inference_worker.worker.embedding.processor import MAX_TOKEN_BYTES, EmbeddingProcessor
 from inference_worker.worker.engine_attempt import EngineAttempt
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
-from router.messages import Embedded, Job, PromptBounds, Task, Usage
-from router.transport.base import Delivery
+from router.messages import Embedded, Task, Usage
 
 
 @dataclass(eq=False)
@@ -53,24 +52,13 @@ class EmbeddingHandler(EngineJobHandler[EmbeddingAttempt]):
     """Job handler of a worker whose model computes embeddings: runs embedding jobs in the engine."""
 
     task = Task.EMBED
+    attempt_type = EmbeddingAttempt
+    max_token_bytes = MAX_TOKEN_BYTES
 
     def __init__(self, text: EmbeddingProcessor, context: HandlerContext[EmbeddingAttempt]) -> None:
         super().__init__(context)
         self._text = text
-
-    @property
-    def max_token_bytes(self) -> int:
-        """Assumed UTF-8 bytes of the longest token, for the heartbeat."""
-        return MAX_TOKEN_BYTES
-
-    @property
-    def prompt_bounds(self) -> PromptBounds:
-        """Coefficients of an upper bound on an input's tokens."""
-        return self._text.bounds
-
-    def open(self, job: Job, delivery: Delivery) -> EmbeddingAttempt:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
-        return EmbeddingAttempt(job, delivery)
+        self.prompt_bounds = text.bounds
 
     async def _prepare(self, attempt: EmbeddingAttempt) -> None:
         request: EmbeddingRequest = await self._text.prepare(attempt.job, attempt.attempt_id, self._ready)

@@ -6,14 +6,14 @@ User text never becomes a control token (see `tokenizer/tokenizer.py`). Must not
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from inference_worker.engine_protocol import EmbeddingRequest, Ready
-from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.embedding_folder import EmbeddingConfig, read_config
 from inference_worker.tokenizer.tokenizer import Definition, plain_encoder
+from inference_worker.tokenizer.tokenizer_files import read_definition
 from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.prompt_bounds import text_bounds
 from router.messages import EmbeddingPrompt, FailureCode, Job
@@ -49,15 +49,11 @@ class EmbeddingProcessor:
             BadWeights: a file is damaged.
             UnsupportedModel: the kind of tokenizer is not served.
         """
-        path = folder / "tokenizer.json"
+        definition = read_definition(folder)
         try:
-            return cls(json.loads(path.read_text(encoding="utf-8")), read_config(folder))
-        except FileNotFoundError as error:
-            raise ModelNotFound(f"no tokenizer.json in {folder}: only fast tokenizers are served") from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise BadWeights(f"can't read {path}: {error}") from error
+            return cls(definition, read_config(folder))
         except (KeyError, TypeError, AttributeError) as error:
-            raise UnsupportedModel(f"{path} is not a tokenizer: {error!r}") from error
+            raise UnsupportedModel(f"{folder / 'tokenizer.json'} is not a tokenizer: {error!r}") from error
 
     def close(self) -> None:
         """Stop the tokeniser threads."""
@@ -74,10 +70,10 @@ class EmbeddingProcessor:
     def _prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
         prompt = job.prompt
         if not isinstance(prompt, EmbeddingPrompt):
-            raise PromptRejected(FailureCode.INVALID_PARAMETER, "This model makes embeddings only.", "model")
+            raise PromptRejected("This model makes embeddings only.", "model")
         if prompt.dimensions is not None and prompt.dimensions > ready.dimensions:
             message = f"Invalid 'dimensions': this model's embeddings have {ready.dimensions} dimensions at most."
-            raise PromptRejected(FailureCode.INVALID_PARAMETER, message, "dimensions")
+            raise PromptRejected(message, "dimensions")
         inputs = self._ids(prompt.inputs, ready)
         _check(inputs, ready)
         return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions, embedded=job.embedded)
@@ -97,18 +93,18 @@ class EmbeddingProcessor:
 
 def _check(inputs: list[list[int]], ready: Ready) -> None:
     if not all(inputs):
-        raise PromptRejected(FailureCode.INVALID_PARAMETER, "Invalid 'input': it must not be empty.", "input")
+        raise PromptRejected("Invalid 'input': it must not be empty.", "input")
     longest = max(map(len, inputs))
     if longest > ready.max_model_len:
         raise _too_long(longest, ready)
     total = sum(map(len, inputs))
     if total > MAX_REQUEST_TOKENS:
         message = f"Invalid 'input': at most {MAX_REQUEST_TOKENS} tokens are allowed in a request, these are {total}."
-        raise PromptRejected(FailureCode.INVALID_PARAMETER, message, "input")
+        raise PromptRejected(message, "input")
     outside = next((id_ for ids in inputs for id_ in ids if not 0 <= id_ < ready.vocab_size), None)
     if outside is not None:
         message = f"Invalid 'input': token id {outside} is outside the model's vocabulary of {ready.vocab_size}."
-        raise PromptRejected(FailureCode.INVALID_PARAMETER, message, "input")
+        raise PromptRejected(message, "input")
 
 
 def _too_long(tokens: int, ready: Ready) -> PromptRejected:
@@ -117,4 +113,4 @@ def _too_long(tokens: int, ready: Ready) -> PromptRejected:
         f"This model's maximum context length is {ready.max_model_len} tokens. "
         f"However, an input has {tokens} tokens. Please reduce its length."
     )
-    return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, message, "input")
+    return PromptRejected(message, "input", FailureCode.CONTEXT_LENGTH_EXCEEDED)

@@ -84,11 +84,7 @@ class ChatTemplate:
         """
         unknown = sorted(prompt.template_kwargs.keys() - self.options)
         if unknown:
-            raise PromptRejected(
-                FailureCode.INVALID_PARAMETER,
-                f"This model's chat template has no option {unknown[0]!r}.",
-                "chat_template_kwargs",
-            )
+            raise PromptRejected(f"This model's chat template has no option {unknown[0]!r}.", "chat_template_kwargs")
         messages, tools = self._with_tools([self._message(message) for message in prompt.messages], prompt)
         try:
             rendered = self._environment.render_within(
@@ -103,7 +99,7 @@ class ChatTemplate:
         except _TEMPLATE_ERRORS as error:
             reason = error.message if isinstance(error, jinja2.TemplateError) else type(error).__name__
             raise PromptRejected(
-                FailureCode.INVALID_PROMPT, f"The model's chat template refused these messages: {reason}", "messages"
+                f"The model's chat template refused these messages: {reason}", "messages", FailureCode.INVALID_PROMPT
             ) from error
         return _cut_after_final(rendered, messages) if prompt.continue_final_message else rendered
 
@@ -144,7 +140,7 @@ def flatten(content: Any) -> str:
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None for part in parts]
     if not all(isinstance(text, str) for text in texts):
-        raise PromptRejected(FailureCode.INVALID_PROMPT, "This model takes text content only.", "messages")
+        raise PromptRejected("This model takes text content only.", "messages", FailureCode.INVALID_PROMPT)
     return "".join(text for text in texts if text)
 
 
@@ -154,7 +150,7 @@ def _cut_after_final(rendered: str, messages: list[dict[str, Any]]) -> str:
     at = rendered.rfind(final)
     if not final or at < 0:
         raise PromptRejected(
-            FailureCode.INVALID_PROMPT, "The final message can't be continued: it is empty or rewritten.", "messages"
+            "The final message can't be continued: it is empty or rewritten.", "messages", FailureCode.INVALID_PROMPT
         )
     return rendered[: at + len(final)]
 

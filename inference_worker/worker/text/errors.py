@@ -13,7 +13,7 @@ from router.messages import FailureCode
 class PromptRejected(WorkerError):
     """Raised when the model can't process a prompt or an option. The client gets `message`; `param` is the field."""
 
-    def __init__(self, code: FailureCode, message: str, param: str | None = None) -> None:
+    def __init__(self, message: str, param: str, code: FailureCode = FailureCode.INVALID_PARAMETER) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

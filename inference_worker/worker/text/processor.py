@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 import msgspec
@@ -113,7 +114,7 @@ class TextProcessor:
             await self._sandbox.check(grammar)
         except GrammarRejected as error:
             message = f"Invalid '{grammar.param}': {error}."
-            raise PromptRejected(FailureCode.INVALID_PARAMETER, message, grammar.param) from error
+            raise PromptRejected(message, grammar.param) from error
 
     def open_output(self, job: Job, choice: int) -> OutputText:
         """Return the converter of one choice's tokens to text, resumed after the job's delivered ids."""
@@ -131,8 +132,7 @@ class TextProcessor:
 
     def _prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
         prompt_ids = _truncated(self._prompt_ids(job, limits), job, limits)
-        _check_prompt(prompt_ids, limits)
-        _check_lengths(len(prompt_ids), job, limits)
+        _check_prompt(prompt_ids, job, limits)
         _check_token_options(job.sampling, limits)
         return GenerationRequest(
             id=request_id,
@@ -160,7 +160,7 @@ class TextProcessor:
             self._check_size(prompt.text + prompt.suffix, job, limits)
             return self._text_ids(prompt)
         if isinstance(prompt, EmbeddingPrompt):
-            raise PromptRejected(FailureCode.INVALID_PARAMETER, "This model makes no embeddings.", "model")
+            raise PromptRejected("This model makes no embeddings.", "model")
         return self._conversation_ids(prompt, job, limits)
 
     def _text_ids(self, prompt: TextPrompt) -> list[int]:
@@ -168,29 +168,25 @@ class TextProcessor:
             return self.tokenizer.encode(prompt.text)
         ids = fill_in_ids(self.tokenizer, prompt.text, prompt.suffix)
         if ids is None:
-            raise PromptRejected(
-                FailureCode.INVALID_PARAMETER, "This model can't fill in text before a suffix.", "suffix"
-            )
+            raise PromptRejected("This model can't fill in text before a suffix.", "suffix")
         return ids
 
     def _conversation_ids(self, prompt: ChatPrompt, job: Job, limits: ModelLimits) -> list[int]:
         if self._template is None:
             raise PromptRejected(
-                FailureCode.INVALID_PROMPT, "This model has no chat template: use /v1/completions.", "messages"
+                "This model has no chat template: use /v1/completions.", "messages", FailureCode.INVALID_PROMPT
             )
         messages = _readable(prompt.messages)
         written = [messages, prompt.tools, prompt.template_kwargs]
         marker = unused_marker(strings(written))
         if not marker:
-            raise PromptRejected(FailureCode.INVALID_PROMPT, "The messages are full of noncharacters.", "messages")
-        protected = ChatPrompt(
-            messages=self.tokenizer.controls.protect(messages, marker),
-            tools=self.tokenizer.controls.protect(prompt.tools, marker),
-            tool_choice=prompt.tool_choice,
-            add_generation_prompt=prompt.add_generation_prompt,
-            continue_final_message=prompt.continue_final_message,
-            template_kwargs=self.tokenizer.controls.protect(prompt.template_kwargs, marker),
-            reasoning_effort=prompt.reasoning_effort,
+            raise PromptRejected("The messages are full of noncharacters.", "messages", FailureCode.INVALID_PROMPT)
+        protect = partial(self.tokenizer.controls.protect, marker=marker)
+        protected = msgspec.structs.replace(
+            prompt,
+            messages=protect(messages),
+            tools=protect(prompt.tools),
+            template_kwargs=protect(prompt.template_kwargs),
         )
         rendered = self._template.render(protected)
         self._check_size(rendered, job, limits)
@@ -250,34 +246,27 @@ def _tokens_wanted(job: Job) -> int:
     return job.sampling.max_tokens if job.sampling.max_tokens is not None else 1
 
 
-def _check_prompt(prompt_ids: list[int], limits: ModelLimits) -> None:
+def _check_prompt(prompt_ids: list[int], job: Job, limits: ModelLimits) -> None:
     if not prompt_ids:
-        raise PromptRejected(FailureCode.INVALID_PARAMETER, "The prompt is empty.", "prompt")
-    outside = next((id_ for id_ in prompt_ids if not 0 <= id_ < limits.vocab_size), None)
-    if outside is not None:
-        raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), "prompt")
-
-
-def _check_lengths(prompt_tokens: int, job: Job, limits: ModelLimits) -> None:
-    if prompt_tokens + _tokens_wanted(job) > limits.max_model_len:
-        raise _too_long(prompt_tokens, job, limits)
+        raise PromptRejected("The prompt is empty.", "prompt")
+    _check_ids("prompt", prompt_ids, limits)
+    if len(prompt_ids) + _tokens_wanted(job) > limits.max_model_len:
+        raise _too_long(len(prompt_ids), job, limits)
 
 
 def _check_token_options(sampling: SamplingParams, limits: ModelLimits) -> None:
     if not -(2**63) <= sampling.seed < 2**63:
-        raise PromptRejected(FailureCode.INVALID_PARAMETER, "The seed must fit into 64 bits.", "seed")
-    for param, ids in (
-        ("logit_bias", list(sampling.logit_bias)),
-        ("stop_token_ids", sampling.stop_token_ids),
-        ("allowed_token_ids", sampling.allowed_token_ids or []),
-    ):
-        outside = next((id_ for id_ in ids if not 0 <= id_ < limits.vocab_size), None)
-        if outside is not None:
-            raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), param)
+        raise PromptRejected("The seed must fit into 64 bits.", "seed")
+    _check_ids("logit_bias", sampling.logit_bias, limits)
+    _check_ids("stop_token_ids", sampling.stop_token_ids, limits)
+    _check_ids("allowed_token_ids", sampling.allowed_token_ids or (), limits)
 
 
-def _outside(token_id: int, limits: ModelLimits) -> str:
-    return f"Token id {token_id} is outside the model's vocabulary of {limits.vocab_size}."
+def _check_ids(param: str, ids: Iterable[int], limits: ModelLimits) -> None:
+    outside = next((id_ for id_ in ids if not 0 <= id_ < limits.vocab_size), None)
+    if outside is not None:
+        message = f"Token id {outside} is outside the model's vocabulary of {limits.vocab_size}."
+        raise PromptRejected(message, param)
 
 
 def _too_long(prompt_tokens: int, job: Job, limits: ModelLimits) -> PromptRejected:
@@ -297,7 +286,7 @@ def _too_long(prompt_tokens: int, job: Job, limits: ModelLimits) -> PromptReject
             f"{'messages' if chat else 'prompt'}, {wanted} in the completion). Please reduce the length of the "
             f"{'messages' if chat else 'prompt'} or completion."
         )
-    return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, f"{limit} {detail}", "messages" if chat else "prompt")
+    return PromptRejected(f"{limit} {detail}", "messages" if chat else "prompt", FailureCode.CONTEXT_LENGTH_EXCEEDED)
 
 
 def _readable(messages: list[Message]) -> list[Message]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inference_worker.worker.text.errors import PromptRejected
-from router.messages import FailureCode, Grammar, GrammarKind
+from router.messages import Grammar, GrammarKind
 
 Schema = dict[str, Any]
 
@@ -58,7 +58,6 @@ def _response_schema(response: Grammar) -> Schema:
         schema: Schema = json.loads(response.source)
         return schema
     raise PromptRejected(
-        FailureCode.INVALID_PARAMETER,
         f"'{response.param}' with anything but JSON can't be combined with 'tools', unless 'tool_choice' is 'none'.",
         response.param,
     )
