@@ -1,14 +1,10 @@
-"""Consumers of shared queues and subscriptions with private queues.
-
-A `...ChannelUser` is set up again on every new channel; `RabbitMQConsumer` and `RabbitMQSubscription` are the
-application's handles.
-"""
+"""Consumers of shared queues and subscriptions with private queues, both set up again on every new channel."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import structlog
 from pika import exceptions
@@ -17,6 +13,8 @@ from router.transport.base import Consumer, Delivery, HeaderValue, Received, Sub
 from router.transport.closable_queue import ClosableQueue
 from router.transport.rabbitmq import conversion
 from router.transport.rabbitmq.channel import Channel
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -87,20 +85,34 @@ class RabbitMQDelivery(Delivery):
         self._session.settle(self._tag, requeue)
 
 
-class ConsumerChannelUser:
-    """Channel user that consumes a shared queue, again on each new channel."""
+class ChannelReader(Generic[T]):
+    """Base of consumer and subscription: sets each new channel up again, and queues what it receives for the reader."""
 
-    def __init__(
-        self, queue: str, prefetch: int, priority: int, tag: str, received: ClosableQueue[RabbitMQDelivery]
-    ) -> None:
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+        self._received: ClosableQueue[T] = ClosableQueue()
+        self._channel: Channel | None = None
+        self.finished = False
+
+    async def open(self, channel: Channel) -> None:
+        """Start to receive on a new channel."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End iteration after the messages received so far, because the transport is closed."""
+        self.finished = True
+        self._received.close()
+
+
+class RabbitMQConsumer(ChannelReader[RabbitMQDelivery], Consumer):
+    """An iterator over the deliveries of a shared queue; skips deliveries whose channel is closed."""
+
+    def __init__(self, queue: str, prefetch: int, priority: int, tag: str) -> None:
+        super().__init__(tag)
         self._queue = queue
         self._prefetch = prefetch
         self._priority = priority
-        self._tag = tag
-        self._received = received
-        self._channel: Channel | None = None
         self._session: ChannelSession | None = None
-        self.finished = False
 
     async def open(self, channel: Channel) -> None:
         """Start consuming the queue on a new channel."""
@@ -116,8 +128,15 @@ class ConsumerChannelUser:
         self._channel, self._session = channel, session
         channel.when_lost(partial(self._lost, session))
 
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        async for delivery in self._received:
+            if not delivery.lost:
+                yield delivery
+
     async def cancel(self) -> None:
-        """Cancel the consumer; the channel is closed when all its deliveries are settled."""
+        """Stop new deliveries; the channel is closed when all its deliveries are settled."""
+        if self.finished:
+            return
         self.finished = True
         channel, session = self._channel, self._session
         if channel is not None and session is not None:
@@ -135,24 +154,16 @@ class ConsumerChannelUser:
         self._channel = self._session = None
 
 
-class SubscriptionChannelUser:
-    """Channel user that subscribes with a private queue, a new queue on each new channel."""
+class RabbitMQSubscription(ChannelReader[Received], Subscription):
+    """An iterator over the messages of a private queue, a new queue on each new channel."""
 
     def __init__(
-        self,
-        exchange: str,
-        routing_keys: Sequence[str],
-        arguments: Mapping[str, str | int],
-        tag: str,
-        received: ClosableQueue[Received],
+        self, exchange: str, routing_keys: Sequence[str], arguments: Mapping[str, str | int], tag: str
     ) -> None:
+        super().__init__(tag)
         self._exchange = exchange
         self._routing_keys = tuple(routing_keys)
         self._arguments = arguments
-        self._tag = tag
-        self._received = received
-        self._channel: Channel | None = None
-        self.finished = False
 
     async def open(self, channel: Channel) -> None:
         """Declare, bind and consume a new private queue."""
@@ -163,11 +174,16 @@ class SubscriptionChannelUser:
         self._channel = channel
         channel.when_lost(self._lost)
 
-    async def cancel(self) -> None:
-        """Cancel the consumer, which deletes the queue."""
+    async def __aiter__(self) -> AsyncIterator[Received]:
+        async for received in self._received:
+            yield received
+
+    async def close(self) -> None:
+        """Delete the private queue by cancelling its consumer; iteration ends."""
+        if self.finished:
+            return
         self.finished = True
-        if self._channel is not None:
-            channel = self._channel
+        if (channel := self._channel) is not None:
             await _cancel_quietly(channel, self._tag)
             channel.close()
         self._received.close()
@@ -177,42 +193,6 @@ class SubscriptionChannelUser:
 
     def _lost(self, _reason: BaseException) -> None:
         self._channel = None
-
-
-Cancel = Callable[[], Awaitable[None]]
-
-
-class RabbitMQConsumer(Consumer):
-    """An iterator over the deliveries of a shared queue; skips deliveries whose channel is closed."""
-
-    def __init__(self, received: ClosableQueue[RabbitMQDelivery], cancel: Cancel) -> None:
-        self._received = received
-        self._cancel = cancel
-
-    async def __aiter__(self) -> AsyncIterator[Delivery]:
-        async for delivery in self._received:
-            if not delivery.lost:
-                yield delivery
-
-    async def cancel(self) -> None:
-        """Stop new deliveries. Deliveries already received may still be settled."""
-        await self._cancel()
-
-
-class RabbitMQSubscription(Subscription):
-    """An iterator over the messages of a private queue."""
-
-    def __init__(self, received: ClosableQueue[Received], cancel: Cancel) -> None:
-        self._received = received
-        self._cancel = cancel
-
-    async def __aiter__(self) -> AsyncIterator[Received]:
-        async for received in self._received:
-            yield received
-
-    async def close(self) -> None:
-        """Delete the private queue; iteration ends."""
-        await self._cancel()
 
 
 async def _cancel_quietly(channel: Channel, tag: str) -> None:

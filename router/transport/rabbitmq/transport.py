@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import pika
 import structlog
@@ -25,27 +26,20 @@ from router.transport.base import (
     ConnectionState,
     Consumer,
     Outgoing,
-    Received,
     ReturnCallback,
     Subscription,
     Transport,
 )
-from router.transport.closable_queue import ClosableQueue
 from router.transport.rabbitmq import header_decoding
 from router.transport.rabbitmq.browser import RabbitMQBrowser
 from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
-from router.transport.rabbitmq.consumers import (
-    ConsumerChannelUser,
-    RabbitMQConsumer,
-    RabbitMQDelivery,
-    RabbitMQSubscription,
-    SubscriptionChannelUser,
-)
+from router.transport.rabbitmq.consumers import ChannelReader, RabbitMQConsumer, RabbitMQSubscription
 from router.transport.rabbitmq.conversion import describe
 from router.transport.rabbitmq.publishers import ConfirmedPublisher, UnconfirmedPublisher
 from router.transport.rabbitmq.supervisor import ChannelSupervisor, ChannelUser, ConnectionSupervisor
 
 T = TypeVar("T")
+R = TypeVar("R", bound=ChannelReader[Any])
 
 _UNCONFIRMED_LIMIT = 500
 """Most publishes in flight without a confirm; further ones wait before they are sent."""
@@ -79,7 +73,7 @@ class RabbitMQTransport(Transport):
         self._publish_timeout = publish_timeout
         self._peer = _peer(_parameters(url, name, timings.amqp_heartbeat_interval))
         self._return_callbacks: list[ReturnCallback] = []
-        self._received_queues: list[ClosableQueue[Any]] = []
+        self._readers: WeakSet[ChannelReader[Any]] = WeakSet()
         self._confirms: set[asyncio.Future[None]] = set()
         self._unconfirmed = asyncio.Semaphore(_UNCONFIRMED_LIMIT)
         self._publishing = 0
@@ -125,8 +119,9 @@ class RabbitMQTransport(Transport):
             _log.warning("broker did not confirm the close", broker=self._peer)
         for confirm in self._confirms:
             _settle(confirm, PublishUnknown("the transport was closed before the broker's confirm"))
-        for received in self._received_queues:
-            received.close()
+        for reader in self._readers:
+            if not reader.finished:
+                reader.end()
 
     @property
     def state(self) -> ConnectionState:
@@ -201,11 +196,8 @@ class RabbitMQTransport(Transport):
             BrokerRefused: no such queue, or no permission.
             BrokerUnavailable: no connection, or no confirm.
         """
-        received: ClosableQueue[RabbitMQDelivery] = ClosableQueue()
-        user = ConsumerChannelUser(queue, prefetch, priority, self._name, received)
-        await self._call(self._open_channel(self._consume_connection, user), f"consuming {queue}")
-        self._received_queues.append(received)
-        return RabbitMQConsumer(received, partial(self._cancel, user.cancel, received))
+        consumer = RabbitMQConsumer(queue, prefetch, priority, self._name)
+        return await self._open_reader(consumer, f"consuming {queue}")
 
     async def browse(self, queue: str) -> Browser:
         """Open a browser on a durable queue.
@@ -230,11 +222,8 @@ class RabbitMQTransport(Transport):
             BrokerRefused: no such exchange, or no permission.
             BrokerUnavailable: no connection, or no confirm.
         """
-        received: ClosableQueue[Received] = ClosableQueue()
-        user = SubscriptionChannelUser(exchange, routing_keys, arguments, self._name, received)
-        await self._call(self._open_channel(self._consume_connection, user), f"subscribing to {exchange}")
-        self._received_queues.append(received)
-        return RabbitMQSubscription(received, partial(self._cancel, user.cancel, received))
+        subscription = RabbitMQSubscription(exchange, routing_keys, arguments, self._name)
+        return await self._open_reader(subscription, f"subscribing to {exchange}")
 
     # Internal
 
@@ -247,10 +236,11 @@ class RabbitMQTransport(Transport):
         except TimeoutError:
             raise BrokerUnavailable(f"{what}: no answer from the broker") from None
 
-    async def _cancel(self, cancel: Callable[[], Coroutine[Any, Any, None]], received: ClosableQueue[Any]) -> None:
-        if self._running and received in self._received_queues:
-            self._received_queues.remove(received)
-            await cancel()
+    async def _open_reader(self, reader: R, what: str) -> R:
+        """Keep a channel open for a consumer or subscription until it is cancelled or the transport is closed."""
+        await self._call(self._open_channel(self._consume_connection, reader), what)
+        self._readers.add(reader)
+        return reader
 
     def _handle_return(self, message: Outgoing) -> None:
         """Defer the callbacks: they may send, and this runs inside a callback of pika."""
@@ -333,7 +323,8 @@ def _parameters(url: str, connection_name: str, heartbeat: int) -> pika.URLParam
     try:
         parameters = pika.URLParameters(url)
     except (ValueError, TypeError, AttributeError, KeyError):
-        _refuse_url()
+        shape = "amqp://user:password@host:port/vhost"
+        raise BrokerUnavailable(f"HEADRACE_AMQP_URL is not of the form {shape}") from None
     parameters.heartbeat = heartbeat
     parameters.connection_attempts = 1  # `ConnectionSupervisor` retries
     parameters.socket_timeout = RPC_SECONDS
@@ -341,10 +332,6 @@ def _parameters(url: str, connection_name: str, heartbeat: int) -> pika.URLParam
     parameters.blocked_connection_timeout = None  # a blocked publisher waits and reports BLOCKED
     parameters.client_properties = {"connection_name": connection_name, "product": "Headrace"}
     return parameters
-
-
-def _refuse_url() -> NoReturn:
-    raise BrokerUnavailable("HEADRACE_AMQP_URL is not of the form amqp://user:password@host:port/vhost") from None
 
 
 def _peer(parameters: pika.URLParameters) -> str:
