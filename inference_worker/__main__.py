@@ -53,7 +53,10 @@ async def serve(
     model = settings.served_model_name or _default_name(source)
     bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
     registry = CollectorRegistry()
-    engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
+    run_engine = partial(
+        engine_main.run, process=f"{settings.id}/engine", log_style=settings.log_style, log_level=settings.log_level
+    )
+    engine = ProcessEngine(settings.engine(), target=run_engine)
     metrics = WorkerMetrics(registry, model)
     bus.on_control_rejected(metrics.control_refused)
     worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_over=hand_over)
@@ -72,15 +75,6 @@ async def serve(
         await ops.stop()
         await bus.close()
         text.close()
-
-
-def _engine_target(settings: WorkerSettings) -> engine_main.Target:
-    return partial(
-        engine_main.run,
-        process=f"{settings.id}/engine",
-        log_style=settings.log_style,
-        log_level=settings.log_level,
-    )
 
 
 def _jobs_of(text: TextProcessor | EmbeddingProcessor) -> HandlerFactory:

@@ -3,6 +3,8 @@
 WorkerError
 ├── NativeUnavailable          the compiled kernels can't be built or run on this machine or for this model
 ├── NativeError                a compiled kernel failed: out of memory
+├── GrammarRejected            a grammar is invalid or too complex; the message is for the client
+├── PromptRejected             the model can't process a prompt or an option; the message is for the client
 ├── ModelError                 the model can't be served; the message is one line for the operator
 │   ├── ModelNotFound          no such file, folder or repository, or it can't be reached
 │   ├── UnsupportedModel       a valid model of a kind that the engine does not serve
@@ -13,6 +15,8 @@ WorkerError
 """
 
 from __future__ import annotations
+
+from router.messages import FailureCode
 
 
 class WorkerError(Exception):
@@ -25,6 +29,20 @@ class NativeUnavailable(WorkerError):
 
 class NativeError(WorkerError):
     """Raised when a compiled kernel fails for lack of memory."""
+
+
+class GrammarRejected(WorkerError):
+    """Raised when a grammar is invalid or too complex; the message is one line for the client."""
+
+
+class PromptRejected(WorkerError):
+    """Raised when the model can't process a prompt or an option. The client gets `message`; `param` is the field."""
+
+    def __init__(self, message: str, param: str, code: FailureCode = FailureCode.INVALID_PARAMETER) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param
 
 
 class ModelError(WorkerError):

@@ -247,12 +247,7 @@ class Bus:
 
     def on_gateway_unreachable(self, callback: Callable[[str], None]) -> None:
         """Call `callback(gateway)` when the broker returns a window because that gateway has no reply inbox."""
-
-        def returned(message: Outgoing) -> None:
-            if message.exchange == topology.REPLY_EXCHANGE:
-                callback(message.routing_key)
-
-        self._transport.on_return(returned)
+        self._on_return(topology.REPLY_EXCHANGE, callback)
 
     # Usage
 
@@ -281,9 +276,13 @@ class Bus:
 
     def on_control_unroutable(self, callback: Callable[[str], None]) -> None:
         """Call `callback(target)` when the broker returns a `mandatory` control message that no process receives."""
+        self._on_return(topology.CONTROL_EXCHANGE, callback)
+
+    def _on_return(self, exchange: str, callback: Callable[[str], None]) -> None:
+        """Call `callback(routing_key)` for each message to `exchange` that the broker returns."""
 
         def returned(message: Outgoing) -> None:
-            if message.exchange == topology.CONTROL_EXCHANGE:
+            if message.exchange == exchange:
                 callback(message.routing_key)
 
         self._transport.on_return(returned)

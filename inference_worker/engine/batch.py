@@ -86,8 +86,7 @@ class StepResult:
     """The outcome of computing a batch. Lists have one item per entry, in the batch's order.
 
     Attributes:
-        token_ids: sampled token ids, `ScheduledSequence.sample_count` per entry. The token at index i is valid only if
-        the
+        token_ids: sampled token ids, `ScheduledSequence.sample_count` per entry; that at index i is valid only if the
             first i drafts are accepted. With several steps: one token per step, even past the end of a choice.
         logprobs: log probabilities of these tokens; `None` where the request does not want them.
         failed: ids of requests that could not be computed; their entries have no tokens.

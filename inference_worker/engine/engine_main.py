@@ -80,13 +80,7 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[Any]], None]
     ) -> None:
-        """Let a short prompt that arrives during a step be prefilled between two layers of that step.
-
-        Args:
-            commands: file descriptor that becomes readable when a command arrives.
-            receive: adds the requests that have arrived.
-            emit: sends the prefill's events to the parent.
-        """
+        """Let a short prompt that arrives during a step be prefilled in it; see `Engine.enable_prefill_interrupts`."""
 
 
 def run(
@@ -100,9 +94,8 @@ def run(
 ) -> None:
     """Load the model, report `Ready` or `StartFailed`, then serve until shutdown. Runs in the child process."""
     logging.configure(process, style=log_style, level=log_level)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the parent decides when this process ends
+    # Ctrl-C reaches the whole group; the parent decides when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     writer = EventWriter(reports)
     try:
         engine = _load(settings)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import structlog
 
 from inference_worker.engine_protocol import GenerationRequest, RequestFailed
-from inference_worker.errors import ModelError, UnsupportedModel
+from inference_worker.errors import GrammarRejected, ModelError, UnsupportedModel
 from inference_worker.structured.compiler import GrammarCompiler
-from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.matcher import Matcher
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar

@@ -13,9 +13,8 @@ from weakref import WeakValueDictionary
 
 import llguidance
 
-from inference_worker.errors import UnsupportedModel
+from inference_worker.errors import GrammarRejected, UnsupportedModel
 from inference_worker.structured.additional_properties import forbid_additional_properties
-from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.matcher import CompiledGrammar, Matcher, error_summary
 from inference_worker.structured.vocabulary import Vocabulary, trie
 from router.messages import Grammar, GrammarKind

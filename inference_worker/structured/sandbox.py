@@ -18,7 +18,7 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from inference_worker.structured.errors import GrammarRejected
+from inference_worker.errors import GrammarRejected
 from inference_worker.structured.sandbox_process import CheckRequest, CheckResult, serve
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar

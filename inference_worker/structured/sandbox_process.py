@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from inference_worker.errors import GrammarRejected
 from inference_worker.structured.compiler import GrammarCompiler
-from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
 

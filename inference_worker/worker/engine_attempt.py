@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from inference_worker.engine_protocol import EngineRequest, GenerationRequest
-from inference_worker.worker.text.output_text import OutputText, Release
+from inference_worker.worker.text.output_text import OutputText
 from router.consumer.attempts import Attempt
 from router.messages import Job, Usage
 
@@ -55,18 +55,10 @@ class GenerationAttempt(EngineAttempt):
 
     def resume(self, job: Job) -> None:
         """Count the tokens that `job` lists as delivered as released before; `outputs` must be set."""
-        self.ids = [job.delivered[choice][:] if choice < len(job.delivered) else [] for choice in range(job.n)]
+        self.ids = [job.delivered_ids(choice)[:] for choice in range(job.n)]
         self.cached_tokens = job.cached_tokens
         for choice in job.ended:
             self.outputs[choice].finished = True
-
-    def delivered_tokens(self, choice: int) -> int:
-        """Return the number of tokens of a choice that earlier attempts released."""
-        return len(self.job.delivered[choice]) if choice < len(self.job.delivered) else 0
-
-    def add_released(self, choice: int, release: Release) -> None:
-        """Record in `usage` and `digest` that a choice's tokens were released to the gateway."""
-        self.ids[choice].extend(release.ids)
 
     @property
     def finished(self) -> bool:

@@ -56,9 +56,9 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         release = attempt.outputs[event.choice].push(event)
         if release is None:
             return
-        first_of_choice = len(attempt.ids[event.choice]) == attempt.delivered_tokens(event.choice)
+        first_of_choice = len(attempt.ids[event.choice]) == len(attempt.job.delivered_ids(event.choice))
         first_of_job = not any(attempt.ids)
-        attempt.add_released(event.choice, release)
+        attempt.ids[event.choice].extend(release.ids)
         delta = _delta(attempt, event.choice, release, cached=attempt.usage.cached_tokens if first_of_job else 0)
         self._outbox.put(attempt.job.reply_to, delta, urgent=first_of_choice)
         if release.finish is not None:

@@ -17,13 +17,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import structlog
 
 from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
-from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.errors import EngineDied, EngineStartFailed, PromptRejected
 from inference_worker.worker.engine_attempt import EngineAttempt
 from inference_worker.worker.engine_client import EngineClient
 from inference_worker.worker.engine_watchdog import EngineWatchdog
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.restart_policy import RestartPolicy
-from inference_worker.worker.text.errors import PromptRejected
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
 from router.timings import DEFAULT_TIMINGS, Timings

@@ -180,3 +180,7 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     def begun(self) -> bool:
         """Whether an earlier attempt delivered a part of the answer to the client."""
         return any(self.delivered) or bool(self.ended) or bool(self.embedded)
+
+    def delivered_ids(self, choice: int) -> list[int]:
+        """Return the delivered token ids of a choice."""
+        return self.delivered[choice] if choice < len(self.delivered) else []

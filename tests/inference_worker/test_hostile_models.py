@@ -15,11 +15,10 @@ import pytest
 import torch
 
 from inference_worker.engine.loading.model_loader import load_model
-from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
+from inference_worker.errors import BadWeights, ModelError, PromptRejected, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.processor import TextProcessor
 from router.messages import ChatPrompt
 from tests.fakes.tiny_models import save_tiny

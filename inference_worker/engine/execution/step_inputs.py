@@ -21,8 +21,7 @@ class StepInputs:
 
     Attributes:
         token_ids, positions: [T] int64.
-        sampled_rows: [R] rows of T whose next token is sampled: the last `ScheduledSequence.sample_count` of each
-        entry.
+        sampled_rows: [R] rows of T whose next token is sampled: each entry's last `ScheduledSequence.sample_count`.
     """
 
     token_ids: Tensor

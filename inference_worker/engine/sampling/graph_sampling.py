@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.sampling.inverse_cdf import inverse_cdf
-from inference_worker.engine.sampling.parameters import GREEDY_BELOW
+from inference_worker.engine.sampling.parameters import GREEDY_BELOW, is_truncated
+from inference_worker.engine.sampling.penalties import is_penalised
 from inference_worker.engine.sequence import Sequence
 
 Uniform = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -54,15 +55,12 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
             or sequence.matcher is not None
             or wanted.allowed_token_ids is not None
             or sequence.bad_words
-            or wanted.repetition_penalty != 1.0
-            or wanted.frequency_penalty
-            or wanted.presence_penalty
+            or is_penalised(wanted)
             or sequence.generated < wanted.min_tokens
         ):
             return None
         if wanted.temperature >= GREEDY_BELOW:
-            truncated = wanted.top_k > 0 or wanted.top_p < 1 or wanted.min_p > 0
-            stage = max(stage, Stage.TRUNCATED if truncated else Stage.RANDOM)
+            stage = max(stage, Stage.TRUNCATED if is_truncated(wanted) else Stage.RANDOM)
     return stage
 
 

@@ -100,7 +100,7 @@ class SamplingParameters:
         """Collect the parameters of all rows into tensors on `device`, `None` for each feature that no row uses."""
         wanted = [sampling for sampling, _ in row_sampling]
         sampled = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
-        truncated = [row for row in sampled if _is_truncated(wanted[row])]
+        truncated = [row for row in sampled if is_truncated(wanted[row])]
         whole = sorted(set(sampled).difference(truncated))
         logprob_rows = [row for row, p in enumerate(wanted) if p.logprobs is not None]
         random_rows = (
@@ -120,5 +120,6 @@ class SamplingParameters:
         )
 
 
-def _is_truncated(sampling: SamplingParams) -> bool:
+def is_truncated(sampling: SamplingParams) -> bool:
+    """Return whether top_k, top_p or min_p is on."""
     return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0

@@ -82,7 +82,7 @@ class Penalties:
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Penalties | None:
         """Collect the penalties of all rows (indexes into `wanted`); `None` if no row sets any."""
-        row_numbers = [row for row, p in enumerate(wanted) if _penalised(p)]
+        row_numbers = [row for row, p in enumerate(wanted) if is_penalised(p)]
         if not row_numbers:
             return None
         columns = [
@@ -110,5 +110,6 @@ class Penalties:
         logits[rows, tokens] = scores
 
 
-def _penalised(sampling: SamplingParams) -> bool:
+def is_penalised(sampling: SamplingParams) -> bool:
+    """Return whether any penalty is set."""
     return sampling.repetition_penalty != 1.0 or sampling.frequency_penalty != 0.0 or sampling.presence_penalty != 0.0

@@ -261,10 +261,7 @@ class Scheduler:
         """Append a step's tokens to its sequences, free the blocks of ended ones, and return the events for clients."""
         self._counters.count_step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
-            self._failures.append(
-                RequestFailed(request=request, message="the model could not compute it", in_step=True)
-            )
-            self.abort(request)
+            self._fail(RequestFailed(request=request, message="the model could not compute it", in_step=True))
         events = self._take_unscheduled_ends()
         for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
             sequence = entry.sequence
@@ -272,7 +269,8 @@ class Scheduler:
                 scores = self._take_prompt_scores(entry, result)
                 kept = self._append_tokens(entry, tokens, batch.steps)
                 if sequence.matcher is not None and sequence.matcher.error is not None:
-                    self._fail_in_grammar(sequence.request, sequence.matcher.error)
+                    reason = sequence.matcher.error
+                    self._fail(RequestFailed(request=sequence.request, message=reason, in_grammar=True))
                 elif kept or scores:
                     ends = bool(kept) or not sequence.needs_prompt_scores
                     events.append(self._event(sequence, tokens[:kept], logprobs and logprobs[:kept], scores, ends=ends))
@@ -313,9 +311,9 @@ class Scheduler:
         self.waiting.charge(sequence, output=kept)
         return kept
 
-    def _fail_in_grammar(self, request: str, reason: str) -> None:
-        self._failures.append(RequestFailed(request=request, message=reason, in_grammar=True))
-        self.abort(request)
+    def _fail(self, failure: RequestFailed) -> None:
+        self._failures.append(failure)
+        self.abort(failure.request)
 
     def _event(
         self,

@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from inference_worker.engine_protocol import EmbeddingRequest, Ready
-from inference_worker.errors import UnsupportedModel
+from inference_worker.errors import PromptRejected, UnsupportedModel
 from inference_worker.model_files.embedding_folder import EmbeddingConfig, read_config
 from inference_worker.tokenizer.tokenizer import Definition, plain_encoder
 from inference_worker.tokenizer.tokenizer_files import read_definition
-from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.prompt_bounds import text_bounds
 from router.messages import EmbeddingPrompt, FailureCode, Job
 

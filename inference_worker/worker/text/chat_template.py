@@ -25,8 +25,7 @@ import jinja2.parser
 import jinja2.runtime
 import jinja2.sandbox
 
-from inference_worker.errors import UnsupportedModel
-from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.errors import PromptRejected, UnsupportedModel
 from inference_worker.worker.text.tool_calls.template_messages import Message, as_plain_messages, with_short_ids
 from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, tool_style
 from router.messages import ChatPrompt, FailureCode, ToolMode

@@ -16,14 +16,13 @@ import msgspec
 import structlog
 
 from inference_worker.engine_protocol import GenerationRequest
-from inference_worker.structured.errors import GrammarRejected
+from inference_worker.errors import GrammarRejected, PromptRejected
 from inference_worker.structured.sandbox import GrammarSandbox
 from inference_worker.structured.vocabulary import Vocabulary
 from inference_worker.tokenizer.control_tokens import strings, unused_marker
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import TextFiles
 from inference_worker.worker.text.chat_template import ChatTemplate, flatten
-from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.fill_in_middle import fill_in_ids
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
@@ -118,8 +117,8 @@ class TextProcessor:
 
     def open_output(self, job: Job, choice: int) -> OutputText:
         """Return the converter of one choice's tokens to text, resumed after the job's delivered ids."""
-        delivered = job.delivered[choice] if choice < len(job.delivered) else ()
-        return OutputText(self.tokenizer, job.sampling, job.text, delivered, self._calls(job, choice))
+        calls = self._calls(job, choice)
+        return OutputText(self.tokenizer, job.sampling, job.text, job.delivered_ids(choice), calls)
 
     def _calls(self, job: Job, choice: int) -> ToolCallSplitter | None:
         """Return the tool call parser of a choice, or `None` if it can have no calls."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from inference_worker.errors import PromptRejected
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.errors import PromptRejected
 from router.messages import ChatPrompt, PromptBounds
 
 MARGIN = 1.25

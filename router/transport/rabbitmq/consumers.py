@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -85,7 +86,7 @@ class RabbitMQDelivery(Delivery):
         self._session.settle(self._tag, requeue)
 
 
-class ChannelReader(Generic[T]):
+class ChannelReader(ABC, Generic[T]):
     """Base of consumer and subscription: sets each new channel up again, and queues what it receives for the reader."""
 
     def __init__(self, tag: str) -> None:
@@ -94,9 +95,9 @@ class ChannelReader(Generic[T]):
         self._channel: Channel | None = None
         self.finished = False
 
+    @abstractmethod
     async def open(self, channel: Channel) -> None:
         """Start to receive on a new channel."""
-        raise NotImplementedError
 
     def end(self) -> None:
         """End iteration after the messages received so far, because the transport is closed."""

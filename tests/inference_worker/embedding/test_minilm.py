@@ -9,12 +9,11 @@ import torch
 
 from inference_worker.engine.embedding.engine import EmbeddingEngine
 from inference_worker.engine_protocol import EmbeddingRequest, VectorEvent
-from inference_worker.errors import ModelError
+from inference_worker.errors import ModelError, PromptRejected
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from inference_worker.worker.embedding import processor
 from inference_worker.worker.embedding.processor import EmbeddingProcessor
-from inference_worker.worker.text.errors import PromptRejected
 from router.messages import EmbeddingPrompt, FailureCode, SamplingParams, TextPrompt
 from tests.inference_worker.embedding import reference
 from tests.inference_worker.worker_bench import make_job

@@ -13,11 +13,10 @@ import msgspec
 import psutil
 import pytest
 
+from inference_worker.errors import GrammarRejected, PromptRejected
 from inference_worker.structured import sandbox
-from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.sandbox import GrammarSandbox
 from inference_worker.structured.sandbox_process import TOO_COMPLEX
-from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import Grammar, Job, SamplingParams, TextPrompt
 from tests.contract.examples import JOB

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.sampling.masks import Masks
 from inference_worker.engine_protocol import GenerationRequest, RequestFailed
+from inference_worker.errors import GrammarRejected
 from inference_worker.settings import EngineSettings
 from inference_worker.structured.compiler import GrammarCompiler
-from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.matcher import NOTHING_LEFT
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar, GrammarKind, SamplingParams

@@ -10,8 +10,8 @@ from multiprocessing import Pipe
 import msgspec
 import pytest
 
+from inference_worker.errors import GrammarRejected
 from inference_worker.structured import sandbox, sandbox_process
-from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.sandbox import GrammarSandbox
 from router.messages import Grammar, GrammarKind
 from tests.fakes.bad_compilers import Crashing, Endless, Greedy

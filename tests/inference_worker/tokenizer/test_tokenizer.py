@@ -13,13 +13,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from inference_worker.errors import BadWeights, ModelNotFound, PromptRejected, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import read_tokenizer
 from inference_worker.tokenizer.control_tokens import MARKERS, ControlToken, ControlTokens, PlainText, unused_marker
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
-from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import ChatPrompt, FailureCode, Prompt, TextPrompt
 from tests.fakes.counting_text import BEGIN, END, TEMPLATE, counting_text, definition

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.errors import PromptRejected
 from router.messages import Grammar, GrammarKind
 
 Schema = dict[str, Any]

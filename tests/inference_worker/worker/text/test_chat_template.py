@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from inference_worker.errors import UnsupportedModel
+from inference_worker.errors import PromptRejected, UnsupportedModel
 from inference_worker.worker.text import chat_template
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.errors import PromptRejected
 from router.messages import ChatPrompt, FailureCode
 
 USER = {"role": "user", "content": "hi"}

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from inference_worker.engine_protocol import Candidate, PositionLogprobs, PromptScores
+from inference_worker.errors import PromptRejected
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text import prompt_echo
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import FailureCode, Job, Prompt, SamplingParams, TextOptions, TextPrompt, TokenPrompt
 from tests.contract.examples import JOB

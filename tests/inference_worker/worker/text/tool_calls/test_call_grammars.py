@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.errors import PromptRejected
 from inference_worker.worker.text.tool_calls.tool_choice import output_grammar
 from router.messages import ChatPrompt, Grammar, GrammarKind, TextPrompt, ToolChoice, ToolMode
 
