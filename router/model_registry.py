@@ -133,7 +133,7 @@ class ModelRegistry:
         last = max(worker.at for worker in seen)
         live = [worker for worker in seen if now - worker.at <= self._alive_timeout]
         alive = [worker.status for worker in live]
-        serving = [worker for worker in live if _is_ready(worker.status)]
+        serving = [worker for worker in live if worker.status.state is WorkerState.READY]
         ready = [worker.status for worker in serving]
         limits = alive or [worker.status for worker in seen]
         token_bytes = [status.max_token_bytes for status in limits]
@@ -160,10 +160,6 @@ class ModelRegistry:
         self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_SECONDS}
         models = {worker.status.model for worker in self._seen.values()}
         self._created = {name: created for name, created in self._created.items() if name in models}
-
-
-def _is_ready(status: WorkerStatus) -> bool:
-    return status.state is WorkerState.READY
 
 
 def _effective_capacity(worker: _SeenWorker) -> int:

@@ -109,11 +109,6 @@ class ReplyOutbox:
         """Drop, without sending, the queued replies to a dead gateway."""
         self._gateways.pop(gateway, None)
 
-    @property
-    def has_unsent(self) -> bool:
-        """Whether any reply is queued."""
-        return any(unsent.replies for unsent in self._gateways.values())
-
     def _send(self, gateway: str, unsent: _Unsent) -> None:
         unsent.replies = merge_deltas(unsent.replies)
         try:

@@ -63,7 +63,8 @@ class Batcher:
         batch, width, tokens = [longest], len(longest.ids), len(longest.ids)
         for each in self._no_longer_than(width):
             size = (len(batch) + 1) * width
-            if size > self._max_tokens or not _padding_allowed(size, size - tokens - len(each.ids)):
+            padding = size - tokens - len(each.ids)
+            if size > self._max_tokens or padding > max(FREE_PADDING, MAX_PADDING * size):
                 break
             batch.append(each)
             tokens += len(each.ids)
@@ -82,7 +83,3 @@ class Batcher:
             del self._requests[pending.request]
         if not self._lengths[length]:
             del self._lengths[length]
-
-
-def _padding_allowed(size: int, padding: int) -> bool:
-    return padding <= max(FREE_PADDING, MAX_PADDING * size)

@@ -32,11 +32,6 @@ class ModelRunner:
         self.device = device
         self.sampler = Sampler()
 
-    def execute(self, batch: Batch) -> StepResult:
-        """Make the batch's block copies, run the model over its tokens once, and return the sampled tokens."""
-        self.copy_blocks(batch.copies)
-        return self.compute(batch.entries)
-
     @torch.inference_mode()
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """Copy KV blocks, in all layers, for copy-on-write; all sources are read before any target is written."""

@@ -81,9 +81,8 @@ class Speculation:
         if rows >= self._cost.cheap_rows:
             return drafts
         decoding = [index for index, entry in enumerate(entries) if entry.count == 1 and entry.sample_count]
-        predictions = merge(
-            *(self._draft_tokens(index, entries[index].sequence) for index in decoding), key=_by_probability
-        )
+        drafted = (self._draft_tokens(index, entries[index].sequence) for index in decoding)
+        predictions = merge(*drafted, key=lambda draft: -draft.probability)
         expected = float(len(decoding))
         for draft in islice(predictions, budget):
             if not self._cost.is_worthwhile(draft.probability, rows, expected):
@@ -125,7 +124,3 @@ def append_accepted(sequence: Sequence, tokens: list[int], drafts: tuple[int, ..
         if count > len(drafts) or token != drafts[count - 1] or finish_reason(sequence):
             return count
     return 0
-
-
-def _by_probability(draft: DraftToken) -> float:
-    return -draft.probability

@@ -173,8 +173,5 @@ class OutputText:
         if held.tokens:
             held.tokens = deque((id_, lp, max(-1, whole - length)) for id_, lp, whole in held.tokens)
         start, self._start = self._start, self._start + count
-        logprobs = [self._readable(lp) for _, lp, _ in popped if lp is not None] or None
+        logprobs = [token_logprob(self._tokenizer, lp) for _, lp, _ in popped if lp is not None] or None
         return Release(start, [id_ for id_, _, _ in popped], text, calls, logprobs, finish, stopped_by)
-
-    def _readable(self, logprobs: PositionLogprobs) -> TokenLogprob:
-        return token_logprob(self._tokenizer, logprobs)

@@ -207,20 +207,11 @@ def _is_short(job: Job) -> bool:
     if job.text.bad_words:
         return False
     if isinstance(prompt, ChatPrompt):
-        texts = strings(prompt.messages)
-        return (
-            not prompt.tools
-            and not prompt.template_kwargs
-            and _within(MAX_INLINE_PROMPT, (len(text) + 1 for text in texts))
-        )
+        sizes = accumulate(len(text) + 1 for text in strings(prompt.messages))  # reads no more texts than needed
+        return not prompt.tools and not prompt.template_kwargs and all(size <= MAX_INLINE_PROMPT for size in sizes)
     if isinstance(prompt, TextPrompt):
         return len(prompt.text) + len(prompt.suffix) <= MAX_INLINE_PROMPT
     return isinstance(prompt, TokenPrompt) and len(prompt.token_ids) <= MAX_INLINE_PROMPT
-
-
-def _within(limit: int, sizes: Iterable[int]) -> bool:
-    """Return whether the sum of `sizes` is at most `limit`, reading no more of them than needed."""
-    return all(total <= limit for total in accumulate(sizes))
 
 
 def _truncated(prompt_ids: list[int], job: Job, limits: ModelLimits) -> list[int]:

@@ -31,9 +31,7 @@ class RabbitMQBrowser(Browser):
             BrokerUnavailable: no connection, or the broker did not answer.
         """
         try:
-            async with asyncio.timeout(RPC_SECONDS):
-                connection = await supervisor.connection()
-            channel = await connection.channel()
+            channel = await supervisor.channel()
         except (exceptions.AMQPError, TimeoutError) as error:
             raise BrokerUnavailable(f"browsing {queue}: {describe(error)}") from None
         channel.watch_empty()

@@ -31,26 +31,33 @@ class _Pending:
     returned: bool = False
 
 
-class ConfirmedPublisher:
+class _Publisher:
+    """The channel of a publisher, which needs it until the transport is closed."""
+
+    finished = False
+
+    def __init__(self) -> None:
+        self._channel: Channel | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a channel to publish on."""
+        return self._channel is not None
+
+
+class ConfirmedPublisher(_Publisher):
     """Publishes with publisher confirms and reports the outcome of each message.
 
     Confirms have sequence numbers (from 1 on each channel), often many at once. A basic.return arrives before the ack
     of the same message and has no number, so each message carries its number as correlation id.
     """
 
-    finished = False
-
     def __init__(self, prepare: Callable[[Channel], Awaitable[None]], is_blocked: Callable[[], bool]) -> None:
+        super().__init__()
         self._prepare = prepare
         self._is_blocked = is_blocked
-        self._channel: Channel | None = None
         self._pending: dict[int, _Pending] = {}
         self._last = 0
-
-    @property
-    def ready(self) -> bool:
-        """Whether there is a channel to publish on."""
-        return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
         """Publish on a new channel from now on; sequence numbers start again."""
@@ -105,19 +112,12 @@ class ConfirmedPublisher:
             entry.on_outcome(PublishUnknown(f"the channel closed before the broker's answer: {words}"))
 
 
-class UnconfirmedPublisher:
+class UnconfirmedPublisher(_Publisher):
     """Publishes without confirms. Messages sent while the channel is closed are lost silently."""
 
-    finished = False
-
     def __init__(self, on_return: Callable[[Outgoing], None]) -> None:
+        super().__init__()
         self._on_return = on_return
-        self._channel: Channel | None = None
-
-    @property
-    def ready(self) -> bool:
-        """Whether there is a channel to publish on."""
-        return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
         """Publish on a new channel from now on."""

@@ -15,7 +15,7 @@ import structlog
 from pika import exceptions
 
 from router.errors import BrokerRefused
-from router.transport.rabbitmq.channel import Channel, Connection
+from router.transport.rabbitmq.channel import RPC_SECONDS, Channel, Connection
 from router.transport.rabbitmq.conversion import describe
 from runtime.retry import Backoff, exponential_backoff
 
@@ -53,6 +53,12 @@ class ConnectionSupervisor:
         while self._connection is None:
             await self._up.wait()
         return self._connection
+
+    async def channel(self) -> Channel:
+        """Open a channel that is not reopened after a loss; raises `TimeoutError` without a connection."""
+        async with asyncio.timeout(RPC_SECONDS):
+            connection = await self.connection()
+        return await connection.channel()
 
     async def run(self) -> None:
         """Keep the connection open until cancelled."""

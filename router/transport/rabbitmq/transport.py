@@ -278,9 +278,7 @@ class RabbitMQTransport(Transport):
 
     async def _declare(self, topology: Topology) -> None:
         try:
-            async with asyncio.timeout(RPC_SECONDS):
-                connection = await self._publish_connection.connection()
-            channel = await connection.channel()
+            channel = await self._publish_connection.channel()
             try:
                 await channel.declare(topology)
             finally:
