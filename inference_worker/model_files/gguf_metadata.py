@@ -105,11 +105,7 @@ def read_header(path: Path) -> GGUFHeader:
 
 def read_tokenizer(path: Path) -> GGUFTokenizer:
     """Read the tokenizer and chat template of the GGUF at `path`. Raises the errors of `read_header`."""
-    return tokenizer_metadata(read_header(path))
-
-
-def tokenizer_metadata(header: GGUFHeader) -> GGUFTokenizer:
-    """Return the `tokenizer.*` keys of a header as a `GGUFTokenizer`."""
+    header = read_header(path)
 
     def get(key: str, default: Any = None) -> Any:
         return header.metadata.get(f"tokenizer.ggml.{key}", default)
