@@ -73,13 +73,9 @@ JOB = Job(
     sampling=SamplingParams(seed=7),
 )
 
-FULL_JOB = Job(
+FULL_JOB = msgspec_replace(
+    JOB,
     id="chatcmpl-2",
-    model="smollm2-135m-instruct",
-    tenant="account-1",
-    reply_to="gateway-1",
-    created=1700000000.25,
-    deadline=1700000600.25,
     prompt=ChatPrompt(
         messages=[{"role": "assistant", "content": "So"}],
         tools=[{"type": "function", "function": {"name": "weather"}}],

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from router import control_targets
 from router.bus import Bus
@@ -38,9 +39,9 @@ from router.messages import (
     TokenPrompt,
     Usage,
     Window,
-    WorkerState,
     WorkerStatus,
 )
+from tests.contract.examples import STATUS, msgspec_replace
 
 Script = Callable[["ScriptedWorker", Job], Awaitable[None]]
 
@@ -54,11 +55,10 @@ def status(
     dimensions: int = 0,
 ) -> WorkerStatus:
     """A heartbeat; with `dimensions` of a worker that embeds."""
-    return WorkerStatus(
+    return msgspec_replace(
+        STATUS,
         worker=worker,
         model=model,
-        state=WorkerState.READY,
-        device="cpu",
         max_model_len=max_model_len,
         max_num_seqs=8,
         running=0,
@@ -118,6 +118,12 @@ class ScriptedWorker:
         """Report that an attempt at the job has started."""
         started = Started(job_id=job.id, attempt_id=attempt, worker_id=self.worker, prompt_tokens=prompt_tokens(job))
         self.send(job, started)
+
+    def send_token(self, job: Job, attempt: str, position: int, text: str, **fields: Any) -> None:
+        """Post a token of every choice, the last choice first; its id is its position."""
+        choices = reversed(range(job.n))
+        delta = Delta(job_id=job.id, attempt_id=attempt, start=position, token_ids=[position], text=text, **fields)
+        self.send(job, *(msgspec_replace(delta, choice=choice) for choice in choices))
 
     def cancel_of(self, job_id: str) -> asyncio.Event:
         """Set when a cancel for the job has come."""
@@ -179,22 +185,7 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
     for token in range(total):
         lp = [logprob(token)] if job.sampling.logprobs is not None else None
         last: FinishReason | None = "length" if token == total - 1 else None
-        worker.send(
-            job,
-            *(
-                Delta(
-                    job_id=job.id,
-                    attempt_id=attempt,
-                    choice=choice,
-                    start=token,
-                    token_ids=[token],
-                    text=f"{token} ",
-                    logprobs=lp,
-                    finish_reason=last,
-                )
-                for choice in reversed(range(job.n))
-            ),
-        )
+        worker.send_token(job, attempt, token, f"{token} ", logprobs=lp, finish_reason=last)
         await asyncio.sleep(0)
     worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, total)))
 
@@ -226,6 +217,20 @@ def fail(code: FailureCode, message: str = "No.", *, after_tokens: bool = False)
     return script
 
 
+def flood(chars: int, pause: float) -> Script:
+    """A token of `chars` characters every `pause` seconds until the job is cancelled."""
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        worker.begin(job, "a")
+        cancelled, token = worker.cancel_of(job.id), 0
+        while not cancelled.is_set():
+            worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text="x" * chars))
+            token += 1
+            await asyncio.sleep(pause)
+
+    return script
+
+
 def say(*texts: str) -> Script:
     """One token per text, in every choice."""
 
@@ -234,21 +239,7 @@ def say(*texts: str) -> Script:
         worker.begin(job, attempt)
         for position, text in enumerate(texts):
             finish: FinishReason | None = "stop" if position == len(texts) - 1 else None
-            worker.send(
-                job,
-                *(
-                    Delta(
-                        job_id=job.id,
-                        attempt_id=attempt,
-                        choice=choice,
-                        start=position,
-                        token_ids=[position],
-                        text=text,
-                        finish_reason=finish,
-                    )
-                    for choice in reversed(range(job.n))
-                ),
-            )
+            worker.send_token(job, attempt, position, text, finish_reason=finish)
         worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, len(texts))))
 
     return script

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.http.server import SEND_BUFFER_BYTES, bind
 from router.messages import Delta, Job, Outcome, Started, Usage
-from tests.fakes.scripted_worker import ScriptedWorker, count, never, start_and_wait
+from tests.fakes.scripted_worker import ScriptedWorker, count, flood, never, start_and_wait
 from tests.gateway.conftest import MODEL, Serve, Served, eventually, head, reset
 
 SLOW = 10
@@ -123,12 +123,7 @@ async def test_clients_that_do_not_read_are_disconnected_without_affecting_other
         if str(getattr(job.prompt, "messages", "")).find("slow") < 0:
             await count(worker, job)
             return
-        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
-        cancelled, token = worker.cancel_of(job.id), 0
-        while not cancelled.is_set():
-            worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text="x" * 8192))
-            token += 1
-            await asyncio.sleep(0.01)
+        await flood(8192, pause=0.01)(worker, job)
 
     server = await serve(script, send_timeout=1.0, max_unread_bytes=64 * 1024)
     kept = server.stage.gateway.inbox._jobs

@@ -7,48 +7,39 @@ import pytest
 
 from router.messages import PromptBounds, WorkerState, WorkerStatus
 from router.model_registry import ModelRegistry
-
-BASE = WorkerStatus(
-    worker="w-1",
-    model="m",
-    state=WorkerState.READY,
-    device="cpu",
-    max_model_len=2048,
-    max_num_seqs=8,
-    running=3,
-    waiting=1,
-    kv_cache_usage=0.5,
-    tokens_per_second=10.0,
-    max_token_bytes=16,
-)
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.contract.examples import STATUS
+from tests.fakes.accounts import FakeClock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def registry(clock: Clock) -> ModelRegistry:
+def registry(clock: FakeClock) -> ModelRegistry:
     return ModelRegistry(clock)
 
 
 def status(**changes: Any) -> WorkerStatus:
-    return msgspec.structs.replace(BASE, **changes)
+    """Return a heartbeat of worker w-1 with 8 slots, which generates 10 tokens a second for 3 of its 4 jobs."""
+    defaults: dict[str, Any] = {
+        "worker": "w-1",
+        "model": "m",
+        "max_model_len": 2048,
+        "max_num_seqs": 8,
+        "tokens_per_second": 10.0,
+        "max_token_bytes": 16,
+        "started": 0.0,
+    }
+    return msgspec.structs.replace(STATUS, **(defaults | changes))
 
 
 def test_a_new_registry_has_no_models(registry: ModelRegistry) -> None:
     assert (registry.models(), registry.find("m"), registry.workers()) == ([], None, [])
 
 
-def test_a_models_load_is_the_sum_of_its_workers(registry: ModelRegistry, clock: Clock) -> None:
+def test_a_models_load_is_the_sum_of_its_workers(registry: ModelRegistry, clock: FakeClock) -> None:
     registry.observe(status())
     clock.now += 1
     registry.observe(status(worker="w-2", max_model_len=1024, max_token_bytes=32, running=1, waiting=0))
@@ -78,7 +69,7 @@ def test_the_longest_token_is_unknown_if_one_worker_does_not_report_it(registry:
     [(3.0, True, True, 1), (3.1, False, True, 0), (60.0, False, True, 0), (60.1, False, False, 0)],
 )
 def test_a_silent_worker(
-    registry: ModelRegistry, clock: Clock, later: float, alive: bool, recently_alive: bool, workers: int
+    registry: ModelRegistry, clock: FakeClock, later: float, alive: bool, recently_alive: bool, workers: int
 ) -> None:
     registry.observe(status())
     clock.now += later
@@ -94,7 +85,7 @@ def test_a_silent_worker(
     assert model.capacity == 8 * workers
 
 
-def test_a_model_is_forgotten_after_an_hour(registry: ModelRegistry, clock: Clock) -> None:
+def test_a_model_is_forgotten_after_an_hour(registry: ModelRegistry, clock: FakeClock) -> None:
     registry.observe(status())
     clock.now += 3600
     assert registry.find("m") is not None
@@ -114,7 +105,7 @@ def test_a_draining_worker_is_alive_without_capacity(registry: ModelRegistry) ->
     assert (model.alive, model.workers, model.capacity) == (True, 0, 0)
 
 
-def test_the_limits_of_a_dead_worker_do_not_count(registry: ModelRegistry, clock: Clock) -> None:
+def test_the_limits_of_a_dead_worker_do_not_count(registry: ModelRegistry, clock: FakeClock) -> None:
     registry.observe(status(worker="small", max_model_len=512))
     clock.now += 10
     registry.observe(status())
@@ -163,7 +154,7 @@ def test_a_busy_second_measures_throughput_and_effective_capacity(registry: Mode
     assert measured(registry) == (8, pytest.approx(370.0))  # it can still do that
 
 
-def test_unmeasured_workers_are_extrapolated_by_capacity(registry: ModelRegistry, clock: Clock) -> None:
+def test_unmeasured_workers_are_extrapolated_by_capacity(registry: ModelRegistry, clock: FakeClock) -> None:
     beats(registry, (2, 10.0), (2, 400.0))
     beats(registry, (0, 10.0), worker="w-2", max_num_seqs=4)
     assert measured(registry) == (3 + 4, pytest.approx(600.0))

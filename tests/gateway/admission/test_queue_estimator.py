@@ -13,6 +13,7 @@ from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, Sampl
 from router.model_registry import ModelInfo, ModelRegistry
 from router.tenant_fair_queue import FLEX_FLOOR
 from tests.contract.examples import JOB
+from tests.fakes.accounts import FakeClock
 from tests.fakes.scripted_worker import status
 
 about: Any = pytest.approx
@@ -22,20 +23,13 @@ about: Any = pytest.approx
 MODEL = JOB.model
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def queues(clock: Clock) -> QueueEstimator:
+def queues(clock: FakeClock) -> QueueEstimator:
     return QueueEstimator("gateway-1", clock)
 
 
@@ -111,7 +105,7 @@ def test_classes_wait_for_higher_classes(queues: QueueEstimator) -> None:
     assert queues.estimate(full, ServiceClass.FLEX).seconds == pytest.approx(3.0)
 
 
-def test_other_gateways_jobs_are_spread_over_the_queue(queues: QueueEstimator, clock: Clock) -> None:
+def test_other_gateways_jobs_are_spread_over_the_queue(queues: QueueEstimator, clock: FakeClock) -> None:
     full = model(running=0)
     work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)
     queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))

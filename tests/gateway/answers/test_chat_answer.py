@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
-from router.messages import Delta, Finished, FinishReason, Job, Started, ToolCallDelta
+from router.messages import Finished, FinishReason, Job, ToolCallDelta
 from tests.fakes.scripted_worker import Script, ScriptedWorker, logprob, say, usage
 from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
 from tests.gateway.http.routes.test_chat_completions import frames
@@ -34,21 +34,11 @@ def answer(parts: list[tuple[str, list[ToolCallDelta]]], finish: FinishReason = 
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
+        worker.begin(job, attempt)
         for position, (text, calls) in enumerate(parts):
-            for choice in reversed(range(job.n)):
-                delta = Delta(
-                    job_id=job.id,
-                    attempt_id=attempt,
-                    choice=choice,
-                    start=position,
-                    token_ids=[position],
-                    text=text,
-                    tool_calls=calls or None,
-                    logprobs=[logprob(position)] if job.sampling.logprobs is not None else None,
-                    finish_reason=finish if position == len(parts) - 1 else None,
-                )
-                worker.send(job, delta)
+            lp = [logprob(position)] if job.sampling.logprobs is not None else None
+            last = finish if position == len(parts) - 1 else None
+            worker.send_token(job, attempt, position, text, tool_calls=calls or None, logprobs=lp, finish_reason=last)
         worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, len(parts))))
 
     return script

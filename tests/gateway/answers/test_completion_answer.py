@@ -124,7 +124,7 @@ async def test_chat_echoes_the_assistants_last_message(set_stage: SetStage) -> N
 async def candidates(worker: ScriptedWorker, job: Job) -> None:
     """Choice c is "c", with log probabilities of which those of choice 2, then of choice 0 are the best a token."""
     attempt = uuid.uuid4().hex
-    worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
+    worker.begin(job, attempt)
     for choice, values in enumerate([[-0.5, -0.7], [-2.0], [-0.1, -0.2, -0.1], [-0.9]]):
         tokens = [TokenLogprob(TokenAlternative(7, "x", value), []) for value in values]
         ids = [7] * len(values)
@@ -194,7 +194,7 @@ async def test_a_prompt_that_two_attempts_report_counts_once(set_stage: SetStage
 async def test_an_answer_before_the_prompt_is_complete_is_an_error(set_stage: SetStage, missing: str) -> None:
     async def hasty(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
+        worker.begin(job, attempt)
         if missing != "echo":
             worker.send(job, PromptEcho(job_id=job.id, attempt_id=attempt, token_ids=[1, 2], text="12", first_text="1"))
         worker.send(
@@ -208,7 +208,7 @@ async def test_an_answer_before_the_prompt_is_complete_is_an_error(set_stage: Se
 async def test_a_gap_in_a_prompts_logprobs_is_an_error(set_stage: SetStage) -> None:
     async def gap(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
+        worker.begin(job, attempt)
         worker.send(job, PromptLogprobs(job_id=job.id, attempt_id=attempt, start=2, logprobs=[logprob(2)], ranks=[1]))
 
     stage = await set_stage(gap)

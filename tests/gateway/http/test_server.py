@@ -12,9 +12,9 @@ import pytest
 
 from gateway.http.server import BackgroundTaskDied, _accept_backlog, bind, serve_app
 from gateway.settings import GatewaySettings
-from router.messages import Delta, FailureCode, Finished, Job, Resume, ResumeDecision, ResumeRequest, Started
+from router.messages import Delta, FailureCode, Finished, Job, Resume, ResumeDecision, ResumeRequest
 from runtime.lifecycle import StartupError
-from tests.fakes.scripted_worker import Script, ScriptedWorker, count, fail, never, say, start_and_wait, usage
+from tests.fakes.scripted_worker import Script, ScriptedWorker, count, fail, flood, never, say, start_and_wait, usage
 from tests.gateway.conftest import HI, KEY, MODEL, Serve, answers, eventually, head, reset, stage
 
 
@@ -81,7 +81,7 @@ async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Ser
     seen = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.begin(job, "a")
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 "))
         await seen.wait()
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=5, token_ids=[5], text="5 "))
@@ -100,7 +100,7 @@ async def test_text_without_token_ids_is_not_resumed_when_its_worker_is_lost(ser
     seen, heard = asyncio.Event(), asyncio.Queue[object]()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.begin(job, "a")
         worker.send(
             job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="0 ")
         )
@@ -145,7 +145,7 @@ async def test_comments_are_sent_while_waiting_and_ignored_by_the_client(serve: 
 
 async def test_there_are_no_comments_between_tokens(serve: Serve) -> None:
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.begin(job, "a")
         for token in range(10):
             worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text=f"{token} "))
             await asyncio.sleep(0.1)
@@ -207,18 +207,11 @@ async def test_a_client_that_disconnects_within_its_body_is_not_billed(serve: Se
     assert server.stage.worker.jobs == []
 
 
-async def flood(worker: ScriptedWorker, job: Job) -> None:
-    """64 kB a token for as long as it is wanted."""
-    worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
-    cancelled, token = worker.cancel_of(job.id), 0
-    while not cancelled.is_set():
-        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text="x" * 65536))
-        token += 1
-        await asyncio.sleep(0.001)
+FLOOD = flood(65536, pause=0.001)
 
 
 async def test_text_that_was_not_sent_before_a_disconnect_is_not_billed(serve: Serve) -> None:
-    server = await serve(flood, max_unread_bytes=2**40)
+    server = await serve(FLOOD, max_unread_bytes=2**40)
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await server.stage.worker.received.wait()
@@ -232,7 +225,7 @@ async def test_text_that_was_not_sent_before_a_disconnect_is_not_billed(serve: S
 
 
 async def test_a_client_that_does_not_read_is_disconnected_after_a_timeout(serve: Serve) -> None:
-    server = await serve(flood, send_timeout=0.2, max_unread_bytes=2**40)
+    server = await serve(FLOOD, send_timeout=0.2, max_unread_bytes=2**40)
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await server.stage.worker.received.wait()
@@ -243,7 +236,7 @@ async def test_a_client_that_does_not_read_is_disconnected_after_a_timeout(serve
 
 
 async def test_a_client_that_does_not_read_is_disconnected_above_a_size(serve: Serve) -> None:
-    server = await serve(flood)
+    server = await serve(FLOOD)
     _, writer = await server.post(stream=True)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await server.stage.worker.received.wait()
@@ -291,7 +284,7 @@ async def test_shutdown_lets_streams_end_and_accepts_no_new_requests(serve: Serv
     go = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.begin(job, "a")
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 "))
         await go.wait()
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=1, token_ids=[1], text="1 ", finish_reason="stop"))
