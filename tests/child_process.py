@@ -6,17 +6,20 @@ On a platform the supervisor of a launcher runs the same commands.
 from __future__ import annotations
 
 import atexit
+import os
 import subprocess
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.accounts.embedded_store import EmbeddedStore, answers
+import pytest
+
+from infra.accounts.embedded_store import EmbeddedStore, StoreNotInstalled, answers
 from infra.home.process_records import kill_group
 from infra.launcher.processes import AMQP_GREETING, AMQP_METHOD_FRAME
 from infra.launcher.readiness import port_answers_now
-from infra.rabbitmq.node import RabbitMQNode, find_program
+from infra.rabbitmq.node import BrokerNotInstalled, RabbitMQNode, find_program
 
 START_SECONDS, STOP_SECONDS, CTL_SECONDS = 90.0, 30.0, 60.0
 
@@ -94,6 +97,16 @@ class StoreProcess(ChildProcess, EmbeddedStore):
 
     def _answers(self) -> bool:
         return answers(self.port)
+
+
+def start_or_skip(child: ChildProcess) -> None:
+    """Start the program; if it is not installed, skip the test, or fail it where `CI` is set."""
+    try:
+        child.start()
+    except (BrokerNotInstalled, StoreNotInstalled) as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
 
 
 def rabbitmqctl(node: RabbitMQNode, *arguments: str) -> str:

@@ -1,9 +1,14 @@
 """Fixtures of all tests, their order, and a second try for time limits. Triton's kernels run in its interpreter."""
 
+import logging
 import os
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
@@ -33,6 +38,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not _WITH_PROCESSES.isdisjoint(item.path.parents):
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=["TimeoutError", "TimeoutExpired"]))
+
+
+@pytest.fixture
+def restored_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore the configuration of logging, and the hooks for exceptions, after the test."""
+    for module in (sys, threading):
+        monkeypatch.setattr(module, "excepthook", module.excepthook)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
 
 
 class _ByServer(LoadFileScheduling):

@@ -6,7 +6,6 @@ Without the program these tests are skipped on a laptop and fail where `CI` is s
 from __future__ import annotations
 
 import base64
-import os
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -17,25 +16,16 @@ import pytest
 
 from infra.launcher.readiness import free_port
 from infra.rabbitmq.definitions import ADMIN, permissions
-from infra.rabbitmq.node import BrokerNotInstalled, NodePorts
-from tests.child_process import NodeProcess
+from infra.rabbitmq.node import NodePorts
+from tests.child_process import NodeProcess, start_or_skip
 
 _PASSWORD = "test"
 
 
 def make_node(home: Path) -> NodeProcess:
-    """A node that is not started yet; a missing program is a reason to skip, but not in CI."""
+    """A node that is not started yet."""
     ports = NodePorts(*(free_port() for _ in range(5)))
     return NodeProcess(home, ports, dict.fromkeys(permissions(), _PASSWORD), disk_free_limit="50MB")
-
-
-def start_or_skip(node: NodeProcess) -> None:
-    try:
-        node.start()
-    except BrokerNotInstalled as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

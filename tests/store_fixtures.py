@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.accounts.embedded_store import PROGRAM, StoreNotInstalled
+from infra.accounts.embedded_store import PROGRAM
 from infra.launcher.readiness import free_port
-from tests.child_process import StoreProcess
+from tests.child_process import StoreProcess, start_or_skip
 
 _IN_CHECKOUT = Path(__file__).resolve().parents[1] / ".headrace" / PROGRAM
 
@@ -23,15 +23,6 @@ def make_store(home: Path) -> StoreProcess:
     """A store that is not started yet."""
     program = Path(os.environ.get("HEADRACE_TEST_STORE", _IN_CHECKOUT))
     return StoreProcess(home, free_port(), program=program)
-
-
-def start_or_skip(store: StoreProcess) -> None:
-    try:
-        store.start()
-    except StoreNotInstalled as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

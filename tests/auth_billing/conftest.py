@@ -56,16 +56,22 @@ def eventually() -> Eventually:
 SetAccount = Callable[..., Awaitable[None]]
 
 
-@pytest.fixture(params=["memory", pytest.param("mongo", marks=pytest.mark.store)])
-async def store_connection(request: pytest.FixtureRequest) -> AsyncIterator[StoreConnection | None]:
-    """Run a test twice: with stores in memory (`None`), and with stores on this connection to an empty database."""
-    if request.param == "memory":
-        yield None
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
+    """Return a connection to an empty embedded store with all indexes."""
+    connection = StoreConnection(database_url, operation_ms=20_000)
     await create_indexes(connection)
     yield connection
     connection.close()
+
+
+@pytest.fixture(params=["memory", pytest.param("mongo", marks=pytest.mark.store)])
+def store_connection(request: pytest.FixtureRequest) -> StoreConnection | None:
+    """Run a test twice: with stores in memory (`None`), and with stores on this connection to an empty database."""
+    if request.param == "memory":
+        return None
+    connection: StoreConnection = request.getfixturevalue("connection")
+    return connection
 
 
 @pytest.fixture

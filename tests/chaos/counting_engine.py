@@ -28,7 +28,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.settings import EngineSettings
 from tests.chaos.evidence import Counted
-from tests.fakes.counting_text import BEGIN, END, FIRST, NUMBERS, VOCAB_SIZE
+from tests.fakes.counting_text import BEGIN, FIRST, NUMBERS, counting_load, counting_ready
 
 POISON = "!!segv"
 CONTEXT = 4096
@@ -62,17 +62,7 @@ class CountingSteps:
 
     def ready(self) -> Ready:
         """See `SteppingEngine`."""
-        return Ready(
-            max_model_len=CONTEXT,
-            vocab_size=VOCAB_SIZE,
-            max_num_seqs=self._capacity,
-            kv_blocks=self._capacity,
-            block_size=16,
-            device="cpu",
-            dtype="float32",
-            attention="counting",
-            eos_token_ids=[END],
-        )
+        return counting_ready(self._capacity, CONTEXT)
 
     def add(self, request: GenerationRequest) -> None:
         """See `SteppingEngine`."""
@@ -116,15 +106,9 @@ class CountingSteps:
 
     def load(self) -> EngineLoad:
         """See `SteppingEngine`."""
-        running = sum(len(each.next) for each in self._running.values())
-        return EngineLoad(
-            running=min(running, self._capacity),
-            waiting=max(0, running - self._capacity),
-            kv_blocks_used=min(running, self._capacity),
-            kv_blocks_total=self._capacity,
-            prompt_tokens=self._prompted,
-            generation_tokens=self._generated,
-            steps=self._steps,
+        choices = sum(len(each.next) for each in self._running.values())
+        return counting_load(
+            choices, self._capacity, prompted=self._prompted, generated=self._generated, steps=self._steps
         )
 
     def failures(self) -> list[RequestFailed]:

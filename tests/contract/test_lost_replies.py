@@ -16,7 +16,7 @@ from router.messages import (
 from router.transport.base import ConnectionState
 from tests.contract.conftest import MakeTransport
 from tests.contract.test_resume import settled
-from tests.fakes.fleet import GATEWAY, Fleet, FleetWorker, counted, until
+from tests.fakes.fleet import GATEWAY, Answer, Fleet, FleetWorker, counted, until
 
 
 def deafen(worker: FleetWorker, monkeypatch: pytest.MonkeyPatch) -> list[object]:
@@ -30,6 +30,15 @@ def deafen(worker: FleetWorker, monkeypatch: pytest.MonkeyPatch) -> list[object]
 
     monkeypatch.setattr(worker.worker._consumer.outbox._bus, "send_window", lossy)
     return lose
+
+
+async def half_answered(fleet: Fleet, worker: FleetWorker, tokens: int) -> Answer:
+    """Return a request for an answer of `tokens` tokens, of which the first three were received from `worker`."""
+    answer = await fleet.ask("j", tokens)
+    await until(lambda: worker.engine.requests)
+    worker.engine.step(3)
+    await answer.read(3)
+    return answer
 
 
 async def test_lost_windows_are_sent_again(make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,11 +72,8 @@ async def test_missing_replies_are_requested_until_the_broker_is_back(
     """The first reply after the restart may arrive before requests can be sent."""
     async with Fleet(make_transport, gap_retry_interval=0.005, gap_retries=3) as fleet:
         first = await fleet.start("worker-1", step_time=None)
-        answer = await fleet.ask("j", 20)
-        await until(lambda: first.engine.requests)
+        answer = await half_answered(fleet, first, 20)
         lose = deafen(first, monkeypatch)
-        first.engine.step(3)
-        await answer.read(3)
         asked: list[object] = []
         with monkeypatch.context() as broken:
             broken.setattr(Bus, "state", property(lambda _: ConnectionState.DOWN))
@@ -90,11 +96,8 @@ async def test_replies_that_are_no_longer_stored_are_generated_again(
     monkeypatch.setattr(replay_buffer, "ATTEMPT_BYTES", 400)
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None)
-        answer = await fleet.ask("j", 40)
-        await until(lambda: first.engine.requests)
+        answer = await half_answered(fleet, first, 40)
         lose = deafen(first, monkeypatch)
-        first.engine.step(3)
-        await answer.read(3)
         lose.append("too much")
         first.engine.step(30)
         await until(lambda: first.worker._handler.tokens == 33)
@@ -113,10 +116,7 @@ async def test_a_gateway_that_reconnects_late_resumes_its_streams(make_transport
     answer ends with it."""
     async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1) as fleet:
         first = await fleet.start("worker-1", step_time=None)
-        answer = await fleet.ask("j", 20)
-        await until(lambda: first.engine.requests)
-        first.engine.step(3)
-        await answer.read(3)
+        answer = await half_answered(fleet, first, 20)
         first.worker._consumer._handle_dead_gateway(GATEWAY)
         await until(lambda: len(first.engine.submitted) == 2)
         first.engine.step(20)

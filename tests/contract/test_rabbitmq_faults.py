@@ -15,6 +15,7 @@ from router.errors import BrokerUnavailable, PublishError, PublishUnknown, Unrou
 from router.transport.base import ConnectionState, Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
 from tests.child_process import NodeProcess, rabbitmqctl
+from tests.contract.conftest import started
 from tests.contract.test_transport import job, take, texts, topology
 from tests.rabbitmq_fixtures import Console
 
@@ -25,17 +26,8 @@ Make = Callable[[str], Awaitable[RabbitMQTransport]]
 
 @pytest.fixture
 async def make(rabbitmq_url: str) -> AsyncIterator[Make]:
-    opened: list[RabbitMQTransport] = []
-
-    async def start(name: str) -> RabbitMQTransport:
-        transport = RabbitMQTransport(rabbitmq_url, name, publish_timeout=10)
-        await transport.start()
-        opened.append(transport)
-        return transport
-
-    yield start
-    for transport in opened:
-        await transport.close()
+    async with started(lambda name: RabbitMQTransport(rabbitmq_url, name, publish_timeout=10)) as start:
+        yield start
 
 
 @pytest.fixture

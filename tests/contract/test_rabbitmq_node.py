@@ -11,8 +11,8 @@ import pytest
 from infra.rabbitmq import node as node_module
 from infra.rabbitmq.definitions import hash_password, permissions, render
 from infra.rabbitmq.node import BrokerNotInstalled
-from tests.child_process import NodeProcess, rabbitmqctl
-from tests.rabbitmq_fixtures import make_node, start_or_skip
+from tests.child_process import NodeProcess, rabbitmqctl, start_or_skip
+from tests.rabbitmq_fixtures import make_node
 
 
 def processes_of(home: Path) -> list[str]:

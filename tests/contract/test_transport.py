@@ -173,12 +173,17 @@ async def test_a_full_queue_rejects_publishes_until_it_is_consumed(make_transpor
                 await asyncio.sleep(0.01)
 
 
-async def test_a_requeued_message_is_redelivered_first_with_its_delivery_count(make_transport: MakeTransport) -> None:
+async def consumer_of(make_transport: MakeTransport, *sent: str) -> Consumer:
+    """Return a consumer that takes one message at a time, of a queue that has the messages `sent`."""
     transport = await make_transport("worker-1")
     await transport.declare(topology())
-    for text in ("a", "b"):
+    for text in sent:
         await transport.publish(job(text))
-    consumer = await transport.consume("work", prefetch=1)
+    return await transport.consume("work", prefetch=1)
+
+
+async def test_a_requeued_message_is_redelivered_first_with_its_delivery_count(make_transport: MakeTransport) -> None:
+    consumer = await consumer_of(make_transport, "a", "b")
     [first] = await take(consumer, 1)
     first.reject(requeue=True)
     [again] = await take(consumer, 1)
@@ -271,11 +276,7 @@ async def test_deliveries_go_back_when_a_transport_closes(make_transport: MakeTr
 
 
 async def test_settling_twice_does_nothing(make_transport: MakeTransport) -> None:
-    transport = await make_transport("worker-1")
-    await transport.declare(topology())
-    for text in ("a", "b"):
-        await transport.publish(job(text))
-    consumer = await transport.consume("work", prefetch=1)
+    consumer = await consumer_of(make_transport, "a", "b")
     [a] = await take(consumer, 1)
     a.ack()
     a.ack()

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from inference_worker.engine.engine_main import EventWriter, serve
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.settings import EngineSettings
-from tests.fakes.counting_text import END, FIRST, VOCAB_SIZE
+from tests.fakes.counting_text import FIRST, counting_ready
 
 POISON = 7
 """A token id."""
@@ -26,17 +26,7 @@ class AbortingEngine:
         self._requests: dict[str, GenerationRequest] = {}
 
     def ready(self) -> Ready:
-        return Ready(
-            max_model_len=2048,
-            vocab_size=VOCAB_SIZE,
-            max_num_seqs=SLOTS,
-            kv_blocks=SLOTS,
-            block_size=16,
-            device="cpu",
-            dtype="float32",
-            attention="counting",
-            eos_token_ids=[END],
-        )
+        return counting_ready(SLOTS, max_model_len=2048)
 
     def add(self, request: GenerationRequest) -> None:
         self._requests[request.id] = request

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
@@ -73,17 +72,12 @@ async def parse_in_process(raw: bytes, request: ImportRequest) -> AsyncIterator[
         yield frame
 
 
-@dataclass
 class ChatHouse:
     """What the gateways of one chat share."""
 
-    organisation: DictOrganisation = field(default_factory=DictOrganisation)
-    history: DictHistory = field(default_factory=DictHistory)
-    engine: ScriptedEngine = field(default_factory=ScriptedEngine)
-    prices: ListPriceStore = field(default_factory=ListPriceStore)
-    timings: Timings = DEFAULT_TIMINGS
-
-    def __post_init__(self) -> None:
+    def __init__(self, timings: Timings = DEFAULT_TIMINGS) -> None:
+        self.organisation, self.prices, self.history = DictOrganisation(), ListPriceStore(), DictHistory()
+        self.engine, self.timings = ScriptedEngine(), timings
         self.accounts = Authenticator(self.organisation.api_keys, PEPPER)
 
     def generations(self, engine: ScriptedEngine | None = None) -> Generations:

@@ -24,7 +24,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker.engine_client import EngineClient
-from tests.fakes.counting_text import END, FIRST, NUMBERS, VOCAB_SIZE
+from tests.fakes.counting_text import FIRST, NUMBERS, counting_load, counting_ready
 
 
 @dataclass
@@ -72,17 +72,7 @@ class CountingEngine(EngineClient):
         self._reports = asyncio.Queue()
         if self._step_time is not None:
             self._task = asyncio.create_task(self._step_for_ever(self._step_time))
-        return Ready(
-            max_model_len=self._max_model_len,
-            vocab_size=VOCAB_SIZE,
-            max_num_seqs=self._capacity,
-            kv_blocks=self._capacity,
-            block_size=16,
-            device="cpu",
-            dtype="float32",
-            attention="counting",
-            eos_token_ids=[END],
-        )
+        return counting_ready(self._capacity, self._max_model_len)
 
     def submit(self, request: GenerationRequest | EmbeddingRequest) -> None:
         """Add a request."""
@@ -169,15 +159,9 @@ class CountingEngine(EngineClient):
         )
 
     def _load(self) -> EngineLoad:
-        running = sum(len(counting.counts) for counting in self._requests.values())
-        return EngineLoad(
-            running=min(running, self._capacity),
-            waiting=max(0, running - self._capacity),
-            kv_blocks_used=min(running, self._capacity),
-            kv_blocks_total=self._capacity,
-            prompt_tokens=self._prompted,
-            generation_tokens=self._generated,
-            steps=self._steps,
+        choices = sum(len(counting.counts) for counting in self._requests.values())
+        return counting_load(
+            choices, self._capacity, prompted=self._prompted, generated=self._generated, steps=self._steps
         )
 
     def _end(self) -> None:

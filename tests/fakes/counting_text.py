@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from inference_worker.engine_protocol import EngineLoad, Ready
 from inference_worker.tokenizer.token_bytes import byte_alphabet
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.chat_template import ChatTemplate
@@ -21,6 +22,35 @@ TEMPLATE = (
     "{% for message in messages %}<|begin|>{{ message.role }}\n{{ message.content }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|begin|>assistant\n{% endif %}"
 )
+
+
+def counting_ready(slots: int, max_model_len: int) -> Ready:
+    """Return what an engine that counts reports when it has started."""
+    return Ready(
+        max_model_len=max_model_len,
+        vocab_size=VOCAB_SIZE,
+        max_num_seqs=slots,
+        kv_blocks=slots,
+        block_size=16,
+        device="cpu",
+        dtype="float32",
+        attention="counting",
+        eos_token_ids=[END],
+    )
+
+
+def counting_load(choices: int, slots: int, *, prompted: int, generated: int, steps: int) -> EngineLoad:
+    """Return the load of an engine that counts, with `choices` of which `slots` at most are running."""
+    running = min(choices, slots)
+    return EngineLoad(
+        running=running,
+        waiting=choices - running,
+        kv_blocks_used=running,
+        kv_blocks_total=slots,
+        prompt_tokens=prompted,
+        generation_tokens=generated,
+        steps=steps,
+    )
 
 
 def counting_text() -> TextProcessor:

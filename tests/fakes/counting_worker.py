@@ -36,15 +36,8 @@ async def _run(arguments: argparse.Namespace) -> None:
     engine = CountingEngine(step_time=arguments.step_time, capacity=arguments.capacity)
     registry = CollectorRegistry()
     metrics = WorkerMetrics(registry, settings.model)
-    worker = Worker(
-        bus,
-        engine,
-        partial(GenerationHandler, counting_text()),
-        settings,
-        metrics,
-        model=settings.model,
-        hand_over=hand_over,
-    )
+    handler = partial(GenerationHandler, counting_text())
+    worker = Worker(bus, engine, handler, settings, metrics, model=settings.model, hand_over=hand_over)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=worker.status)
     await ops.start()
     try:

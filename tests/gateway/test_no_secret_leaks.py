@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging as standard_logging
-import sys
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import structlog
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.keys import key_format
@@ -21,21 +17,6 @@ from tests.fakes.scripted_worker import count
 from tests.gateway.conftest import PEPPER, SetStage, Stage
 
 
-@pytest.fixture
-def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Restore the logging configuration afterwards."""
-    for module in (sys, threading):
-        monkeypatch.setattr(module, "excepthook", module.excepthook)
-    root = standard_logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    standard_logging.captureWarnings(False)
-
-
 async def key_of(stage: Stage) -> key_format.ApiKey:
     issued = await issue(
         stage.accounts.store, PEPPER, organisation="acme", project="proj", spec=KeySpec("k"), user="", now=1.0
@@ -43,7 +24,7 @@ async def key_of(stage: Stage) -> key_format.ApiKey:
     return issued.key
 
 
-@pytest.mark.usefixtures("restored")
+@pytest.mark.usefixtures("restored_logging")
 async def test_a_key_appears_nowhere_but_in_its_request(
     set_stage: SetStage, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from benchmarks.quality import FEW_ROWS, MANY_ROWS, VARIANTS, build
 from benchmarks.teacher_forcing import WINDOWS, Prediction, passage, predict, windows
@@ -15,15 +13,7 @@ from inference_worker.engine.engine import Engine
 TOKENS = 25
 """Of each window: 192 predictions in all."""
 
-pytestmark = pytest.mark.model
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")

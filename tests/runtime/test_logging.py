@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
@@ -18,16 +17,7 @@ KEY = "hr_live_0123456789_AbC-dEf_ghiJKLmnopqrstuvwxyz0123456789ABCDEFGHI_1a2b3c
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl-_x"
 
 
-@pytest.fixture(autouse=True)
-def _restore(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
-    root.handlers[:], root.level = handlers, level
-    logging.captureWarnings(False)
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

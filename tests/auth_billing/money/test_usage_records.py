@@ -83,15 +83,20 @@ async def test_repeats_in_any_order_are_stored_once(numbers: list[int]) -> None:
     assert set(store.records.values()) == {record(number) for number in numbers}
 
 
+async def publish_during_a_write(buses: Buses, store: DictUsageStore, count: int, eventually: Eventually) -> None:
+    """Publish a record, and `count` more while the store writes it."""
+    store.writing = asyncio.Event()
+    await buses.others.publish_settlement(record(0))
+    await eventually(lambda: store.batches == [1])
+    for number in range(1, count + 1):
+        await buses.others.publish_settlement(record(number))
+    store.writing.set()
+
+
 async def test_records_that_arrive_during_a_write_are_written_together(buses: Buses, eventually: Eventually) -> None:
     store = DictUsageStore()
-    store.writing = asyncio.Event()
     async with running_settlement(buses.billing, store):
-        await buses.others.publish_settlement(record(0))
-        await eventually(lambda: store.batches == [1])
-        for number in range(1, 10):
-            await buses.others.publish_settlement(record(number))
-        store.writing.set()
+        await publish_during_a_write(buses, store, 9, eventually)
         await eventually(lambda: len(store.records) == 10)
     assert sum(store.batches) == 10
     assert len(store.batches) < 10
@@ -101,14 +106,9 @@ async def test_records_that_arrive_during_a_write_are_written_together(buses: Bu
 
 async def test_a_refused_record_does_not_block_its_batch(buses: Buses, eventually: Eventually) -> None:
     store = DictUsageStore()
-    store.writing = asyncio.Event()
     store.refused = {"chatcmpl-3"}
     async with running_settlement(buses.billing, store):
-        await buses.others.publish_settlement(record(0))
-        await eventually(lambda: store.batches == [1])
-        for number in range(1, 6):
-            await buses.others.publish_settlement(record(number))
-        store.writing.set()
+        await publish_during_a_write(buses, store, 5, eventually)
         await eventually(lambda: ready(buses.broker, topology.PARKED_QUEUE) == 1)
         await eventually(lambda: len(store.records) == 5)
     await buses.billing.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -13,7 +13,6 @@ from auth_billing.money.usage_reports import Dimension, UsageFilter
 from auth_billing.money.usage_rollups import HOUR, MAX_BACKFILL, SETTLEMENT_DELAY, RollupSpan, UsageRollups
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.indexes import create_indexes
 from auth_billing.store.jobs import COLLECTION, MongoJobStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.usage_reports import MongoUsageReports
@@ -85,14 +84,6 @@ async def test_the_first_rollup_goes_back_a_month_at_most() -> None:
 def test_a_span_covers_the_whole_hours_of_a_period(since: int, until: int, within: tuple[int, int] | None) -> None:
     found = RollupSpan(HOUR, 5 * HOUR).within(since, until)
     assert (found.since, found.until) == within if within else found.since >= found.until
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    connection = StoreConnection(database_url, operation_ms=20_000)
-    await create_indexes(connection)
-    yield connection
-    connection.close()
 
 
 @pytest.mark.store

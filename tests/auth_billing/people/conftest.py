@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -22,15 +21,10 @@ from tests.fakes.sessions import PeopleFixture
 ORG = "org-1"
 
 
-@dataclass
 class TeamFixture:
-    clock: FakeClock = field(default_factory=FakeClock)
-    users: DictUserStore = field(default_factory=DictUserStore)
-    memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
-    stored: DictInvitationStore = field(default_factory=DictInvitationStore)
-    accounts: DictOrganisationStore = field(default_factory=DictOrganisationStore)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.clock, self.accounts = FakeClock(), DictOrganisationStore()
+        self.users, self.memberships, self.stored = DictUserStore(), DictMembershipStore(), DictInvitationStore()
         self.ended_keys: list[KeySet] = []
         self.members = Members(self.users, self.memberships, self.accounts, self._end_keys)
         self.invitations = Invitations(self.stored, b"p" * 32, self.clock)

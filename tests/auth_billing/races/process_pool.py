@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -19,9 +20,11 @@ from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import BillingStores, UsageStatement
 from auth_billing.money.settler import Settler
+from auth_billing.money.sweeper import Sweeper
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.usage import MongoUsageStore
 from tests.fakes.billing_stores import price_book
 
 PROCESSES = 4
@@ -64,6 +67,18 @@ class Racer:
             parts.append(jobs[:size])
             jobs = jobs[size:]
         await asyncio.gather(*(self._settle({job: statements[job] for job in part}) for part in parts))
+
+    def sweeper(self, monotonic: Callable[[], float], clock: Callable[[], float] = time.time) -> Sweeper:
+        """Return a sweeper with these clocks, for which settlements flow."""
+        return Sweeper(
+            self.stores,
+            MongoUsageStore(self.connection),
+            self.settler,
+            BillingMetrics(CollectorRegistry()),
+            flowing=lambda: True,
+            clock=clock,
+            monotonic=monotonic,
+        )
 
     async def _settle(self, statements: dict[str, UsageStatement]) -> None:
         while True:

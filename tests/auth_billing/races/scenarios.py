@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import CreditError, HoldRefused
-from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.money.credit import Credit
 from auth_billing.money.holds import HoldRequest
-from auth_billing.money.sweeper import Sweeper
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.prices import MongoPriceStore
@@ -98,14 +95,7 @@ async def disconnect_at_the_end(racer: Racer, names: Sequence[str]) -> None:
 
 async def _sweep(racer: Racer) -> None:
     now = 0.0
-    sweeper = Sweeper(
-        racer.stores,
-        MongoUsageStore(racer.connection),
-        racer.settler,
-        BillingMetrics(CollectorRegistry()),
-        flowing=lambda: True,
-        monotonic=lambda: now,
-    )
+    sweeper = racer.sweeper(lambda: now)
     for now in (0.0, 15.0, 30.0):  # noqa: B007 - the sweeper's clock
         await sweeper.sweep()
 

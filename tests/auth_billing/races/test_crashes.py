@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.settler import Settler
-from auth_billing.money.sweeper import Sweeper
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
@@ -59,15 +58,7 @@ async def sweep(racer: Racer, seconds: float) -> None:
     """Run a sweeper for `seconds`, with a sweep every 10 s."""
     now = 0.0
     wall = time.time()
-    sweeper = Sweeper(
-        racer.stores,
-        MongoUsageStore(racer.connection),
-        racer.settler,
-        BillingMetrics(CollectorRegistry()),
-        flowing=lambda: True,
-        clock=lambda: wall + now,
-        monotonic=lambda: now,
-    )
+    sweeper = racer.sweeper(lambda: now, clock=lambda: wall + now)
     while now <= seconds:
         await sweeper.sweep()
         now += 10

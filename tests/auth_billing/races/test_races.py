@@ -81,13 +81,18 @@ async def test_the_last_cent(
     assert sorted(settled) == sorted(each[0] for each in jobs.values())
 
 
+def leased(pool: ProcessPool, scenario: Race, database_url: str) -> list[str]:
+    """Run a scenario in which gateways lease credit; return the jobs that got holds."""
+    outcomes_by_process = pool.run(scenario, database_url, LEASED_ROUNDS)
+    return [job for process in outcomes_by_process for rounds in process for jobs in rounds for job in jobs]
+
+
 async def test_leases_and_the_last_cent(
     pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     """Holds never exceed the credit, and leases of other gateways cost at most their share of it."""
     await open_accounts(connection, LEASED, 400 * HELD)
-    outcomes_by_process = pool.run(scenarios.LEASE, database_url, LEASED_ROUNDS)
-    got = [job for process in outcomes_by_process for rounds in process for jobs in rounds for job in jobs]
+    got = leased(pool, scenarios.LEASE, database_url)
     assert sum(job.endswith("large") for job in got) == 2 * len(LEASED)
     assert len(got) == 18 * len(LEASED)
     await racer.settle(dict.fromkeys(got, scenarios.statement(3)))
@@ -98,8 +103,7 @@ async def test_leases_of_an_account_that_is_closed_and_swept(
     pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     await open_accounts(connection, LEASED, 400 * HELD)
-    outcomes_by_process = pool.run(scenarios.LEASE_AND_CLOSE, database_url, LEASED_ROUNDS)
-    got = [job for process in outcomes_by_process for rounds in process for jobs in rounds for job in jobs]
+    got = leased(pool, scenarios.LEASE_AND_CLOSE, database_url)
     await racer.settle(dict.fromkeys(got, scenarios.statement(3)))
     jobs = await check_invariants(connection, 400 * HELD)
     assert sorted(jobs) == sorted(got)

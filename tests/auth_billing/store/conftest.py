@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
@@ -11,7 +10,6 @@ from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.session_records import SessionStore
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.indexes import create_indexes
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
@@ -20,15 +18,6 @@ from auth_billing.store.users import MongoUserStore
 from tests.fakes.accounts import DictOrganisationStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.sessions import DictSessionStore
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    """Return a connection to an empty embedded store with all indexes."""
-    connection = StoreConnection(database_url, operation_ms=20_000)
-    await create_indexes(connection)
-    yield connection
-    connection.close()
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from auth_billing.rate_limits.limits import BucketRate, Dimension
 from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, SlotUpdate, UnitUpdate, UpdateResult
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.indexes import create_indexes
 from auth_billing.store.rate_buckets import COLLECTION, MongoBucketStore
 from tests.fakes.accounts import FakeClock
 from tests.fakes.rate_buckets import DictBucketStore
@@ -22,13 +20,6 @@ RPM, TPM, RPD = Dimension.REQUESTS_PER_MINUTE, Dimension.TOKENS_PER_MINUTE, Dime
 
 DAILY = BucketRate(10, RPD.period)
 """A refill so slow that it has no effect during a test."""
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    connection = StoreConnection(database_url, operation_ms=20_000)
-    yield connection
-    connection.close()
 
 
 @pytest.fixture(params=["mongo", "dict"])
@@ -153,7 +144,6 @@ async def test_a_bucket_is_reset_after_the_clock_was_set_back(connection: StoreC
 
 
 async def test_unused_buckets_expire(connection: StoreConnection) -> None:
-    await create_indexes(connection)
     await take(MongoBucketStore(connection), 1)
     document = await connection.unjournaled(COLLECTION).find_one({})
     assert document["expires"] > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=1)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from auth_billing.rate_limits.limits import Limits
 from auth_billing.rate_limits.ports import LimitStore
-from auth_billing.store.connection import StoreConnection
 from auth_billing.store.rate_limits import MongoLimitStore
 from tests.fakes.rate_buckets import DictLimitStore
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    connection = StoreConnection(database_url, operation_ms=20_000)
-    yield connection
-    connection.close()
 
 
 @pytest.fixture(params=["mongo", "dict"])

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
@@ -17,7 +18,7 @@ from gateway.http.http_errors import HTTP_ERRORS, HttpError, error_body, error_h
 from router import errors as wire_errors
 from router.messages import Failed, FailureCode
 from tests.fakes.scripted_worker import count, fail, never, start_and_wait
-from tests.gateway.conftest import MODEL, QUICK, SetStage
+from tests.gateway.conftest import MODEL, QUICK, SetStage, Stage
 
 
 def subclasses(kind: type[Exception]) -> set[type[Exception]]:
@@ -207,22 +208,31 @@ async def test_invalid_client_timeouts_are_ignored(set_stage: SetStage, value: s
     assert 49 < job.deadline - job.created <= 51
 
 
+UNREACHABLE_SOON = replace(QUICK, worker_alive_timeout=0.0, silence_check_interval=0.02, unreachable_after=3.0)
+
+
+async def block_during_an_answer(
+    set_stage: SetStage, no_worker_timeout: float
+) -> tuple[Stage, asyncio.Task[httpx.Response]]:
+    """Block the broker while a request is answered; return the request's task."""
+    stage = await set_stage(start_and_wait, timings=UNREACHABLE_SOON, no_worker_timeout=no_worker_timeout)
+    asking = asyncio.create_task(stage.chat())
+    await stage.worker.received.wait()
+    stage.broker.alarm = True
+    return stage, asking
+
+
 async def test_workers_lost_before_and_after_the_first_reply(set_stage: SetStage) -> None:
-    timings = replace(QUICK, worker_alive_timeout=0.0, silence_check_interval=0.02, unreachable_after=3.0)
-    waiting = await set_stage(never, timings=timings, no_worker_timeout=0.1)
+    waiting = await set_stage(never, timings=UNREACHABLE_SOON, no_worker_timeout=0.1)
     response = await waiting.chat()
     assert response.status_code == 503
     assert check(response.json())["code"] == "model_unavailable"
-    started = await set_stage(start_and_wait, timings=timings, no_worker_timeout=1.0)
+    started = await set_stage(start_and_wait, timings=UNREACHABLE_SOON, no_worker_timeout=1.0)
     assert (await started.chat()).json()["error"]["code"] == "worker_lost"
 
 
 async def test_answers_wait_a_minute_for_a_blocked_broker(set_stage: SetStage) -> None:
-    timings = replace(QUICK, worker_alive_timeout=0.0, silence_check_interval=0.02, unreachable_after=3.0)
-    stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=2.0)
-    asking = asyncio.create_task(stage.chat())
-    await stage.worker.received.wait()
-    stage.broker.alarm = True
+    stage, asking = await block_during_an_answer(set_stage, no_worker_timeout=2.0)
     began = time.monotonic()
     assert (await asking).json()["error"]["code"] == "upstream_unreachable"
     assert time.monotonic() - began > 2.5
@@ -230,11 +240,7 @@ async def test_answers_wait_a_minute_for_a_blocked_broker(set_stage: SetStage) -
 
 
 async def test_workers_get_time_to_reconnect_after_the_broker(set_stage: SetStage) -> None:
-    timings = replace(QUICK, worker_alive_timeout=0.0, silence_check_interval=0.02, unreachable_after=3.0)
-    stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=1.0)
-    asking = asyncio.create_task(stage.chat())
-    await stage.worker.received.wait()
-    stage.broker.alarm = True
+    stage, asking = await block_during_an_answer(set_stage, no_worker_timeout=1.0)
     await asyncio.sleep(1.5)
     stage.broker.alarm = False
     back = time.monotonic()

@@ -8,11 +8,7 @@ from typing import cast
 
 from router import control_targets
 from router.bus import Envelope
-from router.messages import (
-    Drain,
-    ServiceClass,
-    WorkerState,
-)
+from router.messages import Drain, Job, ServiceClass, WorkerState
 from router.transport.base import Delivery
 from tests.inference_worker.worker_bench import Bench, make_job
 
@@ -72,15 +68,21 @@ class Redelivered:
         self.settled.append("ack")
 
 
+async def with_lost_delivery(bench: Bench) -> Job:
+    """Return a running job whose delivery was lost with the connection."""
+    await bench.send(make_job("j"))
+    await bench.submitted(1)
+    running = bench.worker._consumer.attempts.of_job("j")
+    assert running is not None
+    running.delivery = cast(Delivery, Redelivered(lost=True))
+    return running.job
+
+
 async def test_a_job_redelivered_after_a_reconnect_continues_and_acknowledges_the_new_delivery() -> None:
     async with Bench().up() as bench:
-        await bench.send(make_job("j"))
-        await bench.submitted(1)
-        running = bench.worker._consumer.attempts.of_job("j")
-        assert running is not None
-        running.delivery = cast(Delivery, Redelivered(lost=True))
+        job = await with_lost_delivery(bench)
         again = Redelivered()
-        bench.worker._consumer._receive(Envelope(running.job, cast(Delivery, again)))
+        bench.worker._consumer._receive(Envelope(job, cast(Delivery, again)))
         bench.engine.step(3)
         await bench.ended("j")
     assert again.settled == ["ack"]
@@ -89,15 +91,11 @@ async def test_a_job_redelivered_after_a_reconnect_continues_and_acknowledges_th
 
 async def test_a_finished_job_that_is_redelivered_is_only_acknowledged() -> None:
     async with Bench().up() as bench:
-        await bench.send(make_job("j"))
-        await bench.submitted(1)
-        running = bench.worker._consumer.attempts.of_job("j")
-        assert running is not None
-        running.delivery = cast(Delivery, Redelivered(lost=True))
+        job = await with_lost_delivery(bench)
         bench.engine.step(3)
         await bench.ended("j")
         again = Redelivered()
-        bench.worker._consumer._receive(Envelope(running.job, cast(Delivery, again)))
+        bench.worker._consumer._receive(Envelope(job, cast(Delivery, again)))
         assert again.settled == ["ack"]
         assert len(bench.worker._consumer.attempts) == 0
     assert len(bench.terminals("j")) == 1

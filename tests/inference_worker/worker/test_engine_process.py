@@ -25,18 +25,9 @@ from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.settings import EngineSettings
 from inference_worker.worker.engine_process import ProcessEngine
 from router.messages import SamplingParams
+from tests.fakes.counting_text import counting_ready
 
-READY = Ready(
-    max_model_len=64,
-    vocab_size=100,
-    max_num_seqs=4,
-    kv_blocks=4,
-    block_size=16,
-    device="cpu",
-    dtype="float32",
-    attention="none",
-    eos_token_ids=[],
-)
+READY = counting_ready(slots=4, max_model_len=64)
 
 
 class EchoEngine:

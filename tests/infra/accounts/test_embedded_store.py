@@ -9,7 +9,8 @@ import pytest
 
 from infra.accounts.embedded_store import EmbeddedStore, StoreNotInstalled, answers
 from infra.launcher.readiness import free_port
-from tests.store_fixtures import make_store, start_or_skip
+from tests.child_process import start_or_skip
+from tests.store_fixtures import make_store
 
 
 @pytest.mark.store

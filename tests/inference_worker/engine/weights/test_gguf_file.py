@@ -161,25 +161,20 @@ def test_impossible_shapes(shape: tuple[int, int], tmp_path: Path, monkeypatch: 
         load(path)
 
 
-def test_an_architecture_that_we_do_not_read(tmp_path: Path) -> None:
-    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "gemma2")
+@pytest.mark.parametrize(
+    ("architecture", "error", "message"),
+    [("gemma2", UnsupportedModel, "gemma2"), ("llama", BadWeights, "lacks the key")],
+    ids=["an architecture that we do not read", "metadata that is missing"],
+)
+def test_errors_name_their_cause(architecture: str, error: type[Exception], message: str, tmp_path: Path) -> None:
+    """The file's only metadata is its architecture."""
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", architecture)
     writer.add_tensor("token_embd.weight", np.zeros((4, 32), np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with pytest.raises(UnsupportedModel, match="gemma2"):
-        load(tmp_path / "x.gguf")
-
-
-def test_missing_metadata_is_named(tmp_path: Path) -> None:
-    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
-    writer.add_tensor("token_embd.weight", np.zeros((4, 32), np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    with pytest.raises(BadWeights, match="lacks the key"):
+    with pytest.raises(error, match=message):
         load(tmp_path / "x.gguf")
 
 

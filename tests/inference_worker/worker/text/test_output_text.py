@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_worker.engine_protocol import Candidate, PositionLogprobs, TokenEvent
 from inference_worker.tokenizer.token_bytes import byte_alphabet
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.output_text import OutputText, Release
 from router.messages import SamplingParams, TextOptions
 from tests.fakes.counting_text import END, definition
+from tests.inference_worker.worker.text.token_events import push_events
 
 PIECES = ["stop", " st", "op", "a", "ab", "ba", "👍", "é", "\n\n", "x\u200dy"]
 
@@ -52,24 +52,7 @@ def run(
     sampling = SamplingParams(seed=1, logprobs=0, min_tokens=min_tokens)
     options = TextOptions(stop=stops, include_stop_str_in_output=include, skip_special_tokens=skip)
     output = OutputText(TOKENIZER, sampling, options, ids[:after])
-    releases, at, turn = [], after, 0
-    while at < len(ids) and not output.finished:
-        size = cuts[turn % len(cuts)]
-        part = ids[at : at + size]
-        last = at + size >= len(ids)
-        event = TokenEvent(
-            request="r",
-            choice=0,
-            position=at,
-            token_ids=part,
-            logprobs=[PositionLogprobs(Candidate(id_, -1.0), []) for id_ in part],
-            finish_reason="length" if last else None,
-        )
-        release = output.push(event)
-        if release is not None:
-            releases.append(release)
-        at, turn = at + size, turn + 1
-    return releases
+    return push_events(output, ids, after, cuts, "length")
 
 
 def joined(releases: list[Release]) -> tuple[str, list[int], str | None, str | int | None]:

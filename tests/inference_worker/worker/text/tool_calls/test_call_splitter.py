@@ -7,7 +7,6 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_worker.engine_protocol import Candidate, PositionLogprobs, TokenEvent
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.output_text import OutputText, Release
 from inference_worker.worker.text.tool_calls.call_parser import ToolCallParser
@@ -15,6 +14,7 @@ from inference_worker.worker.text.tool_calls.call_splitter import ToolCallSplitt
 from inference_worker.worker.text.tool_calls.tool_style import MARKUPS, MarkupFamily
 from router.messages import SamplingParams, TextOptions, merge_tool_calls
 from tests.fakes.counting_text import definition
+from tests.inference_worker.worker.text.token_events import push_events
 
 
 def _tokenizer() -> Tokenizer:
@@ -63,23 +63,7 @@ def run(ids: list[int], cuts: list[int], stops: list[str], *, several: bool = Tr
     )
     options = TextOptions(stop=stops)
     output = OutputText(TOKENIZER, SamplingParams(seed=1, logprobs=0), options, ids[:after], calls)
-    releases: list[Release] = []
-    at, turn = after, 0
-    while at < len(ids) and not output.finished:
-        part = ids[at : at + cuts[turn % len(cuts)]]
-        last = at + len(part) == len(ids)
-        event = TokenEvent(
-            request="r",
-            choice=0,
-            position=at,
-            token_ids=part,
-            logprobs=[PositionLogprobs(Candidate(id_, -1.0), []) for id_ in part],
-            finish_reason="stop" if last else None,
-        )
-        release = output.push(event)
-        releases += [release] if release is not None else []
-        at, turn = at + len(part), turn + 1
-    return releases
+    return push_events(output, ids, after, cuts, "stop")
 
 
 def joined(releases: list[Release]) -> Answer:
