@@ -19,7 +19,7 @@ import psutil
 from benchmarks import platform_stack, results
 from benchmarks.measures import milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
-from benchmarks.report import print_rows
+from benchmarks.report import print_lines
 from benchmarks.results import Row
 from runtime import lifecycle
 
@@ -103,7 +103,7 @@ async def _main(arguments: argparse.Namespace) -> None:
     if (task := asyncio.current_task()) is not None:  # on SIGTERM, stop the platform's processes too
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     rows = await measure(arguments)
-    print_rows(rows, "overload")
+    print_lines(rows)
     settings: Row = {**vars(arguments), "step_seconds": STEP_SECONDS, "seed": 1}
     if not settings.pop("dry_run"):
         print(results.write(results.make_result("overload", settings, rows)))

@@ -24,7 +24,7 @@ from benchmarks import platform_litellm, platform_stack, results
 from benchmarks.measures import medians, milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
 from benchmarks.platform_stub import TOKENS
-from benchmarks.report import print_rows
+from benchmarks.report import print_lines
 from benchmarks.results import Row
 from runtime import lifecycle
 
@@ -197,7 +197,7 @@ async def _fan_out(arguments: argparse.Namespace) -> None:
 def _write_result(
     arguments: argparse.Namespace, name: str, settings: Row, rows: list[Row], versions: dict[str, str]
 ) -> None:
-    print_rows(rows, name)
+    print_lines(rows)
     if not arguments.dry_run:
         print(results.write(results.make_result(name, settings, rows, versions)))
 

@@ -61,25 +61,27 @@ async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]
         StartupError: a process did not start; the message has its last line of output.
     """
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
-        home = Home(Path(folder))
-        home.prepare()
-        (home.path / PROGRAM.parts[0]).symlink_to(INSTALLED / PROGRAM.parts[0])
-        settings = environment.load(
-            LauncherSettings,
-            home=home.path,
-            port=free_port(),
-            rabbitmq_port=free_port(),
-            rabbitmq_console_port=free_port(),
-        )
-        records = ProcessRecords(home.run)
+        processes = processes_in(folder)
+        records = ProcessRecords(processes.home.run)
         supervisor = Supervisor(records, lambda line: print(line, file=sys.stderr))
         try:
-            key = await _start(supervisor, PlatformProcesses(settings, home), step_time, capacity)
+            key = await _start(supervisor, processes, step_time, capacity)
             started = {record.name: record for record in records.all()}
             roots = {name: record.pid for name, record in started.items()}
-            yield Platform(roots, settings.port, key, started["gateway-1"].status_url.replace("/status", "/metrics"))
+            yield Platform(
+                roots, processes.settings.port, key, started["gateway-1"].status_url.replace("/status", "/metrics")
+            )
         finally:
             await supervisor.stop_all()
+
+
+def processes_in(folder: str) -> PlatformProcesses:
+    """Return the processes of a platform in a new home `folder`, with free ports and the installed store program."""
+    home = Home(Path(folder))
+    home.prepare()
+    (home.path / PROGRAM.parts[0]).symlink_to(INSTALLED / PROGRAM.parts[0])
+    ports = {name: free_port() for name in ("port", "rabbitmq_port", "rabbitmq_console_port")}
+    return PlatformProcesses(environment.load(LauncherSettings, home=home.path, **ports), home)
 
 
 async def _start(supervisor: Supervisor, processes: PlatformProcesses, step_time: float, capacity: int) -> str:

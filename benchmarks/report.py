@@ -30,6 +30,12 @@ def print_rows(rows: Sequence[Row], title: str) -> None:
     console.print(table)
 
 
+def print_lines(rows: Sequence[Row]) -> None:
+    """Print a line of `column=value` for each row, for tables that are too wide for a terminal."""
+    for row in rows:
+        print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()))
+
+
 def format_value(value: Value) -> str:
     """Format a figure: at least three digits, thousands separated, `-` for no value."""
     if value is None:

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from benchmarks.platform_stack import INSTALLED
 from infra.accounts.embedded_store import PROGRAM
 from infra.rabbitmq.node import BrokerNotInstalled, find_program
-from tests.chaos.stack import INSTALLED
 
 
 def skip_unless_installed() -> None:

@@ -19,13 +19,10 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
+from benchmarks.platform_stack import processes_in
 from infra.accounts import account_services
 from infra.accounts.account_services import AccountServices
-from infra.accounts.embedded_store import PROGRAM
-from infra.home import environment
-from infra.home.home import Home
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, kill_group
-from infra.home.settings import LauncherSettings
 from infra.install.step import ROOT
 from infra.launcher.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
 from infra.launcher.readiness import free_port, status_is_started, url_is_ok
@@ -36,7 +33,6 @@ from tests.chaos.tcp_proxy import TcpProxy
 
 MODEL = "counting"
 STORE = "store"
-INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
 GRACE_SECONDS = 150.0
 START_SECONDS = 180.0
 BACKOFF = RestartBackoff(first=0.3, limit=2.0)
@@ -181,18 +177,9 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
         StartupError: something did not start; the message has its last line.
     """
     async with AsyncExitStack() as ends:
-        home = Home(Path(ends.enter_context(TemporaryDirectory(prefix="headrace-chaos-"))))
-        home.prepare()
+        processes = processes_in(ends.enter_context(TemporaryDirectory(prefix="headrace-chaos-")))
+        home = processes.home
         (home.path / "counts").mkdir()
-        (home.path / PROGRAM.parts[0]).symlink_to(INSTALLED / PROGRAM.parts[0])
-        settings = environment.load(
-            LauncherSettings,
-            home=home.path,
-            port=free_port(),
-            rabbitmq_port=free_port(),
-            rabbitmq_console_port=free_port(),
-        )
-        processes = PlatformProcesses(settings, home)
         supervisor = Supervisor(ProcessRecords(home.run), lambda _: None, BACKOFF)
         ends.push_async_callback(_end, supervisor, ProcessRecords(home.run))
         await _need(supervisor, processes.rabbitmq(), processes.store_program())
