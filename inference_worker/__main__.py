@@ -53,10 +53,7 @@ async def serve(
     model = settings.served_model_name or _default_name(source)
     bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
     registry = CollectorRegistry()
-    run_engine = partial(
-        engine_main.run, process=f"{settings.id}/engine", log_style=settings.log_style, log_level=settings.log_level
-    )
-    engine = ProcessEngine(settings.engine(), target=run_engine)
+    engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
     bus.on_control_rejected(metrics.control_refused)
     worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_over=hand_over)
@@ -75,6 +72,12 @@ async def serve(
         await ops.stop()
         await bus.close()
         text.close()
+
+
+def _engine_target(settings: WorkerSettings) -> engine_main.Target:
+    return partial(
+        engine_main.run, process=f"{settings.id}/engine", log_style=settings.log_style, log_level=settings.log_level
+    )
 
 
 def _jobs_of(text: TextProcessor | EmbeddingProcessor) -> HandlerFactory:
