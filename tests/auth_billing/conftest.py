@@ -18,6 +18,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.indexes import create_indexes
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.fakes.accounts import FakeClock
 from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores
 from tests.fakes.credits import DictCreditStore
 
@@ -51,6 +52,11 @@ def eventually() -> Eventually:
                 await asyncio.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 SetAccount = Callable[..., Awaitable[None]]

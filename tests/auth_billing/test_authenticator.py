@@ -23,11 +23,6 @@ def store() -> DictApiKeyStore:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def service(store: DictApiKeyStore, clock: FakeClock) -> Authenticator:
     return Authenticator(store, PEPPER, cache=KeyCache(clock), clock=clock)
 

@@ -22,11 +22,6 @@ def store() -> DictIdempotencyStore:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def keys(store: DictIdempotencyStore, clock: FakeClock) -> IdempotencyKeys:
     return IdempotencyKeys(store, clock=clock, lease=LEASE)
 

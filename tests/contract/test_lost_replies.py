@@ -41,6 +41,14 @@ async def half_answered(fleet: Fleet, worker: FleetWorker, tokens: int) -> Answe
     return answer
 
 
+async def generate_again(worker: FleetWorker, answer: Answer, tokens: int) -> None:
+    """Generate all of an answer when its job was started a second time; it must arrive complete."""
+    await until(lambda: len(worker.engine.submitted) == 2)
+    worker.engine.step(tokens)
+    await answer.read()
+    assert answer.texts == [counted(tokens)]
+
+
 async def test_lost_windows_are_sent_again(make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Fleet(make_transport, watch_interval=0.02, ping_after=0.1) as fleet:
         first = await fleet.start("worker-1", step_time=None)
@@ -104,10 +112,7 @@ async def test_replies_that_are_no_longer_stored_are_generated_again(
         await asyncio.sleep(0.05)
         lose.clear()
         first.engine.step()
-        await until(lambda: len(first.engine.submitted) == 2)
-        first.engine.step(40)
-        await answer.read()
-        assert answer.texts == [counted(40)]
+        await generate_again(first, answer, 40)
         assert (await settled(fleet, answer)).usage.completion_tokens == 40
 
 
@@ -118,10 +123,7 @@ async def test_a_gateway_that_reconnects_late_resumes_its_streams(make_transport
         first = await fleet.start("worker-1", step_time=None)
         answer = await half_answered(fleet, first, 20)
         first.worker._consumer._handle_dead_gateway(GATEWAY)
-        await until(lambda: len(first.engine.submitted) == 2)
-        first.engine.step(20)
-        await answer.read()
-        assert answer.texts == [counted(20)]
+        await generate_again(first, answer, 20)
         assert isinstance(answer.terminal, Finished)
         assert answer.terminal.usage.completion_tokens == 20
 
@@ -142,10 +144,7 @@ async def test_an_answer_sent_while_the_gateway_was_disconnected_is_generated_ag
         lose.clear()
         away = time.monotonic()
         monkeypatch.setattr(Bus, "lost_at", property(lambda _: away))
-        await until(lambda: len(first.engine.submitted) == 2)
-        first.engine.step(20)
-        await answer.read()
-        assert answer.texts == [counted(20)]
+        await generate_again(first, answer, 20)
         assert isinstance(answer.terminal, Finished)
         assert answer.recovery.copies.newest == 1
 

@@ -77,12 +77,16 @@ async def test_openai_client_raises_its_own_exceptions(serve: Serve) -> None:
         await server.sdk("hr_live_wrong").models.list()
 
 
+def begin_with_token(worker: ScriptedWorker, job: Job) -> None:
+    worker.begin(job, "a")
+    worker.send_token(job, "a", 0, "0 ")
+
+
 async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Serve) -> None:
     seen = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.begin(job, "a")
-        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 "))
+        begin_with_token(worker, job)
         await seen.wait()
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=5, token_ids=[5], text="5 "))
 
@@ -284,8 +288,7 @@ async def test_shutdown_lets_streams_end_and_accepts_no_new_requests(serve: Serv
     go = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.begin(job, "a")
-        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 "))
+        begin_with_token(worker, job)
         await go.wait()
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=1, token_ids=[1], text="1 ", finish_reason="stop"))
         worker.send(job, Finished(job_id=job.id, attempt_id="a", usage=usage(job, 2)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
@@ -108,34 +110,35 @@ async def ids_until_done(engine: ProcessEngine, done: set[str]) -> dict[str, lis
     return got
 
 
-async def test_requests_are_answered_with_tokens() -> None:
+@asynccontextmanager
+async def echoing() -> AsyncIterator[ProcessEngine]:
+    """A started engine that echoes."""
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     assert await engine.start() == READY
     try:
+        yield engine
+    finally:
+        await engine.stop()
+
+
+async def test_requests_are_answered_with_tokens() -> None:
+    async with echoing() as engine:
         engine.submit(request("a", [1, 2, 3]))
         engine.submit(request("b", [7]))
         async with asyncio.timeout(10):
             assert await ids_until_done(engine, {"a", "b"}) == {"a": [1, 2, 3], "b": [7]}
-    finally:
-        await engine.stop()
 
 
 async def test_an_abort_of_the_last_request_is_followed_by_a_report() -> None:
-    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
-    await engine.start()
-    try:
+    async with echoing() as engine:
         engine.abort("unknown")
         async with asyncio.timeout(10):
             report = await anext(aiter(engine.reports()))
         assert report == StepReport(load=EngineLoad())
-    finally:
-        await engine.stop()
 
 
 async def test_a_crashed_child_is_detected_and_can_be_restarted() -> None:
-    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
-    await engine.start()
-    try:
+    async with echoing() as engine:
         engine.submit(request("poison", [99]))
         with pytest.raises(EngineDied, match="signal 9"):
             await asyncio.wait_for(ids_until_done(engine, {"poison"}), 10)
@@ -145,14 +148,10 @@ async def test_a_crashed_child_is_detected_and_can_be_restarted() -> None:
         engine.submit(request("a", [1]))
         async with asyncio.timeout(10):
             assert await ids_until_done(engine, {"a"}) == {"a": [1]}
-    finally:
-        await engine.stop()
 
 
 async def test_a_hung_child_can_be_killed() -> None:
-    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
-    await engine.start()
-    try:
+    async with echoing() as engine:
         child = engine._child
         assert child is not None
         assert child.process.pid is not None
@@ -161,8 +160,6 @@ async def test_a_hung_child_can_be_killed() -> None:
         engine.kill()
         with pytest.raises(EngineDied, match="signal 9"):
             await asyncio.wait_for(ids_until_done(engine, {"a"}), 20)
-    finally:
-        await engine.stop()
 
 
 async def test_reports_end_without_an_error_after_stop() -> None:
