@@ -11,27 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import RepliesLost, WorkerLost
+from gateway.jobs import recovery_events as events
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.jobs.recovery import JobRecovery
-from gateway.jobs.recovery_events import (
-    AttemptResumed,
-    BrokerHealth,
-    Command,
-    Deliver,
-    Drop,
-    FailRequest,
-    JobQueued,
-    JobRepublished,
-    JobState,
-    ReplyReceived,
-    RequestClosed,
-    SendControl,
-    StopAttempt,
-    TimerFired,
-    WakeAt,
-    WatchTick,
-    WorkerUnreachable,
-)
 from router import control_targets
 from router.messages import (
     AttemptReport,
@@ -70,48 +52,48 @@ class Recovery(JobRecovery):
     def __init__(
         self, choices: int = 1, *, timings: Timings = TIMINGS, echo: bool = False, scores: bool = False
     ) -> None:
-        self.broker = BrokerHealth()
+        self.broker = events.BrokerHealth()
         self.now = 100.0
         sampling = SamplingParams(seed=1, prompt_logprobs=0 if scores else None)
         job = make_job(
             deadline=1e9, n=choices, prompt=ChatPrompt(messages=[]), sampling=sampling, text=TextOptions(echo=echo)
         )
         super().__init__(job, self.broker, timings, self.now)
-        self.receive(JobQueued(), self.now)
+        self.receive(events.JobQueued(), self.now)
 
-    def get(self, reply: Reply, worker_id: str = "w-1") -> list[Command]:
+    def get(self, reply: Reply, worker_id: str = "w-1") -> list[events.Command]:
         """What follows from a reply."""
-        return self.receive(ReplyReceived(worker_id, reply), self.now)
+        return self.receive(events.ReplyReceived(worker_id, reply), self.now)
 
     def accepts(self, reply: Reply, worker_id: str = "w-1") -> bool:
-        return Deliver(reply) in self.get(reply, worker_id)
+        return events.Deliver(reply) in self.get(reply, worker_id)
 
-    def request(self, attempt: str, worker_id: str, **fields: Any) -> list[Command]:
+    def request(self, attempt: str, worker_id: str, **fields: Any) -> list[events.Command]:
         """Have a worker request to resume."""
         return self.get(ResumeRequest(job_id="j", attempt_id=attempt, **fields), worker_id)
 
-    def report(self, state: AttemptState, attempt: str = "a", crashes: int = 0) -> list[Command]:
+    def report(self, state: AttemptState, attempt: str = "a", crashes: int = 0) -> list[events.Command]:
         return self.get(AttemptReport(job_id="j", attempt_id=attempt, state=state, crashes=crashes))
 
-    def watch(self, *, after: float, has_capacity: bool = False) -> list[Command]:
+    def watch(self, *, after: float, has_capacity: bool = False) -> list[events.Command]:
         self.now += after
-        return self.receive(WatchTick(has_capacity), self.now)
+        return self.receive(events.WatchTick(has_capacity), self.now)
 
     def republished(self, copy_number: int) -> None:
-        self.receive(JobRepublished(copy_number, confirmed=True), self.now)
+        self.receive(events.JobRepublished(copy_number, confirmed=True), self.now)
 
 
-def decisions(commands: list[Command]) -> list[tuple[str, ResumeDecision]]:
+def decisions(commands: list[events.Command]) -> list[tuple[str, ResumeDecision]]:
     """Return the resume decisions and their targets."""
     return [
         (each.target, each.control.decision)
         for each in commands
-        if isinstance(each, SendControl) and isinstance(each.control, Resume)
+        if isinstance(each, events.SendControl) and isinstance(each.control, Resume)
     ]
 
 
-def pings(commands: list[Command]) -> list[str]:
-    return [each.target for each in commands if isinstance(each, SendControl) and isinstance(each.control, Ping)]
+def pings(commands: list[events.Command]) -> list[str]:
+    return [each.target for each in commands if isinstance(each, events.SendControl) and isinstance(each.control, Ping)]
 
 
 def started(attempt: str = "a") -> Started:
@@ -156,9 +138,9 @@ def test_tokens_in_order_are_accepted_and_counted() -> None:
     ]
     assert all(map(job.accepts, replies))
     assert job.output.tokens == 5
-    assert job.state is JobState.RUNNING
+    assert job.state is events.JobState.RUNNING
     assert job.accepts(finished())
-    assert job.state is JobState.ENDED
+    assert job.state is events.JobState.ENDED
 
 
 @given(st.lists(st.integers(0, 9), max_size=30))
@@ -173,7 +155,7 @@ def test_replayed_windows_change_nothing(replays: list[int]) -> None:
 
 def test_a_reply_about_a_choice_that_the_job_lacks_fails_the_request() -> None:
     commands = Recovery().get(delta(0, choice=1))
-    assert [type(each) for each in commands] == [Drop, FailRequest]
+    assert [type(each) for each in commands] == [events.Drop, events.FailRequest]
     assert isinstance(commands[1].error, RepliesLost)  # type: ignore[union-attr]
 
 
@@ -194,9 +176,9 @@ def test_a_finish_before_the_last_delta_reveals_a_gap() -> None:
 def test_no_reply_is_accepted_after_a_terminal_one(last: Failed | Cancelled) -> None:
     job = Recovery()
     assert job.accepts(last)
-    assert job.state is JobState.ENDED
-    assert job.get(started("b")) == [Drop()]
-    assert job.get(delta(0)) == [Drop()]
+    assert job.state is events.JobState.ENDED
+    assert job.get(started("b")) == [events.Drop()]
+    assert job.get(delta(0)) == [events.Drop()]
 
 
 def test_a_new_attempt_replaces_one_that_delivered_nothing_and_the_old_one_is_stopped() -> None:
@@ -204,14 +186,14 @@ def test_a_new_attempt_replaces_one_that_delivered_nothing_and_the_old_one_is_st
     assert job.accepts(started("a"), "w-1")
     assert job.accepts(started("b"), "w-2")
     assert job.worker_id == "w-2"
-    assert job.get(delta(0, attempt="a"), "w-1") == [Drop(), StopAttempt("w-1", "j", "a")]
+    assert job.get(delta(0, attempt="a"), "w-1") == [events.Drop(), events.StopAttempt("w-1", "j", "a")]
     assert job.accepts(delta(0, attempt="b"), "w-2")
 
 
 def test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped() -> None:
     job = running(tokens=1)
-    assert job.get(started("b"), "w-2") == [Drop(), StopAttempt("w-2", "j", "b")]
-    assert job.get(delta(0, attempt="b"), "w-2") == [Drop(), StopAttempt("w-2", "j", "b")]
+    assert job.get(started("b"), "w-2") == [events.Drop(), events.StopAttempt("w-2", "j", "b")]
+    assert job.get(delta(0, attempt="b"), "w-2") == [events.Drop(), events.StopAttempt("w-2", "j", "b")]
     assert job.worker_id == "w-1"
     assert job.accepts(delta(1))
 
@@ -219,7 +201,7 @@ def test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped() -> 
 def test_only_a_start_makes_an_attempt_authoritative() -> None:
     job = running()
     assert not job.accepts(delta(0, attempt="b"), "w-2")
-    assert job.get(finished("b"), "w-2") == [Drop()], "a terminal reply needs no stop"
+    assert job.get(finished("b"), "w-2") == [events.Drop()], "a terminal reply needs no stop"
 
 
 # Gaps
@@ -227,15 +209,15 @@ def test_only_a_start_makes_an_attempt_authoritative() -> None:
 
 def test_a_gap_is_requested_again_until_it_closes() -> None:
     job = running(tokens=1)
-    wake = WakeAt(job.now + TIMINGS.gap_retry_interval)
+    wake = events.WakeAt(job.now + TIMINGS.gap_retry_interval)
     commands = job.get(delta(2))
-    assert (commands[0], pings(commands), commands[-1]) == (Drop(), [control_targets.worker("w-1")], wake)
-    assert job.get(delta(3)) == [Drop()], "it was requested already"
+    assert (commands[0], pings(commands), commands[-1]) == (events.Drop(), [control_targets.worker("w-1")], wake)
+    assert job.get(delta(3)) == [events.Drop()], "it was requested already"
     job.now = wake.time
-    assert pings(job.receive(TimerFired(), job.now)) == [control_targets.worker("w-1")]
+    assert pings(job.receive(events.TimerFired(), job.now)) == [control_targets.worker("w-1")]
     assert [job.accepts(delta(position)) for position in (1, 2)] == [True, True]
     job.now += TIMINGS.gap_retry_interval
-    assert job.receive(TimerFired(), job.now) == []
+    assert job.receive(events.TimerFired(), job.now) == []
 
 
 def test_a_gap_that_stays_fails_the_request_but_not_while_the_broker_is_away() -> None:
@@ -244,13 +226,13 @@ def test_a_gap_that_stays_fails_the_request_but_not_while_the_broker_is_away() -
     job.get(delta(2))
     for _ in range(5):
         job.now += 1
-        assert pings(job.receive(TimerFired(), job.now))
+        assert pings(job.receive(events.TimerFired(), job.now))
     job.broker.up = True
     outcomes = []
     for _ in range(3):
         job.now += 1
-        outcomes.append([type(each) for each in job.receive(TimerFired(), job.now)])
-    assert outcomes == [[SendControl, WakeAt], [SendControl, WakeAt], [FailRequest]]
+        outcomes.append([type(each) for each in job.receive(events.TimerFired(), job.now)])
+    assert outcomes == [[events.SendControl, events.WakeAt], [events.SendControl, events.WakeAt], [events.FailRequest]]
 
 
 # Resuming
@@ -259,50 +241,52 @@ def test_a_gap_that_stays_fails_the_request_but_not_while_the_broker_is_away() -
 def test_a_new_worker_resumes_at_once_if_the_attempt_was_handed_over() -> None:
     job = running(tokens=3)
     job.report(AttemptState.HANDED_OVER)
-    assert job.state is JobState.ORPHANED
+    assert job.state is events.JobState.ORPHANED
     commands = job.request("b", "w-2")
-    assert commands[0] == AttemptResumed("w-2", "b", "w-1", 3, 0)
+    assert commands[0] == events.AttemptResumed("w-2", "b", "w-1", 3, 0)
     answer = commands[1].control  # type: ignore[union-attr]
     assert isinstance(answer, Resume)
     assert (answer.decision, answer.delivered, answer.crashes) == (ResumeDecision.START, [[0, 1, 2]], 0)
-    assert job.get(delta(3), "w-1") == [Drop(), StopAttempt("w-1", "j", "a")]
+    assert job.get(delta(3), "w-1") == [events.Drop(), events.StopAttempt("w-1", "j", "a")]
     assert job.accepts(delta(3, attempt="b"), "w-2")
 
 
 def test_a_live_attempt_keeps_the_job_and_the_other_worker_stands_by() -> None:
     job = running(tokens=1)
     commands = job.request("b", "w-2")
-    assert job.state is JobState.CONTESTED
-    assert [each.mandatory for each in commands if isinstance(each, SendControl)] == [True]
+    assert job.state is events.JobState.CONTESTED
+    assert [each.mandatory for each in commands if isinstance(each, events.SendControl)] == [True]
     assert decisions(job.report(AttemptState.ALIVE)) == [(control_targets.worker("w-2"), ResumeDecision.WAIT)]
-    assert job.state is JobState.STANDBY
+    assert job.state is events.JobState.STANDBY
     job.now += 100
-    assert job.receive(TimerFired(), job.now) == []
+    assert job.receive(events.TimerFired(), job.now) == []
     assert decisions(job.report(AttemptState.LOST)) == [(control_targets.worker("w-2"), ResumeDecision.START)]
-    assert (job.state, job.worker_id) == (JobState.RUNNING, "w-2")
+    assert (job.state, job.worker_id) == (events.JobState.RUNNING, "w-2")
 
 
 def test_a_silent_worker_loses_the_job_after_the_timeout() -> None:
     job = running(tokens=1)
-    (wake,) = [each for each in job.request("b", "w-2") if isinstance(each, WakeAt)]
+    (wake,) = [each for each in job.request("b", "w-2") if isinstance(each, events.WakeAt)]
     assert wake.time == job.now + TIMINGS.resume_timeout
-    assert job.receive(TimerFired(), wake.time - 0.01) == [wake]
-    assert decisions(job.receive(TimerFired(), wake.time)) == [(control_targets.worker("w-2"), ResumeDecision.START)]
+    assert job.receive(events.TimerFired(), wake.time - 0.01) == [wake]
+    assert decisions(job.receive(events.TimerFired(), wake.time)) == [
+        (control_targets.worker("w-2"), ResumeDecision.START)
+    ]
 
 
 def test_after_a_reconnection_a_worker_has_longer_to_answer() -> None:
     job = running(tokens=1)
     job.broker.lost_at = job.now - 1
-    (wake,) = [each for each in job.request("b", "w-2") if isinstance(each, WakeAt)]
+    (wake,) = [each for each in job.request("b", "w-2") if isinstance(each, events.WakeAt)]
     assert wake.time == job.now + TIMINGS.reconnect_resume_timeout
-    assert job.receive(WorkerUnreachable(control_targets.worker("w-1")), job.now) == []
+    assert job.receive(events.WorkerUnreachable(control_targets.worker("w-1")), job.now) == []
 
 
 def test_a_worker_whose_queue_is_gone_loses_the_job_at_once() -> None:
     job = running(tokens=1)
     job.request("b", "w-2")
-    assert job.receive(WorkerUnreachable(control_targets.worker("w-3")), job.now) == []
-    commands = job.receive(WorkerUnreachable(control_targets.worker("w-1")), job.now)
+    assert job.receive(events.WorkerUnreachable(control_targets.worker("w-3")), job.now) == []
+    commands = job.receive(events.WorkerUnreachable(control_targets.worker("w-1")), job.now)
     assert decisions(commands) == [(control_targets.worker("w-2"), ResumeDecision.START)]
 
 
@@ -312,7 +296,7 @@ def test_a_job_that_is_over_is_gone_for_those_who_request_it() -> None:
     ended.accepts(finished())
     ended.accepts(delta(0, finish="stop"))
     ended.accepts(finished())
-    closed.receive(RequestClosed(cancel=False), closed.now)
+    closed.receive(events.RequestClosed(cancel=False), closed.now)
     replaced.accepts(started("c"), "w-3")
     assert decisions(ended.request("b", "w-2")) == gone
     assert decisions(closed.request("b", "w-2")) == gone
@@ -332,7 +316,7 @@ def test_text_without_ids_can_not_be_continued() -> None:
     job.accepts(Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="text"))
     job.report(AttemptState.HANDED_OVER)
     failed, answer = job.request("b", "w-2")
-    assert isinstance(failed, FailRequest)
+    assert isinstance(failed, events.FailRequest)
     assert isinstance(failed.error, WorkerLost)
     assert decisions([answer]) == [(control_targets.worker("w-2"), ResumeDecision.GONE)]
 
@@ -342,10 +326,14 @@ def test_closing_cancels_a_job_where_it_is() -> None:
     ended.accepts(delta(0, finish="stop"))
     ended.accepts(finished())
     cancel = Cancel(job="j")
-    assert queued.receive(RequestClosed(cancel=True), 0) == [SendControl(control_targets.model("m"), cancel)]
-    assert at_worker.receive(RequestClosed(cancel=True), 0) == [SendControl(control_targets.worker("w-1"), cancel)]
-    assert ended.receive(RequestClosed(cancel=True), 0) == []
-    assert queued.get(started()) == [Drop()]
+    assert queued.receive(events.RequestClosed(cancel=True), 0) == [
+        events.SendControl(control_targets.model("m"), cancel)
+    ]
+    assert at_worker.receive(events.RequestClosed(cancel=True), 0) == [
+        events.SendControl(control_targets.worker("w-1"), cancel)
+    ]
+    assert ended.receive(events.RequestClosed(cancel=True), 0) == []
+    assert queued.get(started()) == [events.Drop()]
     assert queued.watch(after=1000, has_capacity=True) == []
 
 
@@ -368,7 +356,7 @@ def test_another_attempt_may_cut_the_prompt_differently() -> None:
             prompt.take(reply)
     assert (prompt.logprobs, prompt.ranks) == (scores, [1, 2, 3, 4, 5])
     assert job.accepts(delta(0, attempt="b"), "w-2")
-    assert math.isinf(BrokerHealth().disturbed_at)
+    assert math.isinf(events.BrokerHealth().disturbed_at)
 
 
 def test_a_job_that_has_ended_is_not_published_again_when_its_worker_has_forgotten_it() -> None:

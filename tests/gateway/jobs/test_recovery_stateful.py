@@ -13,25 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from gateway.jobs import recovery_events as events
 from gateway.jobs.recovery import JobRecovery
-from gateway.jobs.recovery_events import (
-    BrokerHealth,
-    Command,
-    Deliver,
-    Event,
-    FailRequest,
-    JobQueued,
-    JobRepublished,
-    JobState,
-    ReplyReceived,
-    Republish,
-    SendControl,
-    StopAttempt,
-    TimerFired,
-    WakeAt,
-    WatchTick,
-    WorkerUnreachable,
-)
 from router import control_targets
 from router.messages import (
     AttemptReport,
@@ -55,12 +38,13 @@ from tests.fakes.jobs import make_job
 LENGTH = 12
 """Tokens of the whole answer."""
 ALLOWED = {
-    JobState.QUEUED: set(JobState) - {JobState.CONTESTED, JobState.STANDBY},
-    JobState.RUNNING: set(JobState) - {JobState.QUEUED, JobState.STANDBY},
-    JobState.CONTESTED: set(JobState) - {JobState.QUEUED, JobState.ORPHANED},
-    JobState.STANDBY: set(JobState) - {JobState.QUEUED, JobState.ORPHANED},
-    JobState.ORPHANED: set(JobState) - {JobState.QUEUED, JobState.CONTESTED, JobState.STANDBY},
-    JobState.ENDED: {JobState.ENDED},
+    events.JobState.QUEUED: set(events.JobState) - {events.JobState.CONTESTED, events.JobState.STANDBY},
+    events.JobState.RUNNING: set(events.JobState) - {events.JobState.QUEUED, events.JobState.STANDBY},
+    events.JobState.CONTESTED: set(events.JobState) - {events.JobState.QUEUED, events.JobState.ORPHANED},
+    events.JobState.STANDBY: set(events.JobState) - {events.JobState.QUEUED, events.JobState.ORPHANED},
+    events.JobState.ORPHANED: set(events.JobState)
+    - {events.JobState.QUEUED, events.JobState.CONTESTED, events.JobState.STANDBY},
+    events.JobState.ENDED: {events.JobState.ENDED},
 }
 """The table of the module's docstring; a state may also stay."""
 
@@ -85,7 +69,7 @@ class Attempt:
 class Recovering(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.broker, self.timings, self.now = BrokerHealth(), Timings(republish_limit=100), 100.0
+        self.broker, self.timings, self.now = events.BrokerHealth(), Timings(republish_limit=100), 100.0
         job = make_job(deadline=1e9, prompt=ChatPrompt(messages=[]))
         self.recovery = JobRecovery(job, self.broker, self.timings, self.now)
         self.messages: list[tuple[int, int]] = [(0, 0)]
@@ -98,41 +82,41 @@ class Recovering(RuleBasedStateMachine):
         self.failed = False
         self.wake_at: float | None = None
         self.count = 0
-        self.event(JobQueued())
+        self.event(events.JobQueued())
 
     # What the machine's driver does
 
-    def event(self, event: Event) -> None:
+    def event(self, event: events.Event) -> None:
         before = self.recovery.state
         commands = self.recovery.receive(event, self.now)
         assert self.recovery.state is before or self.recovery.state in ALLOWED[before]
         for command in commands:
             self.perform(command)
 
-    def perform(self, command: Command) -> None:
+    def perform(self, command: events.Command) -> None:
         match command:
-            case Deliver(Delta() as delta):
+            case events.Deliver(Delta() as delta):
                 assert delta.start == len(self.client)
                 assert delta.attempt_id == self.recovery.attempt_id
                 self.client += delta.token_ids
-            case Deliver(reply) if isinstance(reply, Terminal):
+            case events.Deliver(reply) if isinstance(reply, Terminal):
                 self.ends += 1
-            case SendControl(target, control, mandatory):
+            case events.SendControl(target, control, mandatory):
                 reached = [a for a in self.attempts.values() if control_targets.worker(a.worker) == target]
                 if mandatory and not reached:
-                    self.event(WorkerUnreachable(target))
+                    self.event(events.WorkerUnreachable(target))
                 for attempt in reached:
                     self.control(attempt, control)
-            case StopAttempt(worker_id, _, attempt_id):
+            case events.StopAttempt(worker_id, _, attempt_id):
                 assert attempt_id != self.recovery.attempt_id
                 if (running := self.attempts.get(worker_id)) is not None and running.id == attempt_id:
                     self.leave(running, requeue=False)
-            case Republish(copy_number):
+            case events.Republish(copy_number):
                 self.messages.append((copy_number, 0))
-                self.event(JobRepublished(copy_number, confirmed=True))
-            case WakeAt(time):
+                self.event(events.JobRepublished(copy_number, confirmed=True))
+            case events.WakeAt(time):
                 self.wake_at = time
-            case FailRequest():
+            case events.FailRequest():
                 self.failed = True
 
     def control(self, attempt: Attempt, control: object) -> None:
@@ -189,7 +173,7 @@ class Recovering(RuleBasedStateMachine):
         request = ResumeRequest(
             job_id="j", attempt_id=attempt.id, copy_number=attempt.copy_number, delivery_count=attempt.deliveries - 1
         )
-        self.event(ReplyReceived(attempt.worker, request))
+        self.event(events.ReplyReceived(attempt.worker, request))
 
     @precondition(lambda self: any(a.running and not a.hangs for a in self.attempts.values()))
     @rule(data=st.data(), tokens=st.integers(1, 4))
@@ -215,7 +199,7 @@ class Recovering(RuleBasedStateMachine):
         for _ in range(min(replies, len(attempt.sent))):
             reply = attempt.sent.pop(0)
             if not lost:
-                self.event(ReplyReceived(attempt.worker, reply))
+                self.event(events.ReplyReceived(attempt.worker, reply))
 
     @precondition(lambda self: self.attempts)
     @rule(data=st.data(), fault=st.sampled_from(["kill", "hang", "hand over"]))
@@ -227,7 +211,7 @@ class Recovering(RuleBasedStateMachine):
         self.leave(attempt, requeue=True)
         if fault == "hand over":
             report = AttemptReport(job_id="j", attempt_id=attempt.id, state=AttemptState.HANDED_OVER)
-            self.event(ReplyReceived(attempt.worker, report))
+            self.event(events.ReplyReceived(attempt.worker, report))
 
     @rule()
     def lose_broker(self) -> None:
@@ -241,9 +225,9 @@ class Recovering(RuleBasedStateMachine):
         end = self.now + seconds
         while self.wake_at is not None and self.wake_at <= end:
             self.now, self.wake_at = max(self.now, self.wake_at), None
-            self.event(TimerFired())
+            self.event(events.TimerFired())
         self.now = end
-        self.event(WatchTick(has_capacity))
+        self.event(events.WatchTick(has_capacity))
 
     # What must be true
 
@@ -259,7 +243,7 @@ class Recovering(RuleBasedStateMachine):
 
     @invariant()
     def a_contest_has_a_timer(self) -> None:
-        assert self.recovery.state is not JobState.CONTESTED or self.wake_at is not None
+        assert self.recovery.state is not events.JobState.CONTESTED or self.wake_at is not None
 
     def teardown(self) -> None:
         """One healthy worker is enough to bring the answer to its end."""
@@ -278,7 +262,7 @@ class Recovering(RuleBasedStateMachine):
             elif attempt.asked:
                 self.request(attempt)
             while attempt.sent:
-                self.event(ReplyReceived(attempt.worker, attempt.sent.pop(0)))
+                self.event(events.ReplyReceived(attempt.worker, attempt.sent.pop(0)))
         assert self.failed or self.recovery.ended or self.recovery.crashes >= self.timings.poison_after_crashes
 
 
