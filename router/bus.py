@@ -18,15 +18,7 @@ from router import messages, topology
 from router.control_signing import ControlSigner
 from router.diagnosis import REASON_HEADER, Diagnosis
 from router.errors import PublishError, UndecodableMessage, UntrustedControl
-from router.messages import (
-    Codec,
-    Control,
-    Job,
-    ServiceClass,
-    Settlement,
-    Window,
-    WorkerStatus,
-)
+from router.messages import Codec, Control, Job, ServiceClass, Settlement, Window, WorkerStatus
 from router.transport.base import (
     Browser,
     ConnectionState,

@@ -37,18 +37,10 @@ class WorkerMetrics:
             "time_per_output_token_seconds", "Mean time per token of a job after its first token", _TOKEN_SECONDS
         )
         self.latency = self._histogram("e2e_request_latency_seconds", "Time from a job's delivery to its end", _SECONDS)
-        self._control_refused = Counter(
-            "headrace_control_messages_refused",
-            "Control messages rejected, by reason",
-            (*LABELS, "reason"),
-            registry=registry,
+        self._control_refused = self._counters(
+            "control_messages_refused", "Control messages rejected, by reason", "reason"
         )
-        self._success = Counter(
-            "headrace_request_success",
-            "Ended choices by finish reason",
-            (*LABELS, "finished_reason"),
-            registry=registry,
-        )
+        self._success = self._counters("request_success", "Ended choices by finish reason", "finished_reason")
 
     def control_refused(self, reason: str) -> None:
         """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
@@ -59,7 +51,10 @@ class WorkerMetrics:
         self._success.labels(self._model, reason).inc()
 
     def _counter(self, name: str, text: str) -> Counter:
-        return Counter(f"headrace_{name}", text, LABELS, registry=self._registry).labels(self._model)
+        return self._counters(name, text).labels(self._model)
+
+    def _counters(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"headrace_{name}", text, (*LABELS, *labels), registry=self._registry)
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(f"headrace_{name}", text, LABELS, registry=self._registry, buckets=buckets).labels(self._model)

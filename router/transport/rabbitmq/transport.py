@@ -21,15 +21,7 @@ from pika import exceptions
 from router.errors import BrokerRefused, BrokerUnavailable, PublishError, PublishUnknown
 from router.timings import DEFAULT_TIMINGS, Timings
 from router.topology import Topology
-from router.transport.base import (
-    Browser,
-    ConnectionState,
-    Consumer,
-    Outgoing,
-    ReturnCallback,
-    Subscription,
-    Transport,
-)
+from router.transport.base import Browser, ConnectionState, Consumer, Outgoing, ReturnCallback, Subscription, Transport
 from router.transport.rabbitmq import header_decoding
 from router.transport.rabbitmq.browser import RabbitMQBrowser
 from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
