@@ -101,8 +101,7 @@ class ToolCallParser:
         if self._marker:
             return self._fail()
         if character in SPACE:
-            self._held.append(character)
-            return True
+            return self._hold(character)
         if self.markup.bare and character in "{[" and not (self._has_text or self.calls):
             self._begin_calls()
             return False
@@ -115,6 +114,10 @@ class ToolCallParser:
         if not marker.startswith(self._marker + character):
             return False
         self._marker += character
+        return self._hold(character)
+
+    def _hold(self, character: str) -> bool:
+        """Hold `character` back until it is decided; return that it was consumed."""
         self._held.append(character)
         return True
 
@@ -126,8 +129,7 @@ class ToolCallParser:
 
     def _before_call(self, character: str) -> bool:
         if character in SPACE:
-            self._held.append(character)
-            return True
+            return self._hold(character)
         if character == "[" and not self._in_list:
             self._held.append(character)
             self._in_list = True
@@ -182,8 +184,7 @@ class ToolCallParser:
 
     def _between(self, character: str) -> bool:
         if character in SPACE:
-            self._held.append(character)
-            return True
+            return self._hold(character)
         if self._in_list and character == "]":
             self._held.append(character)
             self._flush(SpanKind.MARKUP)
@@ -208,8 +209,7 @@ class ToolCallParser:
         if self._marker:
             return self._fail()
         if character in SPACE:
-            self._held.append(character)
-            return True
+            return self._hold(character)
         self._step = self._content
         return False
 
