@@ -137,7 +137,7 @@ class CpuTimes(NamedTuple):
 
 
 async def others_share(seconds: float) -> float:
-    """Return the share of the machine's CPU time that other processes take in the next seconds."""
+    """Wait `seconds`; return the share (0..1) of the machine's CPU time that other processes took meanwhile."""
     before = CpuTimes.now()
     await asyncio.sleep(seconds)
     return before.by_others_until(CpuTimes.now()) / seconds / (os.cpu_count() or 1)
@@ -158,7 +158,7 @@ async def stream(page: Page) -> Row:
 
 
 async def rest(page: Page) -> Row:
-    """Measure the page without any action."""
+    """Measure the page's frames for `MEASURED_SECONDS` without any user action."""
     return await measure_frames(page, lambda: asyncio.sleep(MEASURED_SECONDS))
 
 
@@ -240,7 +240,10 @@ async def served() -> AsyncIterator[str]:
 
 
 async def measure() -> tuple[list[Row], str]:
-    """Return the rows and Chromium's version. Cases take turns, so that other load affects them alike."""
+    """Run all cases in Chromium; return one row of medians per case, and Chromium's version.
+
+    Cases take turns, so that other load affects them alike.
+    """
     runs: dict[Case, list[Row]] = {case: [] for case in CASES}
     async with served() as origin, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=SWITCHES)

@@ -90,7 +90,7 @@ class InMemory(PayingPlatform):
 
 
 async def measure(seconds: float) -> list[Row]:
-    """Return one row per load and gateway."""
+    """Run each load on a gateway with a billing store and on one without; return one row per load and gateway."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = StoreProcess(home / "store", free_port(), program=PROGRAM_PATH)

@@ -29,7 +29,7 @@ class CacheUsage:
     worst: float = 0.0
 
     def note(self, allocated: int, held: int) -> None:
-        """Add one step."""
+        """Add the numbers of slots of one engine step."""
         if allocated:
             self.allocated += allocated
             self.held += held
@@ -61,7 +61,7 @@ class Driver:
         return name
 
     def step(self) -> list[str]:
-        """One step; the names of requests that it ended.
+        """Run one engine step, record its events, and return the names of the requests that it ended.
 
         Raises:
             RuntimeError: the engine failed a request.
@@ -92,7 +92,7 @@ class Driver:
 
 
 def run_batch(engine: Engine, requests: Sequence[Request]) -> Driver:
-    """Run all requests at once, until all have ended."""
+    """Run all requests concurrently until all have ended; return the driver, which has their timelines and answers."""
     driver = Driver(engine)
     begin = time.perf_counter()
     for request in requests:
@@ -102,7 +102,7 @@ def run_batch(engine: Engine, requests: Sequence[Request]) -> Driver:
 
 
 def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Driver:
-    """Run requests with `clients` of them at a time: the next is sent when one ends."""
+    """Run requests with `clients` of them at a time (the next is sent when one ends); return the driver at the end."""
     driver = Driver(engine)
     waiting = iter(requests)
 

@@ -53,7 +53,7 @@ class TwoTenants(InMemory):
 
 
 async def measure(seconds: float, flood: int) -> list[Row]:
-    """Return one row for the quiet tenant alone, and one beside the noisy tenant."""
+    """Run the platform; return a row of the quiet tenant's latencies alone, and one beside `flood` jobs of another."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         platform = TwoTenants(partial(MemoryTransport, MemoryBroker()), "", home)

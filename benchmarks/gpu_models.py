@@ -80,14 +80,14 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
 
 
 def their_model(shape: Shape, device: torch.device, context: int) -> LlamaForCausalLM:
-    """Build the same shape with `transformers`."""
+    """Build a Llama of this shape with `transformers`, the peer of `our_engine`, with random weights."""
     with torch.device(device):
         model = LlamaForCausalLM._from_config(shape.config(context), dtype=weight_dtype(device))
     return model.eval().requires_grad_(False)
 
 
 def weight_dtype(device: torch.device) -> torch.dtype:
-    """Return the dtype in which both compute."""
+    """Return the dtype in which our engine and the peer compute on the device."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
@@ -108,7 +108,7 @@ def bandwidth(device: torch.device, size: int = COPY_BYTES) -> float:
 
 
 def timed(work: Callable[[], object], device: torch.device) -> float:
-    """Return the seconds that some work takes on the device."""
+    """Run `work` and return its seconds, until the device has finished."""
     synchronize(device)
     start = time.perf_counter()
     work()

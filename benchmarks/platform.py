@@ -118,7 +118,7 @@ def _summary(exchanges: list[Exchange], seconds: float) -> Row:
 
 
 def summarise(repeats: list[list[Row]]) -> list[Row]:
-    """Return each row's medians, and the time that a system adds to that of the stub alone."""
+    """Return the medians of repeated rows; `added_ttft_p50_ms` is the median TTFT that a system adds to the stub's."""
     rows = medians(repeats)
     stub = [row["ttft_p50_ms"] for row in rows if row["system"] == "stub"]
     for row in rows:

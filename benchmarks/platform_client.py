@@ -53,7 +53,7 @@ class Target:
     max_tokens: int = 16
 
     def request(self) -> bytes:
-        """Return a complete HTTP request."""
+        """Return the bytes of a streamed chat completion request: its request line, headers and body."""
         body = json.dumps(
             {
                 "model": self.model,
@@ -165,7 +165,7 @@ class Client:
         return sum(connection.events for connection in self.connections)
 
     async def open_connections(self, count: int) -> None:
-        """Open so many connections before the first request."""
+        """Open `count` idle connections, which the first requests then use. Call it before any load."""
         self._request = self.target.request()
         for _ in range(count):
             self._free.append(await self._connect())
@@ -191,14 +191,14 @@ class Client:
         await self._settled(10.0)
 
     async def hold_open(self, streams: int) -> None:
-        """Start so many streams, and restart each one that ends, until `close`."""
+        """Start `streams` streams and return; each stream that ends is replaced by a new one, until `close`."""
         self._on_end = lambda: self._begin(time.perf_counter())
         for _ in range(streams):
             self._begin(time.perf_counter())
             await asyncio.sleep(0.002)
 
     def close(self) -> None:
-        """Abort all connections."""
+        """Abort all connections with their streams, and stop `hold_open` from starting new ones."""
         self._on_end = None
         for connection in self.connections:
             connection.close()

@@ -102,7 +102,7 @@ def build(model: Path, variant: Variant) -> Engine:
 
 
 def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
-    """Measure one variant."""
+    """Load the model as `variant`; return its predictions of the text `ids` and its greedy answers to parts of it."""
     engine = build(model, variant)
     texts = windows(ids)
     few, many = (predict(engine, texts, rows) for rows in (FEW_ROWS, MANY_ROWS))
@@ -111,12 +111,12 @@ def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
 
 
 def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
-    """Return greedy answers of `NEW_TOKENS` tokens."""
+    """Run all prompts in one batch; return the ids of their greedy answers, `NEW_TOKENS` each."""
     return list(run_batch(engine, [Request(ids, NEW_TOKENS) for ids in prompts]).answers.values())
 
 
 def row(name: str, seen: Observation, reference: Observation) -> Row:
-    """Return one row of the table, compared with float32."""
+    """Return the result row of the variant `name`, compared with the float32 variant."""
     pairs = zip(seen.answers, reference.answers, strict=True)
     prefixes = [common_prefix(ours, theirs) for ours, theirs in pairs]
     return {

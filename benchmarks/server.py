@@ -111,7 +111,7 @@ def _engine_alone(arguments: argparse.Namespace, load: Load) -> list[Row]:
 
 
 def closed_loops_of_an_engine(words: Sequence[str], load: Load) -> list[Row]:
-    """Return one row per number of clients; `words` are the engine's arguments."""
+    """Run closed loops on an engine with arguments `words`, in this process; return one row per number of clients."""
     logging.configure("engine", level="warning")
     parser = argparse.ArgumentParser()
     add_engine_arguments(parser, speculation="auto")  # as a worker has it

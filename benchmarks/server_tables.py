@@ -31,7 +31,7 @@ class Load:
     seed: int = 0
 
     def requests(self, count: int, inputs: int = INPUTS, outputs: int = OUTPUTS) -> list[Request]:
-        """Return new requests of one length."""
+        """Return `count` requests with random prompts of `inputs` tokens, which no earlier call returned."""
         self.seed += 1
         return workloads.fixed(count, VOCAB_SIZE, inputs, outputs, self.seed)
 
@@ -42,7 +42,7 @@ def warm(endpoint: Endpoint, load: Load) -> None:
 
 
 def closed(endpoint: Endpoint, load: Load) -> list[Row]:
-    """Return one row per number of clients, with `requests_each` requests per client and at least four in all."""
+    """Run a closed loop for each number of clients in `load`; return one row of latencies and throughput for each."""
     rows: list[Row] = []
     for clients in load.clients:
         requests = load.requests(max(4, clients * load.requests_each))

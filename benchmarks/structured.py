@@ -57,14 +57,14 @@ GRAMMARS: dict[str, Grammar | None] = {
 
 
 def add(engine: Engine, prompt: list[int], grammar: Grammar | None, batch: int) -> None:
-    """Add the requests of one round."""
+    """Queue `batch` requests with the same prompt and grammar on the engine: the requests of one round."""
     for i in range(batch):
         sampling = SamplingParams(seed=i, temperature=1.0, max_tokens=TOKENS, ignore_eos=True)
         engine.add(GenerationRequest(id=str(i), prompt_ids=prompt, sampling=sampling, grammar=grammar))
 
 
 def seconds(engine: Engine, batch: int) -> float | None:
-    """Return the seconds of one step if all sequences decode in it, else `None`."""
+    """Run one engine step and return its seconds; `None` unless all `batch` sequences decoded in it."""
     started = time.perf_counter()
     events = engine.step()
     taken = time.perf_counter() - started
@@ -72,7 +72,10 @@ def seconds(engine: Engine, batch: int) -> float | None:
 
 
 def rows(engines: dict[str, Engine], prompt: list[int], batch: int) -> list[Row]:
-    """Return one row per grammar, compared with no grammar."""
+    """Run `ROUNDS` batches on each grammar's engine; return one row of step times per grammar.
+
+    `throughput_lost` is the share that a grammar costs, compared with the engine that has none.
+    """
     times: dict[str, list[float]] = {name: [] for name in engines}
     for number in range(ROUNDS + 1):
         for name, engine in engines.items():

@@ -1,7 +1,8 @@
-"""Parses an upstream's event stream: reads known fields of the right type and range, and ignores all others.
+"""Parses an upstream provider's event stream and validates its known fields; ignores unknown fields.
 
-Chunks of `/chat/completions` and `/completions` become the same `ChoiceDelta`s. Upstreams are not trusted: an
-unexpected choice index, a tool call out of order and text after the end of a choice are errors and never forwarded.
+Chunks of `/chat/completions` and `/completions` become the same `ChoiceDelta`s. Upstreams are not trusted: a field of
+the wrong type, an unexpected choice index, a tool call out of order and text after the end of a choice are errors and
+never forwarded.
 """
 
 from __future__ import annotations

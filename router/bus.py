@@ -315,7 +315,7 @@ class Bus:
         return True
 
     def send_status(self, status: WorkerStatus) -> None:
-        """Publish a heartbeat, unconfirmed.
+        """Publish a worker's heartbeat without waiting for a publisher confirm.
 
         Raises:
             BrokerUnavailable: the connection is down.

@@ -35,7 +35,7 @@ class Actor:
     role: Role
 
     def require(self, role: Role) -> None:
-        """Check that the actor has `role` or a higher one.
+        """Raise unless the actor has `role` or a higher role.
 
         Raises:
             NotPermitted: the actor's role is lower.

@@ -102,7 +102,8 @@ class ApiKeys:
         """Change a key's name and return the changed record.
 
         Raises:
-            NoSuchRecord, UnacceptableValue
+            NoSuchRecord: the project has no such key, or the actor may not see it.
+            UnacceptableValue: the name is invalid.
         """
         record = await self.find(actor, project, key_id)
         named = replace(record, name=checked_name(name))

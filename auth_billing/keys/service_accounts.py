@@ -58,7 +58,8 @@ class ServiceAccounts:
         """Create a service account of a project; it has no key yet.
 
         Raises:
-            NotPermitted, UnacceptableValue
+            NotPermitted: the actor's role is below administrator.
+            UnacceptableValue: the name is invalid.
         """
         actor.require(Role.ADMIN)
         account = ServiceAccount(new_id("svc_acct_"), actor.organisation, project, checked_name(name), self._clock())
@@ -84,7 +85,9 @@ class ServiceAccounts:
         """Change a service account's name and return the changed account.
 
         Raises:
-            NotPermitted, NoSuchRecord, UnacceptableValue
+            NotPermitted: the actor's role is below administrator.
+            NoSuchRecord: the project has no service account with this id.
+            UnacceptableValue: the name is invalid.
         """
         actor.require(Role.ADMIN)
         named = replace(await self.find(actor.organisation, project, account_id), name=checked_name(name))
@@ -92,10 +95,11 @@ class ServiceAccounts:
         return named
 
     async def remove(self, actor: Actor, project: str, account_id: str) -> None:
-        """Delete the account.
+        """Delete a service account; its keys stay valid until the caller revokes them.
 
         Raises:
-            NotPermitted, NoSuchRecord
+            NotPermitted: the actor's role is below administrator.
+            NoSuchRecord: the project has no service account with this id.
         """
         actor.require(Role.ADMIN)
         await self._store.remove(await self.find(actor.organisation, project, account_id))

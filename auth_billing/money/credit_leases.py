@@ -49,7 +49,7 @@ class Payer:
 
     @classmethod
     def of(cls, job: JobRecord) -> Payer:
-        """Return the payer of a job."""
+        """Return the payer that a job record names."""
         return cls(job.organisation, job.project, job.key, job.month)
 
 
@@ -68,14 +68,14 @@ class _Lease:
         self._demand: deque[tuple[float, int]] = deque(maxlen=MAX_REMEMBERED)
 
     def record_demand(self, amount: int, now: float) -> None:
-        """Remember that a request needs `amount`."""
+        """Record that a request needs `amount` (nano-USD) at monotonic time `now`; `min_amount` averages these."""
         self._demand.append((now, amount))
         while now - self._demand[0][0] > self._freshness:
             self._demand.popleft()
 
     @property
     def min_amount(self) -> int:
-        """The smallest amount that a lease is taken for."""
+        """Smallest amount (nano-USD) to lease at a time: `MIN_REQUESTS` average recent requests."""
         return MIN_REQUESTS * sum(amount for _, amount in self._demand) // max(1, len(self._demand))
 
     def target(self, now: float) -> int:

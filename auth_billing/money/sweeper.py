@@ -186,7 +186,7 @@ class FirstSeen:
         return now - self._since.setdefault(key, now)
 
     def keep(self, keys: Collection[str]) -> None:
-        """Forget all keys except `keys`."""
+        """Forget when keys were first seen, except those of `keys`."""
         kept = set(keys)
         self._since = {key: since for key, since in self._since.items() if key in kept}
 

@@ -68,7 +68,8 @@ class Members:
 
         Raises:
             NotPermitted: the actor may not assign the new role or take the current one.
-            NoSuchRecord, LastOwner
+            NoSuchRecord: the organisation has no member with this id.
+            LastOwner: the member is the organisation's only owner.
         """
         membership = await self._membership(actor.organisation, user_id)
         actor.require_over(role, membership.role)
@@ -88,7 +89,8 @@ class Members:
 
         Raises:
             NotPermitted: the actor may not remove this member.
-            NoSuchRecord, LastOwner
+            NoSuchRecord: the organisation has no member with this id.
+            LastOwner: the member is the organisation's only owner.
         """
         membership = await self._membership(actor.organisation, user_id)
         if actor.user != user_id:

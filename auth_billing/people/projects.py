@@ -83,7 +83,8 @@ class Projects:
         """Create a project in the actor's organisation.
 
         Raises:
-            NotPermitted, UnacceptableValue
+            NotPermitted: the actor's role is below administrator.
+            UnacceptableValue: the name is invalid.
         """
         actor.require(Role.ADMIN)
         project = Project(new_id("proj_"), actor.organisation, checked_name(name), self._clock())
@@ -94,7 +95,9 @@ class Projects:
         """Change a project's name and return the changed project.
 
         Raises:
-            NotPermitted, NoSuchRecord, UnacceptableValue
+            NotPermitted: the actor's role is below administrator.
+            NoSuchRecord: the organisation has no project with this id.
+            UnacceptableValue: the name is invalid.
         """
         actor.require(Role.ADMIN)
         await self._accounts.rename_project(actor.organisation, project_id, checked_name(name))
@@ -104,7 +107,8 @@ class Projects:
         """Archive a project permanently and return it; no effect if it is archived.
 
         Raises:
-            NotPermitted, NoSuchRecord
+            NotPermitted: the actor's role is below administrator.
+            NoSuchRecord: the organisation has no project with this id.
         """
         actor.require(Role.ADMIN)
         await self._accounts.archive_project(actor.organisation, project_id, self._clock())

@@ -56,7 +56,7 @@ def new_token(session: str) -> RefreshToken:
 
 
 def parse(text: str) -> RefreshToken:
-    """Parse the text of a refresh token; reads no store.
+    """Return the refresh token in a cookie's text, without checking whether it is valid; reads no store.
 
     Raises:
         InvalidSession: the text is not a refresh token.

@@ -34,7 +34,8 @@ class SignIn:
 
         Raises:
             InvalidCredentials: unknown address, wrong password, or not a member of the organisation.
-            TooManySignIns, PasswordsBusy
+            TooManySignIns: the address or the account has no sign-in attempts left.
+            PasswordsBusy: too many passwords are being hashed.
         """
         user = await self.verify(email, password, address)
         if user is None:
@@ -48,7 +49,8 @@ class SignIn:
         Raises:
             InvalidCredentials: the user exists and the password is wrong. (A caller that shows the difference reveals
                 which addresses have accounts.)
-            TooManySignIns, PasswordsBusy
+            TooManySignIns: the address or the account has no sign-in attempts left.
+            PasswordsBusy: too many passwords are being hashed.
         """
         await self.throttle.attempt_from(address)
         await self.throttle.attempt_at(fold_email(email[:MAX_EMAIL]))
@@ -65,7 +67,9 @@ class SignIn:
 
         Raises:
             InvalidCredentials: the old password is wrong, or was changed concurrently.
-            UnacceptableValue, TooManySignIns, PasswordsBusy
+            UnacceptableValue: the new password is too short, too long, or has control characters.
+            TooManySignIns: the address or the account has no sign-in attempts left.
+            PasswordsBusy: too many passwords are being hashed.
         """
         user = await self.verify(session.user.email, old, address)
         changed = None

@@ -53,7 +53,11 @@ class SignUp:
         """Accept an invitation. An existing account joins the organisation if the password is right.
 
         Raises:
-            InvitationVoid, InvalidCredentials, UnacceptableValue, TooManySignIns, PasswordsBusy
+            InvitationVoid: the token's invitation is not pending, or is for another address.
+            InvalidCredentials: the address has an account with another password.
+            UnacceptableValue: the address, the name or the password is invalid.
+            TooManySignIns: the address or the account has no sign-in attempts left.
+            PasswordsBusy: too many passwords are being hashed.
         """
         invitation = await self.invitations.open(token, even_used=True)  # first: later errors reveal more
         email = checked_email(sign_up.email)
@@ -70,9 +74,14 @@ class SignUp:
     async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
         """Create a user account and a new organisation without credit, whose owner the user is; open a session.
 
+        An account without an organisation (an interrupted sign-up) is used if the password is right.
+
         Raises:
             SignUpClosed: the operator does not allow self-registration.
-            EmailTaken, UnacceptableValue, TooManySignIns, PasswordsBusy
+            EmailTaken: the address has an account with an organisation, or with another password.
+            UnacceptableValue: the address, a name or the password is invalid.
+            TooManySignIns: the address or the account has no sign-in attempts left.
+            PasswordsBusy: too many passwords are being hashed.
         """
         if not self.registration_open:
             raise SignUpClosed("by invitation only")

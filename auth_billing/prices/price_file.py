@@ -206,7 +206,7 @@ def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
 
 
 def unpriced(prices: PriceFile, catalogue: Source) -> list[str]:
-    """Return the models of a proxy's catalogue that have no price of their own, only the file's `[default]`."""
+    """Return the names of models in a proxy's catalogue that have no entry in `prices`, so that its default applies."""
     return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
 
 

@@ -59,7 +59,7 @@ class MongoCreditStore:
         return sum([int(each["amount"]) async for each in self._ledger.find(query, {"amount": 1})])
 
     async def append(self, entry: CreditEntry) -> bool:
-        """Store a credit entry durably; false if an entry with its id or its number is stored."""
+        """Store a credit entry durably; false if the organisation has an entry with its id or its sequence number."""
         return await self._ledger.insert_if_absent(_to_document(entry))
 
     async def apply(self, entry: CreditEntry) -> None:

@@ -92,7 +92,7 @@ class Peer(ABC):
 
     @abstractmethod
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Return the seconds of each size.
+        """Run the engine at each batch size; return the median seconds of a run, by size.
 
         Raises:
             PeerFailed: the peer can't run here.
@@ -138,7 +138,7 @@ class SafetensorsPeer(PythonPeer):
 
     @property
     def model(self) -> Path:
-        """The Hugging Face folder."""
+        """Path of the model as a Hugging Face folder, which `install` creates."""
         return self.workspace.safetensors
 
     def install(self) -> None:

@@ -27,10 +27,12 @@ class ConversationQuota:
         self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL_SECONDS, MAX_CACHED, time.monotonic)
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Count `more` conversations, which the caller is about to create, against the owner's quota.
+        """Add `more` to this process's cached count of the owner's conversations, before the caller creates them.
+
+        Approximate: other processes' additions, and all deletions, are seen up to `COUNT_TTL_SECONDS` late.
 
         Raises:
-            ConversationFull: the quota would be exceeded.
+            ConversationFull: the owner would have more than `MAX_CONVERSATIONS`.
         """
         count = self._counts.get(owner)
         if count is None or count + more > MAX_CONVERSATIONS:

@@ -196,7 +196,7 @@ class ConversationStore(Protocol):
         ...
 
     async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
-        """Return a page of the owner's conversations, by descending `order`."""
+        """Return a page of the owner's conversations, sorted by their property `order`, descending."""
         ...
 
     async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
@@ -204,7 +204,7 @@ class ConversationStore(Protocol):
         ...
 
     async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[SearchResult]:
-        """Return conversations that contain all words, by descending `order`, at most `limits.MAX_RESULTS`.
+        """Return conversations that contain all words, sorted by `order`, descending, at most `limits.MAX_RESULTS`.
 
         `words` are normalised terms (`search_terms.py`), at least one; the last one may be a prefix.
         """

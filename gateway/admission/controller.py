@@ -67,7 +67,7 @@ class AdmissionController:
     """Maximum estimated queueing time in seconds, by service class."""
 
     async def admit(self, principal: Principal, body: GenerationRequest) -> AdmittedRequest:
-        """Admit a chat completion or completion.
+        """Check whether a chat completion or completion may be queued; return it with its model and start deadline.
 
         Raises:
             InvalidRequest: The request has more choices than the operator allows, or the model does not generate text.

@@ -1,4 +1,4 @@
-"""Formats answers of `/v1/completions` as one body or as chunks of the same type."""
+"""Formats answers of `/v1/completions` as one body or as chunks of a stream, both of type `text_completion`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class RequestBody(ApiModel):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Validate decoded JSON, and return the body.
+        """Validate a decoded JSON body and return it as an instance of this class.
 
         Raises:
             UnsupportedParameter: A field in `not_offered` has a value that is not neutral.

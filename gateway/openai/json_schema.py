@@ -37,7 +37,7 @@ _NESTED_REPETITION = re.compile(rf"\((?:\?:)?{_ATOM}(?:[+*]|\{{\d+,\d*\}})\??\)(
 
 
 def check_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` if it may be sent to a worker.
+    """Return `schema` unchanged if it is a supported JSON schema within the size limits, which workers may compile.
 
     Raises:
         PydanticCustomError: `schema` is not a JSON schema, is too large, or refers to something outside itself.

@@ -1,4 +1,4 @@
-"""Runs the engine in a child process, so that a native crash does not end the worker.
+"""Starts the engine in a child process and talks to it, so that a native crash does not end the worker.
 
 This is the parent's side; `engine_main.py` is the child's. Commands and reports are MessagePack on two pipes, each
 served by a thread, so a busy engine never blocks the event loop. Must not import torch.

@@ -1,4 +1,4 @@
-"""Factory of the sign-in services, and sign-in and invitation links made by launchers and operators."""
+"""Factory of the web chat's sign-in services; makes the first owner's start link and operators' invitation links."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class KeyCommands:
         return ended
 
     async def rotate(self, key_id: str, overlap: float) -> IssuedKey:
-        """Return a new key with the properties of an old one, which expires after `overlap` seconds.
+        """Create and return a new key with the properties of an old key; the old key expires after `overlap` seconds.
 
         Raises:
             NoSuchRecord: there is no key with this id, or it has expired.

@@ -58,7 +58,7 @@ class MoneyCommands:
         return await Auditor(MongoAuditStore(self.connection)).audit()
 
     async def statement(self, organisation: str) -> Statement:
-        """Return the statement of an organisation.
+        """Apply an organisation's pending credit; return its balance, this month's budgets and latest credit entries.
 
         Raises:
             NoSuchRecord: there is no such organisation.

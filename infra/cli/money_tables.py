@@ -31,7 +31,7 @@ def price_table(prices: PriceList) -> Table:
 
 
 def balance_table(balance: Balance) -> Table:
-    """Return an organisation's balance, in USD."""
+    """Return a terminal table of an organisation's credited, spent, held and available USD."""
     table = _table(balance.organisation if balance.is_open else f"{balance.organisation} (closed)", [""], ["USD"])
     held = sum(hold.amount for hold in balance.held.values())
     for name, amount in (("credited", balance.credited), ("spent", balance.spent), ("held", held)):
@@ -41,7 +41,7 @@ def balance_table(balance: Balance) -> Table:
 
 
 def budget_table(budgets: list[BudgetUse]) -> Table:
-    """Return this month's use of budgets, in USD; a budget that is not set has no limit."""
+    """Return a terminal table of this month's use of budgets, in USD; the limit is "-" where no budget is set."""
     table = _table("this month", ["budget"], ["limit", "spent", "held"])
     for each in budgets:
         limit = "-" if each.limit is None else format_usd(each.limit)
@@ -50,7 +50,7 @@ def budget_table(budgets: list[BudgetUse]) -> Table:
 
 
 def credit_table(entries: list[CreditEntry]) -> Table:
-    """Return credit entries, latest first, in USD."""
+    """Return a terminal table of credit entries in USD, latest first."""
     table = _table("credit", ["when (UTC)", "kind", "reference", "job"], ["USD"])
     for each in entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.at))

@@ -51,7 +51,7 @@ class Attempt(ABC):
     @property
     @abstractmethod
     def usage(self) -> Usage:
-        """Tokens released to the gateway so far, over all choices."""
+        """Usage so far: prompt tokens, and tokens of the output released to the gateway, over all choices."""
 
     @property
     @abstractmethod

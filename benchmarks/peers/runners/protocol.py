@@ -1,6 +1,6 @@
-"""The protocol of runners: sizes come as JSON on the command line, and one JSON line with seconds is printed for each.
+"""Protocol of benchmark runners: batch sizes come as JSON in the arguments; each is timed and printed as a JSON line.
 
-A size is [sequences, prompt tokens, output tokens]; short ones are run several times, and the median counts.
+A batch size is [sequences, prompt tokens, output tokens]; short ones are run several times, and the median counts.
 Must import only the standard library, because it runs in the peers' environments.
 """
 
@@ -23,7 +23,7 @@ Generate = Callable[[list[list[int]], int], int]
 
 
 def serve(generate: Generate) -> None:
-    """Warm up, then time each size of the command line, with fresh random prompts."""
+    """Warm up; then time `generate` at each size in the arguments, with fresh prompts, and print the seconds."""
     sizes = json.loads(sys.argv[2])
     rng = random.Random(sys.argv[2])
     generate(prompts(rng, 2, 64), 8)
@@ -35,7 +35,7 @@ def serve(generate: Generate) -> None:
 
 
 def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, outputs: int) -> float:
-    """Return the seconds of one run of a size.
+    """Generate once, for `sequences` random prompts of `inputs` tokens and `outputs` tokens each; return the seconds.
 
     Raises:
         SystemExit: the peer generated fewer tokens than requested.
@@ -50,5 +50,5 @@ def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, out
 
 
 def prompts(rng: random.Random, count: int, length: int) -> list[list[int]]:
-    """Return prompts of random token ids."""
+    """Return `count` prompts, each of `length` random token ids."""
     return [[rng.randrange(FIRST_ID, VOCAB_SIZE) for _ in range(length)] for _ in range(count)]

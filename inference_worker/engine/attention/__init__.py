@@ -1,1 +1,1 @@
-"""Paged attention: a reference implementation and faster backends of the interface `attention_backend`."""
+"""Paged attention: a reference implementation and faster backends (`engine/attention_backend.py` has the interface)."""

@@ -25,7 +25,7 @@ class AllowedTokens:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> AllowedTokens | None:
-        """Collect the rows (indexes into `wanted`) that set `allowed_token_ids`; `None` if no row does."""
+        """Collect the rows that set `allowed_token_ids`; `None` if no row does. `wanted` has one item per row."""
         rows = [
             (row, torch.tensor(p.allowed_token_ids, device=device))
             for row, p in enumerate(wanted)

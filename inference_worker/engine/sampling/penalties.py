@@ -29,7 +29,7 @@ class Bias:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Bias | None:
-        """Collect the `logit_bias` of all rows (indexes into `wanted`); `None` if no row sets any."""
+        """Collect the `logit_bias` of the rows that set one; `None` if no row does. `wanted` has one item per row."""
         cells = [(row, token, value) for row, p in enumerate(wanted) for token, value in p.logit_bias.items()]
         if not cells:
             return None
@@ -81,7 +81,7 @@ class Penalties:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Penalties | None:
-        """Collect the penalties of all rows (indexes into `wanted`); `None` if no row sets any."""
+        """Collect the penalties of the rows that set any; `None` if no row does. `wanted` has one item per row."""
         row_numbers = [row for row, p in enumerate(wanted) if is_penalised(p)]
         if not row_numbers:
             return None

@@ -76,7 +76,7 @@ async def _found(request: Request, caller: BrowserSession, key_id: str) -> ApiKe
     """Return a key of one of the organisation's projects.
 
     Raises:
-        NoSuchRecord
+        NoSuchRecord: none of the organisation's projects has a key with this id.
     """
     administration = services_of(request).admin.administration
     for project in await administration.projects.all(caller.organisation):
