@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -26,36 +26,29 @@ MOST_BATCHED_TOKENS = 8192
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a Llama model."""
+    """The sizes of a Llama model, named as in its `LlamaConfig`."""
 
     name: str
-    hidden: int
-    inner: int
-    layers: int
-    heads: int
-    kv_heads: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
     vocab_size: int
-    tied: bool
+    tie_word_embeddings: bool
 
     def config(self, context: int) -> LlamaConfig:
         """Return the configuration for contexts of `context` tokens."""
-        return LlamaConfig(
-            hidden_size=self.hidden,
-            intermediate_size=self.inner,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            num_key_value_heads=self.kv_heads,
-            vocab_size=self.vocab_size,
-            tie_word_embeddings=self.tied,
-            max_position_embeddings=context,
-        )
+        sizes = asdict(self)
+        del sizes["name"]
+        return LlamaConfig(**sizes, max_position_embeddings=context)
 
 
 SHAPES = {
-    "135M": Shape("135M", 576, 1536, 30, 9, 3, 49_152, tied=True),  # SmolLM2-135M
-    "1B": Shape("1B", 2048, 8192, 16, 32, 8, 128_256, tied=True),  # Llama-3.2-1B
-    "8B": Shape("8B", 4096, 14_336, 32, 32, 8, 128_256, tied=False),  # Llama-3.1-8B
-    "tiny": Shape("tiny", 64, 128, 2, 4, 2, 512, tied=True),
+    "135M": Shape("135M", 576, 1536, 30, 9, 3, 49_152, tie_word_embeddings=True),  # SmolLM2-135M
+    "1B": Shape("1B", 2048, 8192, 16, 32, 8, 128_256, tie_word_embeddings=True),  # Llama-3.2-1B
+    "8B": Shape("8B", 4096, 14_336, 32, 32, 8, 128_256, tie_word_embeddings=False),  # Llama-3.1-8B
+    "tiny": Shape("tiny", 64, 128, 2, 4, 2, 512, tie_word_embeddings=True),
 }
 
 
@@ -93,11 +86,11 @@ def weight_dtype(device: torch.device) -> torch.dtype:
 
 def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int:
     """Return the bytes that a decode step must read: weights (without an untied input embedding), keys and values."""
-    head_size = shape.hidden // shape.heads
-    projections = shape.hidden * head_size * 2 * (shape.heads + shape.kv_heads)
-    layer = projections + 3 * shape.hidden * shape.inner
-    weights = shape.layers * layer + shape.vocab_size * shape.hidden
-    states = 2 * shape.layers * shape.kv_heads * head_size * context * batch
+    head_size = shape.hidden_size // shape.num_attention_heads
+    projections = shape.hidden_size * head_size * 2 * (shape.num_attention_heads + shape.num_key_value_heads)
+    layer = projections + 3 * shape.hidden_size * shape.intermediate_size
+    weights = shape.num_hidden_layers * layer + shape.vocab_size * shape.hidden_size
+    states = 2 * shape.num_hidden_layers * shape.num_key_value_heads * head_size * context * batch
     return (weights + states) * itemsize
 
 

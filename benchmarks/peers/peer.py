@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -31,8 +31,7 @@ DTYPE = str(weight_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
 """The dtype that PyTorch multiplies fastest on this processor: bfloat16 if it has instructions for it, else float32."""
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """A batch: a number of sequences, with prompt and output tokens of each. A prefill has one output token."""
 
     sequences: int
@@ -174,8 +173,7 @@ def run_sizes(
     Raises:
         PeerFailed: the program failed.
     """
-    wanted = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
-    printed = run_program([*runner, wanted, *options], variables)
+    printed = run_program([*runner, json.dumps(sizes), *options], variables)
     lines = [json.loads(line) for line in printed.splitlines() if line.startswith('{"size"')]
     return {Size(*line["size"]): float(line["seconds"]) for line in lines}
 

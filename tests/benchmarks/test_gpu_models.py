@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_bytes_per_step(tied: bool) -> None:
-    shape = replace(SHAPES["tiny"], tied=tied)
+    shape = replace(SHAPES["tiny"], tie_word_embeddings=tied)
     engine = our_engine(shape, CPU, sequences=2, context=64)
     assert isinstance(engine.runner, IsolatingRunner)
     model: Any = engine.runner.runner.model
