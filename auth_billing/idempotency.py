@@ -16,7 +16,8 @@ from typing import Protocol
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused
 from router.timings import DEFAULT_TIMINGS
 
-RETENTION_SECONDS = 24 * 3600.0
+RETENTION_PERIOD = 24 * 3600.0
+"""Seconds for which a key's answer is kept."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class IdempotencyKeys:
             fingerprint=request.fingerprint,
             run_id=uuid.uuid4().hex,
             lease=now + self._lease,
-            expires=now + RETENTION_SECONDS,
+            expires=now + RETENTION_PERIOD,
         )
         there = await self._store.insert(mine)
         if there is None:

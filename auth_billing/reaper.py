@@ -30,7 +30,8 @@ from router.transport.base import Consumer, Delivery
 from runtime.retry import DEFAULT_WAIT, Backoff
 
 PREFETCH = 32
-STOP_SECONDS = 5.0
+STOP_TIMEOUT = 5.0
+"""Seconds in which received dead letters may still be closed after a stop; the rest returns to the queue."""
 MAX_ROUTING_KEY = 255
 """Longest routing key in bytes (an AMQP 0-9-1 short string)."""
 
@@ -74,7 +75,7 @@ class Reaper:
         """
         consumer = await self._bus.dead_jobs(prefetch=PREFETCH)
 
-        await run_consumer(stop, self._take(consumer), consumer.cancel, grace=STOP_SECONDS)
+        await run_consumer(stop, self._take(consumer), consumer.cancel, grace=STOP_TIMEOUT)
 
     async def _take(self, consumer: Consumer) -> None:
         async for delivery in consumer:

@@ -26,7 +26,7 @@ from runtime import lifecycle
 HOST = "127.0.0.1"
 STEP_SECONDS = 0.02
 """Seconds per step: each sequence gets 50 tokens per second."""
-DRAIN_SECONDS = 40.0
+DRAIN_TIMEOUT = 40.0
 """Longest wait for requests that are still queued when the load ends."""
 FILL_SECONDS = 2.0
 """Seconds in which a load fills the worker; requests that end in them do not count as goodput."""
@@ -65,7 +65,7 @@ async def _closed_loop(target: Target, clients: int, seconds: float) -> Row:
 async def _open_loop(target: Target, rate: float, seconds: float) -> Row:
     client = Client(target)
     await client.open_connections(1)
-    await client.open_loop(rate, seconds, drain_seconds=DRAIN_SECONDS)
+    await client.open_loop(rate, seconds, drain_seconds=DRAIN_TIMEOUT)
     client.close()
     return {"load": f"{rate:.0f}/s", **summary(client.exchanges, seconds)}
 

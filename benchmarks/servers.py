@@ -27,7 +27,7 @@ from infra.home import environment
 from infra.home.settings import LauncherSettings
 from infra.launcher.readiness import free_port
 
-START_SECONDS, STOP_SECONDS = 240.0, 60.0
+START_TIMEOUT, STOP_TIMEOUT = 240.0, 60.0
 SLOTS = 64
 """Number of requests that a server may run at the same time."""
 CONTEXT = 2048
@@ -98,15 +98,15 @@ def _endpoint(port: int, key: str) -> Endpoint:
     """Wait until the server lists a model: ours is ready for requests before its worker has loaded one.
 
     Raises:
-        ServerFailed: it lists none within `START_SECONDS`.
+        ServerFailed: it lists none within `START_TIMEOUT`.
     """
-    base_url, deadline = f"http://127.0.0.1:{port}/v1", time.monotonic() + START_SECONDS
+    base_url, deadline = f"http://127.0.0.1:{port}/v1", time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         answer = httpx.get(f"{base_url}/models", headers={"Authorization": f"Bearer {key}"}, timeout=10)
         if answer.status_code == httpx.codes.OK and (models := answer.json()["data"]):
             return Endpoint(base_url, key, models[0]["id"])
         time.sleep(0.2)
-    raise ServerFailed(f"no model after {START_SECONDS:.0f} s")
+    raise ServerFailed(f"no model after {START_TIMEOUT:.0f} s")
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def running_process(
 
 
 def _until_healthy(process: subprocess.Popen[bytes], health: str, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline and process.poll() is None:
         try:
             if httpx.get(health, timeout=5).status_code == httpx.codes.OK:
@@ -152,7 +152,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Terminate the process, which stops its children, then kill what is left of its session."""
     process.terminate()
     try:
-        process.wait(STOP_SECONDS)
+        process.wait(STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

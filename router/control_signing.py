@@ -20,7 +20,7 @@ SIGNED_AT = "x-headrace-signed-at"
 """Header name; its value is the signing time in Unix milliseconds."""
 SIGNATURE = "x-headrace-signature"
 """Header name; its value is the HMAC as 64 hexadecimal digits."""
-MAX_AGE_SECONDS = 120.0
+MAX_MESSAGE_AGE = 120.0
 """Maximum age in seconds, in both directions: messages expire from queues after 60 s, clocks may differ by the rest."""
 MIN_SECRET_LENGTH = 32
 """Minimum length of the secret."""
@@ -76,7 +76,7 @@ class ControlSigner:
         expected = self._signature(received.routing_key, at, received.body)
         if not hmac.compare_digest(expected.encode(), signature.encode(errors="surrogatepass")):
             raise UntrustedControl("forged")
-        if abs(self._clock() - at / 1000) > MAX_AGE_SECONDS:
+        if abs(self._clock() - at / 1000) > MAX_MESSAGE_AGE:
             raise UntrustedControl("old")
 
     def _signature(self, target: str, at: int, body: bytes) -> str:

@@ -13,8 +13,10 @@ from router.messages import PromptBounds, Task, WorkerState, WorkerStatus
 from router.throughput import Throughput
 from router.timings import DEFAULT_TIMINGS
 
-RECENTLY_ALIVE_SECONDS = 60.0
-KNOWN_SECONDS = 3600.0
+RECENTLY_ALIVE_PERIOD = 60.0
+"""Seconds since the last heartbeat of a worker for which requests to its model wait for its return."""
+KNOWN_PERIOD = 3600.0
+"""Seconds since the last heartbeat after which a worker is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class _SeenWorker:
 
     def changes_after(self, now: float, alive_timeout: float) -> float:
         """Return the time at which its age next changes the worker's liveness."""
-        spans = (alive_timeout, RECENTLY_ALIVE_SECONDS, KNOWN_SECONDS)
+        spans = (alive_timeout, RECENTLY_ALIVE_PERIOD, KNOWN_PERIOD)
         return next(end for span in spans if (end := self.at + span) >= now)
 
 
@@ -153,11 +155,11 @@ class ModelRegistry:
             effective_capacity=sum(_effective_capacity(worker) for worker in serving),
             tokens_per_second=_fleet_rate(serving),
             alive=bool(alive),
-            recently_alive=now - last <= RECENTLY_ALIVE_SECONDS,
+            recently_alive=now - last <= RECENTLY_ALIVE_PERIOD,
         )
 
     def _forget(self, now: float) -> None:
-        self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_SECONDS}
+        self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_PERIOD}
         models = {worker.status.model for worker in self._seen.values()}
         self._created = {name: created for name, created in self._created.items() if name in models}
 

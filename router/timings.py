@@ -114,6 +114,8 @@ class Timings:
     """Seconds after a job's deadline in which its receipt may still arrive; then the sweeper settles it."""
     settlement_timeout: float = 10.0
     """Seconds after which an unfinished settlement counts as abandoned by its settler."""
+    audit_recheck_interval: float = 3.0
+    """Seconds between two checks of a difference that the audit found: longer than a settlement takes."""
     missing_hold_grace: float = 60.0
     """Age in seconds of a running job from which the audit reports that it has no hold."""
     settlement_overdue_after: float = 15 * 60.0

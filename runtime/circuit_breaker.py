@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 FAILURES = 5
 """Consecutive failures that open the circuit."""
-OPEN_SECONDS = 15.0
+OPEN_PERIOD = 15.0
 """Seconds for which an open circuit refuses requests."""
-MAX_OPEN_SECONDS = 60.0
+MAX_OPEN_PERIOD = 60.0
 """Maximum for `open_for`, in seconds."""
 
 
@@ -20,7 +20,7 @@ class CircuitBreaker:
     """Circuit breaker of one service. After `begin_request` the caller must call `record_success`, `record_failure` or
     `record_cancellation`."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, open_seconds: float = OPEN_SECONDS) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, open_seconds: float = OPEN_PERIOD) -> None:
         """`open_seconds`: seconds for which an open circuit refuses requests."""
         self._clock = clock
         self._open_seconds = open_seconds
@@ -61,6 +61,6 @@ class CircuitBreaker:
         self._probing = False
 
     def open_for(self, seconds: float) -> None:
-        """Open the circuit for the seconds that the service requested (Retry-After), at most `MAX_OPEN_SECONDS`."""
+        """Open the circuit for the seconds that the service requested (Retry-After), at most `MAX_OPEN_PERIOD`."""
         self._probing = False
-        self._open_until = self._clock() + min(max(seconds, 0.0), MAX_OPEN_SECONDS)
+        self._open_until = self._clock() + min(max(seconds, 0.0), MAX_OPEN_PERIOD)

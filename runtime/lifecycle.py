@@ -14,7 +14,7 @@ import uvloop
 EXIT_CANNOT_START = 78
 """`EX_CONFIG` of sysexits.h: a restart without a change of configuration will not help."""
 
-SWITCH_SECONDS = 0.0005
+SWITCH_INTERVAL = 0.0005
 """Python's thread switch interval: how long a busy thread, e.g. one that tokenises, can block the event loop's thread.
 Python's default of 5 ms would be most of the time to first token."""
 
@@ -47,7 +47,7 @@ def stop_on_signals(stop: asyncio.Event, *, again: Callable[[], None] | None = N
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a process's main coroutine on uvloop; a `StartupError` becomes one line and an exit status."""
-    sys.setswitchinterval(SWITCH_SECONDS)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     gc.collect()
     gc.freeze()  # modules and classes stay: collections need not scan them again
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)

@@ -21,7 +21,7 @@ from infra.launcher.processes import AMQP_GREETING, AMQP_METHOD_FRAME
 from infra.launcher.readiness import port_answers_now
 from infra.rabbitmq.node import BrokerNotInstalled, RabbitMQNode, find_program
 
-START_SECONDS, STOP_SECONDS, CTL_SECONDS = 90.0, 30.0, 60.0
+START_TIMEOUT, STOP_TIMEOUT, CTL_TIMEOUT = 90.0, 30.0, 60.0
 
 
 class ChildProcess:
@@ -54,7 +54,7 @@ class ChildProcess:
                 argv, cwd=self.home, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True,
             )  # fmt: skip
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_TIMEOUT
         while not self._answers():
             if self.pid is None or time.monotonic() > deadline:
                 self.kill()
@@ -66,7 +66,7 @@ class ChildProcess:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(STOP_SECONDS)
+                self._process.wait(STOP_TIMEOUT)
             finally:
                 self.kill()
 
@@ -113,5 +113,5 @@ def rabbitmqctl(node: RabbitMQNode, *arguments: str) -> str:
     """Run `rabbitmqctl` on a node and return its output; raise `CalledProcessError` if it fails."""
     command = [str(find_program("rabbitmqctl")), *arguments]
     return subprocess.run(
-        command, env=node.environment(), capture_output=True, text=True, timeout=CTL_SECONDS, check=True
+        command, env=node.environment(), capture_output=True, text=True, timeout=CTL_TIMEOUT, check=True
     ).stdout

@@ -20,8 +20,6 @@ from router.timings import DEFAULT_TIMINGS, Timings
 PAGE = 200
 CHECK_ROUNDS = 3
 """Number of times that a difference must be found."""
-PAUSE_SECONDS = 3.0
-"""Seconds between repeated checks: longer than a settlement takes."""
 
 CheckSubjects = Callable[[Collection[str]], Awaitable[list[Difference]]]
 """Returns the differences of some subjects, given by id."""
@@ -34,7 +32,7 @@ class Auditor:
         store: read access to the books.
         clock: Unix seconds.
         timings: the times by which holds, leases and credit are due.
-        pause: seconds between repeated checks; by default `PAUSE_SECONDS`.
+        pause: seconds between repeated checks; by default `timings.audit_recheck_interval`.
     """
 
     def __init__(
@@ -48,7 +46,7 @@ class Auditor:
         self._store = store
         self._clock = clock
         self._timings = timings
-        self._pause = PAUSE_SECONDS if pause is None else pause
+        self._pause = timings.audit_recheck_interval if pause is None else pause
 
     async def audit(self) -> AuditReport:
         """Check all accounts, jobs and ledger entries; return the differences. Changes nothing.

@@ -15,13 +15,13 @@ from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.ttl_cache import TtlCache
 from router.messages import KeySet
 
-CONFIRMED_SECONDS = 4.0
+CONFIRMED_TTL = 4.0
 """Seconds between confirmations: the longest that a revoked key stays valid if the invalidation is lost."""
-VALID_SECONDS = 30.0
+VALID_TTL = 30.0
 """Seconds that a valid key stays cached while the store is away."""
-RETRY_SECONDS = 2.0
+RETRY_DELAY = 2.0
 """Seconds until a failed confirmation of a key is retried."""
-INVALID_SECONDS = 5.0
+INVALID_TTL = 5.0
 """Seconds that an invalid key stays cached."""
 CAPACITY = 10_000
 """Largest number of valid keys in the cache, and of invalid ones."""
@@ -43,37 +43,37 @@ class KeyCache:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = CAPACITY) -> None:
         self._clock = clock
-        self._valid: TtlCache[Identity, CachedKey] = TtlCache(VALID_SECONDS, capacity, clock)
-        self._invalid: TtlCache[Identity, bool] = TtlCache(INVALID_SECONDS, capacity, clock)
+        self._valid: TtlCache[Identity, CachedKey] = TtlCache(VALID_TTL, capacity, clock)
+        self._invalid: TtlCache[Identity, bool] = TtlCache(INVALID_TTL, capacity, clock)
         self.generation = 0
         """Number of invalidations. A record read from the store before the last one may be stale."""
 
     def valid(self, identity: Identity) -> CachedKey | None:
-        """Return the cached key if the store confirmed it within the last `VALID_SECONDS` seconds."""
+        """Return the cached key if the store confirmed it within the last `VALID_TTL` seconds."""
         return self._valid.get(identity)
 
     def is_confirmed(self, cached: CachedKey) -> bool:
-        """Whether the store confirmed the cached key within the last `CONFIRMED_SECONDS` seconds."""
+        """Whether the store confirmed the cached key within the last `CONFIRMED_TTL` seconds."""
         return self._clock() < cached.confirmed_until
 
     def is_invalid(self, identity: Identity) -> bool:
-        """Whether the store denied the key within the last `INVALID_SECONDS` seconds."""
+        """Whether the store denied the key within the last `INVALID_TTL` seconds."""
         return self._invalid.get(identity) is not None
 
     def put_valid(self, identity: Identity, record: ApiKeyRecord, generation: int) -> None:
         """Cache a key that the store confirmed, unless keys were invalidated since `generation` was read."""
         if generation == self.generation:
-            self._valid.put(identity, CachedKey(record, self._clock() + CONFIRMED_SECONDS))
+            self._valid.put(identity, CachedKey(record, self._clock() + CONFIRMED_TTL))
 
     def put_invalid(self, identity: Identity) -> None:
-        """Cache that the store denied a key, for `INVALID_SECONDS` seconds."""
+        """Cache that the store denied a key, for `INVALID_TTL` seconds."""
         self._valid.forget(identity)
         self._invalid.put(identity, True)
 
     def postpone_confirmation(self, identity: Identity) -> None:
-        """Treat a cached key as confirmed for `RETRY_SECONDS` more seconds, since the store does not answer."""
+        """Treat a cached key as confirmed for `RETRY_DELAY` more seconds, since the store does not answer."""
         if (cached := self._valid.get(identity)) is not None:
-            later = replace(cached, confirmed_until=self._clock() + RETRY_SECONDS)
+            later = replace(cached, confirmed_until=self._clock() + RETRY_DELAY)
             self._valid.replace(identity, later)
 
     def invalidate(self, keys: KeySet) -> None:

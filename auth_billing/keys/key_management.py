@@ -25,7 +25,7 @@ ADMIN_KEYS = ""
 """Project id of the organisation's own keys, which belong to no project."""
 MAX_MODELS = 100
 MAX_MODEL_NAME = 200
-MAX_OVERLAP_SECONDS = 30 * 86400.0
+MAX_OVERLAP = 30 * 86400.0
 """Seconds that a rotated key may stay valid."""
 
 
@@ -120,8 +120,8 @@ class ApiKeys:
             NotPermitted: the key belongs to another user. (Revoke it and create a new one instead.)
             UnacceptableValue: the overlap is negative or more than 30 days.
         """
-        if not 0 <= overlap <= MAX_OVERLAP_SECONDS:
-            raise UnacceptableValue("overlap", f"An overlap is 0 to {MAX_OVERLAP_SECONDS:.0f} seconds.")
+        if not 0 <= overlap <= MAX_OVERLAP:
+            raise UnacceptableValue("overlap", f"An overlap is 0 to {MAX_OVERLAP:.0f} seconds.")
         old, now = await self.find(actor, project, key_id), self.clock()
         if not old.is_live(now):
             raise NoSuchRecord(f"key {key_id} has expired")

@@ -12,7 +12,8 @@ import structlog
 from auth_billing.errors import AccountError
 from auth_billing.keys.key_records import ApiKeyStore
 
-FLUSH_SECONDS = 60.0
+FLUSH_INTERVAL = 60.0
+"""Seconds between two writes of the times at which keys were last used."""
 
 _log = structlog.get_logger(__name__)
 
@@ -29,10 +30,10 @@ class LastUsedTimes:
         self._uses[key_id] = now
 
     async def flush_periodically(self) -> None:
-        """Write the collected times every `FLUSH_SECONDS` seconds until cancelled, and a last time then."""
+        """Write the collected times every `FLUSH_INTERVAL` seconds until cancelled, and a last time then."""
         try:
             while True:
-                await asyncio.sleep(FLUSH_SECONDS)
+                await asyncio.sleep(FLUSH_INTERVAL)
                 await self.flush()
         finally:
             await self.flush()

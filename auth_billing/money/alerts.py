@@ -20,8 +20,8 @@ from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import budget_usage
 from auth_billing.money.holds import month_of
 
-CLAIM_SECONDS = 120.0
-"""How long a claim lasts: longer than one round of tries (`webhook.py`) takes."""
+CLAIM_LEASE = 120.0
+"""Seconds that a claim lasts: longer than one round of tries (`webhook.py`) takes."""
 MAX_PAUSE = 3600.0
 MAX_ROUNDS = 24
 """Failed rounds, over about a day, after which an alert is dropped."""
@@ -151,7 +151,7 @@ class Alerts:
         if due:
             await self.store.add(due)
         for _ in range(BATCH_SIZE):
-            claimed = await self.store.claim(self.clock(), self.clock() + CLAIM_SECONDS)
+            claimed = await self.store.claim(self.clock(), self.clock() + CLAIM_LEASE)
             if claimed is None:
                 return
             await self._send(claimed)

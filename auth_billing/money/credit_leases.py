@@ -30,8 +30,8 @@ MIN_REQUESTS = 4
 """A lease covers at least this many requests of average size."""
 MAX_LEASES = 64
 """Most leases in one account, to keep its document small."""
-DEMAND_SECONDS = 1.0
-"""The length of the period whose requests determine a lease's size."""
+DEMAND_PERIOD = 1.0
+"""Length in seconds of the period whose requests determine a lease's size."""
 MAX_REMEMBERED = 1024
 """Most requests of a payer that are remembered."""
 
@@ -82,7 +82,7 @@ class _Lease:
         """Return the amount to lease: twice the demand of the last second, or 0 if no further request is likely."""
         if len(self._demand) < 2 or self.is_idle(now):
             return 0
-        return max(self.min_amount, 2 * sum(amount for at, amount in self._demand if now - at <= DEMAND_SECONDS))
+        return max(self.min_amount, 2 * sum(amount for at, amount in self._demand if now - at <= DEMAND_PERIOD))
 
     def is_idle(self, now: float) -> bool:
         """Return whether the payer had no request in the last `freshness` seconds."""

@@ -25,8 +25,8 @@ from runtime.retry import DEFAULT_WAIT
 
 PREFETCH = 1024
 """Unacknowledged messages, two a job: enough that the prefetch does not limit throughput while a batch is written."""
-STOP_SECONDS = 5.0
-"""How long unacknowledged messages may still be settled after a stop; the rest returns to the queue."""
+STOP_TIMEOUT = 5.0
+"""Seconds in which unacknowledged messages may still be settled after a stop; the rest returns to the queue."""
 
 
 class SettlementConsumer:
@@ -53,13 +53,13 @@ class SettlementConsumer:
         return len(self._records) + len(self._receipts) < PREFETCH
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Handle receipts and usage records until `stop` is set, then finish open ones for up to `STOP_SECONDS`.
+        """Handle receipts and usage records until `stop` is set, then finish open ones for up to `STOP_TIMEOUT`.
 
         Raises:
             BrokerUnavailable: the broker did not accept the consumer.
         """
         inbound = await self._bus.settlements(prefetch=PREFETCH)
-        await run_consumer(stop, self._take(inbound), inbound.cancel, grace=STOP_SECONDS)
+        await run_consumer(stop, self._take(inbound), inbound.cancel, grace=STOP_TIMEOUT)
 
     async def _take(self, inbound: TypedConsumer[Any]) -> None:
         async with asyncio.TaskGroup() as group:

@@ -1,7 +1,7 @@
 """Browser sessions: opened by sign-in, extended by refresh tokens, ended at every gateway within seconds.
 
 A session is active while its record is not revoked, the user's version is unchanged and the user is still a member of
-the organisation. This is looked up again every `CACHE_SECONDS`; while the store is away, only sessions in the
+the organisation. This is looked up again every `CACHE_TTL`; while the store is away, only sessions in the
 cache are accepted.
 """
 
@@ -25,11 +25,14 @@ from auth_billing.people.refresh_tokens import RefreshToken
 from auth_billing.people.session_records import SessionRecord, SessionStore
 from auth_billing.ttl_cache import TtlCache
 
-MAX_SESSION_SECONDS = 30 * 86_400.0
-IDLE_SECONDS = 7 * 86_400.0
-GRACE_SECONDS = 10.0
+MAX_SESSION_AGE = 30 * 86_400.0
+"""Seconds after the sign-in at which a session ends, however much it is used."""
+IDLE_TIMEOUT = 7 * 86_400.0
+"""Seconds without use after which a session ends."""
+GRACE_PERIOD = 10.0
 """Seconds in which a used refresh token still yields its successor: for two tabs, or a lost response."""
-CACHE_SECONDS = 5.0
+CACHE_TTL = 5.0
+"""Seconds that an authenticated session stays cached; it may be used for so long after its end."""
 CAPACITY = 10_000
 
 _log = structlog.get_logger(__name__)
@@ -81,7 +84,7 @@ class Sessions:
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
-        self._cache: TtlCache[str, BrowserSession] = TtlCache(CACHE_SECONDS, CAPACITY, self.clock)
+        self._cache: TtlCache[str, BrowserSession] = TtlCache(CACHE_TTL, CAPACITY, self.clock)
 
     async def begin(self, user: User, organisation: str) -> SignedIn:
         """Open a session for a user whose password was just verified or set.
@@ -97,7 +100,7 @@ class Sessions:
             organisation=organisation,
             version=user.version,
             created=now,
-            expires=now + MAX_SESSION_SECONDS,
+            expires=now + MAX_SESSION_AGE,
             used=now,
             current=token.digest,
         )
@@ -139,7 +142,7 @@ class Sessions:
         return await self._signed_in(record, await self._successor_of(record, token))
 
     async def end(self, session: BrowserSession) -> None:
-        """End this session; its tokens are rejected within `CACHE_SECONDS` seconds."""
+        """End this session; its tokens are rejected within `CACHE_TTL` seconds."""
         await self.store.revoke(session.id, self.clock())
         self._cache.forget(session.id)
 
@@ -149,8 +152,8 @@ class Sessions:
         self._cache.forget(session.id)
 
     async def _successor_of(self, record: SessionRecord, used: RefreshToken) -> RefreshToken:
-        """Return the successor of a used token, if that was used within `GRACE_SECONDS` and the successor was not."""
-        in_time = self.clock() - record.used <= GRACE_SECONDS
+        """Return the successor of a used token, if that was used within `GRACE_PERIOD` and the successor was not."""
+        in_time = self.clock() - record.used <= GRACE_PERIOD
         if in_time and hmac.compare_digest(used.digest, record.previous):
             return used.unseal(record.sealed)
         await self.store.revoke(record.id, self.clock())
@@ -171,7 +174,7 @@ class Sessions:
             InvalidSession: the session has ended.
         """
         now = self.clock()
-        if record.revoked is not None or now >= record.expires or now - record.used >= IDLE_SECONDS:
+        if record.revoked is not None or now >= record.expires or now - record.used >= IDLE_TIMEOUT:
             raise InvalidSession(f"session {record.id} was revoked or has expired")
         user = await self.users.find(record.user)
         membership = await self.memberships.find(record.organisation, record.user)

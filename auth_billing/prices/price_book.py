@@ -1,6 +1,6 @@
 """The price list in force, and the creation of new versions.
 
-Versions are append-only. `current` is at most `CACHE_SECONDS` behind the store; while the store is away the known
+Versions are append-only. `current` is at most `CACHE_TTL` behind the store; while the store is away the known
 version stays in use (no credit can be held then, so no job is sold at an old price).
 """
 
@@ -16,7 +16,7 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.prices.price_file import PriceFile
 from auth_billing.prices.pricing import PriceList
 
-CACHE_SECONDS = 5.0
+CACHE_TTL = 5.0
 """Seconds until the store is read again."""
 NO_PRICES = PriceList(0, {})
 """The price list before the first version: no model has a price."""
@@ -94,7 +94,7 @@ class PriceBook:
                 return new
 
     def _fresh(self) -> PriceList | None:
-        return self._known if self._monotonic() - self._read_at < CACHE_SECONDS else None
+        return self._known if self._monotonic() - self._read_at < CACHE_TTL else None
 
     async def _read(self) -> PriceList:
         self._read_at = self._monotonic()

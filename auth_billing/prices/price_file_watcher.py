@@ -17,7 +17,7 @@ from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.price_file import Source
 from runtime.lifecycle import StartupError
 
-POLL_SECONDS = 5.0
+POLL_INTERVAL = 5.0
 """Seconds between reads of the file."""
 
 _log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ class PriceFileWatcher:
     """
 
     def __init__(
-        self, book: PriceBook, path: Path | None, catalogue: Path | None = None, *, every: float = POLL_SECONDS
+        self, book: PriceBook, path: Path | None, catalogue: Path | None = None, *, every: float = POLL_INTERVAL
     ) -> None:
         self._book = book
         self._paths = [path or price_file.DEFAULT_FILE, *([] if catalogue is None else [catalogue])]

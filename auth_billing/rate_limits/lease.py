@@ -20,20 +20,22 @@ from auth_billing.rate_limits.limits import BucketRate, Dimension, Limits, Subje
 from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, SlotUpdate, UnitUpdate, UpdateResult
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 
-AHEAD_SECONDS = 1.0
+ADVANCE_PERIOD = 1.0
 """Seconds of expected load for which units are taken in advance."""
 LARGEST_SHARE = 8
 """At most one part in so many of a bucket is taken in advance."""
 SPARE_SHARE = 16
 """Slots are taken in sixteenths of the limit; fewer than two sixteenths are kept unused."""
-SLOT_SECONDS = 30.0
+SLOT_LEASE = 30.0
 """Seconds until the slots of a crashed gateway expire."""
-RENEWAL_SECONDS = 10.0
-REFUSED_SECONDS = 0.5
+SLOT_RENEWAL_INTERVAL = 10.0
+"""Seconds between two renewals of slots in use."""
+REFUSAL_TTL = 0.5
 """Seconds in which a refusal is repeated without a store call."""
 CONCURRENT_WAIT = 1.0
 """Seconds in `Retry-After` when the limit of concurrent requests is reached: their ends are not predictable."""
-FORGOTTEN_SECONDS = 60.0
+IDLE_LEASE_TTL = 60.0
+"""Seconds without a request after which a lease that holds nothing is forgotten."""
 
 _NAMES = {
     Dimension.REQUESTS_PER_MINUTE: "requests per min (RPM)",
@@ -106,7 +108,7 @@ class Lease:
     @property
     def used(self) -> bool:
         """Whether the lease has units or slots, or was used recently."""
-        lately = self._circuit.now() - self._used_at < FORGOTTEN_SECONDS
+        lately = self._circuit.now() - self._used_at < IDLE_LEASE_TTL
         return lately or bool(self._running) or any(local.left for local in self._local.values())
 
     def reserve_at_once(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge | None:
@@ -176,7 +178,7 @@ class Lease:
         """
         async with self._lock:
             now = self._circuit.now()
-            idle = [d for d, b in self._local.items() if b.left and now - b.taken_at >= AHEAD_SECONDS]
+            idle = [d for d, b in self._local.items() if b.left and now - b.taken_at >= ADVANCE_PERIOD]
             slots = self._slots_in_use(spare=True) if self._slots_need_care(now) else None
             await self._give_back(idle, slots, now)
 
@@ -224,7 +226,7 @@ class Lease:
         now = self._circuit.now()
         held = {d: min(units, max(0, self._local[d].left)) for d, units in charge.units.items()}
         update = self._update_for(charge, held, now)
-        if now - self._refused_at < REFUSED_SECONDS:
+        if now - self._refused_at < REFUSAL_TTL:
             self._refuse(charge, update, now)
         self._move(held, -1)
         try:
@@ -251,7 +253,7 @@ class Lease:
             return None
         need = self._running + charge.slot
         want = max(_in_sixteenths(limit, self._running + self._slots_waited_for), self._granted)
-        return SlotUpdate(limit, self._running, need, want, SLOT_SECONDS)
+        return SlotUpdate(limit, self._running, need, want, SLOT_LEASE)
 
     async def _send(self, update: BucketUpdate, now: float) -> UpdateResult:
         """Send an update to the store; units that it gives back are not available locally meanwhile."""
@@ -271,7 +273,7 @@ class Lease:
         self._move(result.taken if result.applied else back, +1)
         self._others = result.other_slots
         if result.applied and update.slots is not None:
-            self._granted, self._granted_until, self._renewed_at = result.slots, now + SLOT_SECONDS, now
+            self._granted, self._granted_until, self._renewed_at = result.slots, now + SLOT_LEASE, now
         return result
 
     def _move(self, units: Mapping[Dimension, int], sign: int) -> None:
@@ -315,7 +317,7 @@ class Lease:
         if limit is None or not (self._running or now < self._granted_until):
             return False
         excess = self._granted > _in_sixteenths(limit, self._running) + limit // SPARE_SHARE
-        return excess or (self._running > 0 and now - self._renewed_at >= RENEWAL_SECONDS)
+        return excess or (self._running > 0 and now - self._renewed_at >= SLOT_RENEWAL_INTERVAL)
 
     def _slots_in_use(self, *, spare: bool) -> SlotUpdate | None:
         limit = self.limits.concurrent
@@ -323,7 +325,7 @@ class Lease:
             return None
         held = _in_sixteenths(limit, self._running) if spare else self._running
         self._granted = min(self._granted, held)  # not to be used while they are given back
-        return SlotUpdate(limit, self._running, self._running, held, SLOT_SECONDS)
+        return SlotUpdate(limit, self._running, self._running, held, SLOT_LEASE)
 
     async def _give_back(self, dimensions: list[Dimension], slots: SlotUpdate | None, now: float) -> None:
         rates = self.limits.rates
@@ -342,9 +344,9 @@ def _in_sixteenths(limit: int, slots: int) -> int:
 
 
 def _ahead(rate: BucketRate, local: _LocalUnits, now: float) -> int:
-    """Return the units expected in the next `AHEAD_SECONDS` from the recent use, at most doubling it at a time."""
+    """Return the units expected in the next `ADVANCE_PERIOD` from the recent use, at most doubling it at a time."""
     since = now - local.taken_at
-    expected = local.spent * AHEAD_SECONDS / since if since > AHEAD_SECONDS else 2 * local.spent
+    expected = local.spent * ADVANCE_PERIOD / since if since > ADVANCE_PERIOD else 2 * local.spent
     return min(int(expected), rate.capacity // LARGEST_SHARE)
 
 

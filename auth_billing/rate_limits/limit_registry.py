@@ -1,6 +1,6 @@
 """Resolves the limits of a subject: those configured for it, else the operator's defaults; cached.
 
-A change takes effect here at once, and in other gateways within `CACHE_SECONDS`.
+A change takes effect here at once, and in other gateways within `CACHE_TTL`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind
 from auth_billing.rate_limits.ports import LimitStore
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 
-CACHE_SECONDS = 10.0
+CACHE_TTL = 10.0
+"""Seconds that a subject's limits stay cached."""
 CAPACITY = 10_000
 
 _NONE = Limits()
@@ -43,7 +44,7 @@ class LimitRegistry:
             StoreUnavailable: some limits are not cached and the store does not answer.
         """
         now = self._circuit.now()
-        old = [s for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + CACHE_SECONDS]
+        old = [s for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + CACHE_TTL]
         if old:
             await asyncio.shield(self._reading_of(old, now))
         return [self._known[subject.id][1] for subject in subjects]

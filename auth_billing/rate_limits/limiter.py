@@ -27,7 +27,8 @@ from auth_billing.rate_limits.limits import (
 from auth_billing.rate_limits.ports import BucketStore
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 
-MAINTENANCE_SECONDS = 0.1
+MAINTENANCE_INTERVAL = 0.1
+"""Seconds between two returns of unused units and renewals of slots."""
 ONE_REQUEST = {Dimension.REQUESTS_PER_MINUTE: 1, Dimension.REQUESTS_PER_DAY: 1}
 
 
@@ -59,7 +60,7 @@ class RateLimiter:
     async def run(self) -> None:
         """Call `maintain` periodically until cancelled."""
         while True:
-            await asyncio.sleep(MAINTENANCE_SECONDS)
+            await asyncio.sleep(MAINTENANCE_INTERVAL)
             await self.maintain()
 
     async def maintain(self) -> None:

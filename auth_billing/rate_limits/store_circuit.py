@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from auth_billing.errors import StoreUnavailable
 
-OPEN_SECONDS = 1.0
+OPEN_PERIOD = 1.0
 
 
 class StoreCircuit:
@@ -29,5 +29,5 @@ class StoreCircuit:
         try:
             yield
         except StoreUnavailable:
-            self._open_until = self.now() + OPEN_SECONDS
+            self._open_until = self.now() + OPEN_PERIOD
             raise

@@ -13,7 +13,8 @@ from pymongo.errors import DuplicateKeyError
 from auth_billing.store.connection import StoreConnection
 
 COLLECTION = "gateway_leases"
-RETENTION_SECONDS = 24 * 3600
+RETENTION_PERIOD = 24 * 3600
+"""Seconds after which the store deletes a gateway's last heartbeat."""
 
 
 class MongoHeartbeatStore:

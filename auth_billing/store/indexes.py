@@ -53,5 +53,5 @@ async def create_indexes(connection: StoreConnection) -> None:
         [("organisation", 1), ("number", 1)], unique=True, partialFilterExpression={"number": {"$gt": 0}}
     )
     await connection.durable(gateway_heartbeats.COLLECTION).create_index(
-        [("at", 1)], expireAfterSeconds=gateway_heartbeats.RETENTION_SECONDS
+        [("at", 1)], expireAfterSeconds=gateway_heartbeats.RETENTION_PERIOD
     )

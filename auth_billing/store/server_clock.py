@@ -9,7 +9,7 @@ import time
 
 from auth_billing.store.connection import StoreConnection
 
-REFRESH_SECONDS = 10.0
+REFRESH_INTERVAL = 10.0
 """Seconds after which the clock is read again; a jump of the server's clock goes unnoticed for at most that long."""
 
 
@@ -19,7 +19,7 @@ class ServerClock:
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         self._offset = 0.0
-        self._read_at = -REFRESH_SECONDS
+        self._read_at = -REFRESH_INTERVAL
 
     async def now(self) -> float:
         """Return the server's time in Unix seconds.
@@ -28,7 +28,7 @@ class ServerClock:
             StoreUnavailable: the last reading is too old, and the server does not answer.
         """
         before = time.monotonic()
-        if before - self._read_at >= REFRESH_SECONDS:
+        if before - self._read_at >= REFRESH_INTERVAL:
             server_time = await self._connection.server_time()
             after = time.monotonic()
             self._offset, self._read_at = server_time - (before + after) / 2, after

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from chat_ui.generations.generations import Generations
 from chat_ui.history.records import Message, MessageStore, Owner, QueueStatus, State
 
-POLL_SECONDS = 0.3
-"""Interval of polling the store, in seconds."""
-CHANGE_TIMEOUT_SECONDS = 5.0
-"""Longest wait for a change of an answer in this process, before the stop flag is checked again."""
+POLL_INTERVAL = 0.3
+"""Seconds between two reads of the store."""
+CHANGE_TIMEOUT = 5.0
+"""Longest wait in seconds for a change of an answer in this process, before the stop flag is checked again."""
 _ID = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
 
@@ -66,7 +66,7 @@ class AnswerEvents:
     async def stream(self, message: Message, after: str) -> AsyncIterator[StreamEvent | None]:
         """Yield all events from `message` (the answer as it was loaded) on; `after` is the client's last event id.
 
-        Yields `None` at least every `CHANGE_TIMEOUT_SECONDS` without an event, so that the caller can do checks.
+        Yields `None` at least every `CHANGE_TIMEOUT` without an event, so that the caller can do checks.
         """
         self._position = _position(after, message)
         while True:
@@ -79,11 +79,11 @@ class AnswerEvents:
             if not message.state.is_open:
                 break
             if live is not None and not live.released:
-                await live.wait_for_change(seen, CHANGE_TIMEOUT_SECONDS)
+                await live.wait_for_change(seen, CHANGE_TIMEOUT)
                 continue
             if self._generations.stopping.is_set():
                 return
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_INTERVAL)
             stored = await self._messages.find(self._owner, self._conversation, self._message)
             if stored is None:
                 return  # deleted

@@ -27,8 +27,8 @@ from router.timings import DEFAULT_TIMINGS, Timings
 
 MAX_TAKEOVERS = 16
 """Answers that are taken over in one scan, at most."""
-RETENTION_SECONDS = 5.0
-"""For how long a finished answer is kept in memory, so that its readers still get the conversation's title."""
+RETENTION_PERIOD = 5.0
+"""Seconds for which a finished answer is kept in memory, so that its readers still get the conversation's title."""
 
 Principals = Callable[[Owner, str], Awaitable[Principal]]
 """Returns the principal of an owner and a project. Raises `AccountError` if the owner lost access."""
@@ -67,7 +67,7 @@ class Generations:
         return self._context.lease
 
     def live(self, message_id: str) -> LiveAnswer | None:
-        """Return an answer that this process writes or ended less than `RETENTION_SECONDS` ago; else `None`."""
+        """Return an answer that this process writes or ended less than `RETENTION_PERIOD` ago; else `None`."""
         writer = self._writers.get(message_id)
         return None if writer is None else writer.live
 
@@ -83,7 +83,7 @@ class Generations:
         self._writers[message.id] = writer
         task = self._tasks[message.id] = asyncio.create_task(self._write(writer))
         loop = asyncio.get_running_loop()
-        task.add_done_callback(lambda _: loop.call_later(RETENTION_SECONDS, self._forget, message.id, writer))
+        task.add_done_callback(lambda _: loop.call_later(RETENTION_PERIOD, self._forget, message.id, writer))
 
     def stop(self, message_id: str) -> None:
         """Stop an answer if this process writes it, keeping its text; else do nothing."""

@@ -19,7 +19,7 @@ from chat_ui.history.records import ConversationStore, Message, MessageStore, Mo
 from chat_ui.history.search_terms import search_terms
 
 MAX_TOKENS = 24
-TIMEOUT_SECONDS = 30.0
+TITLE_TIMEOUT = 30.0
 """Timeout of generating a title."""
 MAX_CHARS = 80
 """Characters of a generated title, at most."""
@@ -64,7 +64,7 @@ class TitleGenerator:
         title = ""
         if answer.state is State.DONE and answer.text.strip():
             try:
-                async with asyncio.timeout(TIMEOUT_SECONDS):
+                async with asyncio.timeout(TITLE_TIMEOUT):
                     title = await self._generate(await principal(), question, answer)
             except (AnswerFailed, AccountError, TimeoutError) as error:
                 _log.info("the model generated no title", reason=str(error))

@@ -13,8 +13,8 @@ from chat_ui.errors import ConversationFull
 from chat_ui.history.limits import MAX_CONVERSATIONS
 from chat_ui.history.records import ConversationStore, Owner
 
-COUNT_TTL_SECONDS = 600.0
-"""For how long a count is used before the store counts again."""
+COUNT_TTL = 600.0
+"""Seconds for which a count is used before the store counts again."""
 MAX_CACHED = 10_000
 """Owners whose count is cached, the last counted."""
 
@@ -24,7 +24,7 @@ class ConversationQuota:
 
     def __init__(self, conversations: ConversationStore) -> None:
         self._conversations = conversations
-        self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL_SECONDS, MAX_CACHED, time.monotonic)
+        self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL, MAX_CACHED, time.monotonic)
 
     async def reserve(self, owner: Owner, more: int) -> None:
         """Add `more` to this process's cached count of the owner's conversations, before the caller creates them.

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from auth_billing.people.access_tokens import SECONDS_VALID
-from auth_billing.people.sessions import MAX_SESSION_SECONDS
+from auth_billing.people.sessions import MAX_SESSION_AGE
 
 ACCESS, REFRESH, CSRF = "headrace-access", "headrace-refresh", "headrace-csrf"
 SECURE_PREFIX = "__Host-"
@@ -27,8 +27,8 @@ def read(request: Request, name: str) -> str:
 def set_session(request: Request, response: Response, access: str, refresh: str, csrf: str) -> None:
     """Set the three cookies of a session on the response."""
     _set(request, response, ACCESS, access, SECONDS_VALID)
-    _set(request, response, REFRESH, refresh, int(MAX_SESSION_SECONDS))
-    _set(request, response, CSRF, csrf, int(MAX_SESSION_SECONDS), readable_by_scripts=True)
+    _set(request, response, REFRESH, refresh, int(MAX_SESSION_AGE))
+    _set(request, response, CSRF, csrf, int(MAX_SESSION_AGE), readable_by_scripts=True)
 
 
 def clear_session(request: Request, response: Response) -> None:

@@ -40,7 +40,8 @@ MIN_BEGIN_TIMEOUT = 30.0
 """Minimum of that timeout in seconds."""
 MAX_WAITING_PER_SLOT = 4
 """Maximum number of waiting sequences per slot of a fleet whose throughput was not measured yet."""
-UNMEASURED_RETRY_SECONDS = 5.0
+UNMEASURED_RETRY_AFTER = 5.0
+"""`Retry-After` in seconds while a fleet is full and its throughput was not measured yet."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class AdmissionController:
         estimate = self.queues.estimate(model, service_class, tenant=principal.tenant)
         if estimate.seconds is None:
             if estimate.position > MAX_WAITING_PER_SLOT * model.capacity:
-                raise Overloaded("line_unmeasured", UNMEASURED_RETRY_SECONDS)
+                raise Overloaded("line_unmeasured", UNMEASURED_RETRY_AFTER)
         elif estimate.seconds > self.max_wait[service_class]:
             raise Overloaded("wait", estimate.seconds)
 

@@ -25,10 +25,10 @@ PREFETCH_SHARE = 0.05
 """Jobs that a fleet's workers prefetch beyond their slots, as a fraction of the slots."""
 RESERVED_SHARE = 1 / 8
 """Fraction of the slots that a single tenant does not get while other tenants are active."""
-ACTIVE_SECONDS = 60.0
-"""How long a tenant counts as active after its last request."""
-RECHECK_SECONDS = 0.5
-"""Interval of checks for additional capacity while jobs wait."""
+ACTIVITY_WINDOW = 60.0
+"""Seconds for which a tenant counts as active after its last request."""
+RECHECK_INTERVAL = 0.5
+"""Seconds between two checks for additional capacity while jobs wait."""
 
 
 class OtherGatewaysLoad(NamedTuple):
@@ -160,7 +160,7 @@ class _ModelQueue:
             self._count(entry.job, entry.job.n)
             entry.release()
         if len(self.waiting) and self._recheck is None:
-            self._recheck = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check_again)
+            self._recheck = asyncio.get_running_loop().call_later(RECHECK_INTERVAL, self._check_again)
 
     def _check_again(self) -> None:
         self._recheck = None
@@ -198,5 +198,7 @@ class _ModelQueue:
     def _note_request(self, tenant: str) -> None:
         now = time.monotonic()
         self._last_request[tenant] = now
-        if now - min(self._last_request.values()) > ACTIVE_SECONDS:
-            self._last_request = {tenant: at for tenant, at in self._last_request.items() if now - at <= ACTIVE_SECONDS}
+        if now - min(self._last_request.values()) > ACTIVITY_WINDOW:
+            self._last_request = {
+                tenant: at for tenant, at in self._last_request.items() if now - at <= ACTIVITY_WINDOW
+            }

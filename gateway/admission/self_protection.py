@@ -16,12 +16,14 @@ from gateway.errors import BrokerDown, Overloaded
 from router.bus import Bus
 from router.transport.base import ConnectionState
 
-PROBE_SECONDS = 0.1
+PROBE_INTERVAL = 0.1
+"""Seconds between two probes of the event loop."""
 PROBES = 10
 """Number of consecutive late probes that count as overload; a garbage collection or a short burst must not."""
-BLOCKED_RETRY_SECONDS = 10.0
-"""`Retry-After` while the broker blocks publishing: a memory or disk alarm lasts for some time."""
-BUSY_RETRY_SECONDS = 2.0
+BLOCKED_RETRY_AFTER = 10.0
+"""`Retry-After` in seconds while the broker blocks publishing: a memory or disk alarm lasts for some time."""
+BUSY_RETRY_AFTER = 2.0
+"""`Retry-After` in seconds while the event loop lags or too many publishes are unconfirmed."""
 MAX_UNCONFIRMED = 500
 """Maximum number of publishes without the broker's confirm."""
 
@@ -48,18 +50,18 @@ class SelfProtection:
         if self._bus.state is ConnectionState.DOWN:
             raise BrokerDown
         if self._bus.state is ConnectionState.BLOCKED:
-            raise Overloaded("broker_blocked", BLOCKED_RETRY_SECONDS)
+            raise Overloaded("broker_blocked", BLOCKED_RETRY_AFTER)
         if self._bus.unconfirmed > MAX_UNCONFIRMED:
-            raise Overloaded("unconfirmed_publishes", BUSY_RETRY_SECONDS)
+            raise Overloaded("unconfirmed_publishes", BUSY_RETRY_AFTER)
         if self._is_late:
-            raise Overloaded("loop_lag", BUSY_RETRY_SECONDS)
+            raise Overloaded("loop_lag", BUSY_RETRY_AFTER)
 
     async def run(self) -> None:
         """Measure the event loop's lag, which `check` compares with the limit, until cancelled."""
         while True:
             began = time.monotonic()
-            await asyncio.sleep(PROBE_SECONDS)
-            self._lags.append(time.monotonic() - began - PROBE_SECONDS)
+            await asyncio.sleep(PROBE_INTERVAL)
+            self._lags.append(time.monotonic() - began - PROBE_INTERVAL)
             if self._is_late is not self._was_late:
                 self._was_late = self._is_late
                 _log.warning("event loop is late" if self._was_late else "event loop is on time again")

@@ -26,12 +26,12 @@ from runtime.retry import DEFAULT_WAIT, Backoff
 
 RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
 """Client errors that are not stored, because a later request may succeed."""
-STORE_RETRY_SECONDS = 60.0
-"""How long storing a response is retried while the store is unavailable."""
+STORE_RETRY_TIMEOUT = 60.0
+"""Seconds for which storing a response is retried while the store is unavailable."""
 RECORD_TIMEOUT = 2.0
-"""How long a new request waits until the record of a failed run is removed."""
-STOP_SECONDS = 2.0
-"""How long `close` waits for running requests to stop."""
+"""Seconds that a new request waits until the record of a failed run is removed."""
+STOP_TIMEOUT = 2.0
+"""Seconds that `close` waits for running requests to stop."""
 
 _log = structlog.get_logger(__name__)
 
@@ -76,11 +76,11 @@ class IdempotentRequests:
         return answer, False
 
     async def close(self) -> None:
-        """Abandon all runs; cancel those still running after `STOP_SECONDS`, whose records expire with their leases."""
+        """Abandon all runs; cancel those still running after `STOP_TIMEOUT`, whose records expire with their leases."""
         for answer in self._running.values():
             answer.abandoned.set()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+            await asyncio.wait(self._tasks, timeout=STOP_TIMEOUT)
         for task in self._tasks:
             task.cancel()
 
@@ -130,7 +130,7 @@ class IdempotentRequests:
 
     async def _record(self, claim: Claim, kept: KeptAnswer | None) -> None:
         """Store the response, or release the key for the next request; retry while the store is unavailable."""
-        deadline, backoff = time.monotonic() + STORE_RETRY_SECONDS, Backoff(DEFAULT_WAIT)
+        deadline, backoff = time.monotonic() + STORE_RETRY_TIMEOUT, Backoff(DEFAULT_WAIT)
         while True:
             try:
                 if kept is None:

@@ -18,8 +18,8 @@ from gateway.answers.event_frames import PING
 from gateway.errors import SlowClient
 
 MAX_BYTES = 4 * 1024 * 1024
-LINGER_SECONDS = 10.0
-"""How long a response without readers continues, because disconnected clients retry within seconds."""
+LINGER_TIMEOUT = 10.0
+"""Seconds that a response without readers continues, because disconnected clients retry within seconds."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SharedResponse:
         self.is_replay = False
         """Whether this is a stored response, for which no route was run."""
         self.abandoned = asyncio.Event()
-        """Set when the response had no reader for `LINGER_SECONDS`; its route should stop."""
+        """Set when the response had no reader for `LINGER_TIMEOUT`; its route should stop."""
         self.recorded = asyncio.Event()
         """Set when the response is final and its record in the store is up to date."""
         self._chunks: deque[bytes] = deque()
@@ -103,7 +103,7 @@ class SharedResponse:
 
     @contextmanager
     def reader(self) -> Iterator[None]:
-        """Count a reader while the block runs; without readers for `LINGER_SECONDS` `abandoned` is set."""
+        """Count a reader while the block runs; without readers for `LINGER_TIMEOUT` `abandoned` is set."""
         self._readers += 1
         if self._abandon_timer is not None:
             self._abandon_timer.cancel()
@@ -112,7 +112,7 @@ class SharedResponse:
         finally:
             self._readers -= 1
             if not self._readers and not self._ended:
-                self._abandon_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self.abandoned.set)
+                self._abandon_timer = asyncio.get_running_loop().call_later(LINGER_TIMEOUT, self.abandoned.set)
 
     async def started(self) -> ResponseHead:
         """Wait for the response's status and headers, and return them.

@@ -17,10 +17,10 @@ from gateway.http.gateway import Gateway
 from gateway.http.request_context import common_headers, new_request_id
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 
-HEAD_SECONDS = 10.0
-"""Time for a request line and its headers to arrive, from their first byte."""
-STOPPING_SECONDS = 1.0
-"""How long a stopping server keeps an idle connection open, because a request may be on its way."""
+HEAD_TIMEOUT = 10.0
+"""Seconds in which a request line and its headers have to arrive, from their first byte."""
+STOPPING_GRACE = 1.0
+"""Seconds that a stopping server keeps an idle connection open, because a request may be on its way."""
 
 
 class GatewayProtocol(H11Protocol):
@@ -48,7 +48,7 @@ class GatewayProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes; refuse the connection if a request's head stays incomplete for `HEAD_SECONDS`."""
+        """Parse received bytes; refuse the connection if a request's head stays incomplete for `HEAD_TIMEOUT`."""
         super().data_received(data)
         if self._stopping and self.cycle is not None:
             self.cycle.keep_alive = False
@@ -60,7 +60,7 @@ class GatewayProtocol(H11Protocol):
             super().shutdown()
         elif not self._stopping:
             self._stopping = True
-            self.loop.call_later(min(STOPPING_SECONDS, self._gateway.settings.shutdown_grace), self._close)
+            self.loop.call_later(min(STOPPING_GRACE, self._gateway.settings.shutdown_grace), self._close)
 
     def _close(self) -> None:
         if not self.transport.is_closing():
@@ -81,7 +81,7 @@ class GatewayProtocol(H11Protocol):
 
     def _set_head_timer(self, *, incomplete: bool) -> None:
         if incomplete and self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._refuse, HeadersTimeout())
+            self._head_timer = self.loop.call_later(HEAD_TIMEOUT, self._refuse, HeadersTimeout())
         elif not incomplete and self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None

@@ -30,7 +30,7 @@ OPENAI_VERSION = "2020-10-01"
 
 MAX_HEADERS = 128
 
-DRAIN_SECONDS = 0.5
+DRAIN_TIMEOUT = 0.5
 DRAIN_BYTES = 256 * 1024
 """Limits of draining the body of a refused request, in seconds and bytes."""
 
@@ -153,7 +153,7 @@ async def _drain(receive: Receive) -> None:
     """Read and discard the rest of a body, within limits."""
     drained = 0
     with suppress(TimeoutError):
-        async with asyncio.timeout(DRAIN_SECONDS):
+        async with asyncio.timeout(DRAIN_TIMEOUT):
             while drained < DRAIN_BYTES:
                 message = await receive()
                 drained += len(message.get("body", b""))

@@ -22,15 +22,16 @@ from runtime.embedded_server import EmbeddedServer, wait_for
 from runtime.lifecycle import StartupError
 from runtime.ops_server import OpsServer
 
-FAREWELL_SECONDS = 5
-"""Time after the grace period in which the last events of interrupted streams are sent."""
+LAST_EVENTS_TIMEOUT = 5
+"""Seconds after the grace period in which the last events of interrupted streams are sent."""
 UNREAD_MILLISECONDS = 60_000
 """Time after which the kernel closes the connection of a client that does not read (`TCP_USER_TIMEOUT`)."""
 SEND_BUFFER_BYTES = 256 * 1024
 """Kernel send buffer per connection (the kernel doubles it). The default of megabytes would hide a slow client for as
 long as it takes to fill."""
-KEEP_ALIVE_SECONDS = 75
-"""Idle timeout of connections: longer than load balancers' (60 s), so that the load balancer closes them first."""
+KEEP_ALIVE_TIMEOUT = 75
+"""Seconds until an idle connection is closed: more than load balancers' 60, so that the load balancer closes it
+first."""
 
 _log = structlog.get_logger(__name__)
 
@@ -142,8 +143,8 @@ def _config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(settings.shutdown_grace) + FAREWELL_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_TIMEOUT,
+        timeout_graceful_shutdown=int(settings.shutdown_grace) + LAST_EVENTS_TIMEOUT,
     )
 
 

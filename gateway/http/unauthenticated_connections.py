@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-GRACE_SECONDS = 2.0
+GRACE_PERIOD = 2.0
 """Time in which a new connection should authenticate; younger connections do not count."""
 
 Peer = tuple[str, int]
@@ -32,7 +32,7 @@ class UnauthenticatedConnections:
     def add(self, peer: Peer) -> bool:
         """Count a new connection. Return false, and do not count it, if its address has reached the limit."""
         now, peers = self._clock(), self._since.setdefault(_network(peer[0]), {})
-        if len(peers) >= self._limit and next(islice(peers.values(), self._limit - 1, None)) <= now - GRACE_SECONDS:
+        if len(peers) >= self._limit and next(islice(peers.values(), self._limit - 1, None)) <= now - GRACE_PERIOD:
             return False
         peers[peer] = now
         return True

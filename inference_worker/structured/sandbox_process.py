@@ -23,9 +23,9 @@ from inference_worker.structured.compiler import GrammarCompiler
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
 
-CPU_SECONDS = 0.4
+CPU_TIME_LIMIT = 0.4
 """CPU seconds of one check."""
-WALL_SECONDS = 5.0
+WALL_TIME_LIMIT = 5.0
 """Wall-clock seconds of one check, for machines too busy to provide the CPU seconds."""
 MEMORY = 512 * 2**20
 """Bytes of address space of a child beyond that of the sandbox process."""
@@ -89,7 +89,7 @@ def _begin(compiler: GrammarCompiler, request: CheckRequest, checks: dict[Connec
     if not child:
         _run_child(compiler, request.grammar, child_end)
     child_end.close()
-    checks[parent_end] = _Check(request.number, child, time.monotonic() + WALL_SECONDS)
+    checks[parent_end] = _Check(request.number, child, time.monotonic() + WALL_TIME_LIMIT)
 
 
 def _run_child(compiler: GrammarCompiler, grammar: Grammar, results: Connection) -> None:
@@ -106,7 +106,7 @@ def _apply_limits() -> None:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     space = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # its signal ends the child
+    signal.setitimer(signal.ITIMER_PROF, CPU_TIME_LIMIT)  # its signal ends the child
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

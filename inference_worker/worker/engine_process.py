@@ -34,7 +34,7 @@ from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.settings import EngineSettings
 from inference_worker.worker.engine_client import EngineClient
 
-STOP_SECONDS = 5.0
+STOP_TIMEOUT = 5.0
 """Seconds that the child may take to exit after `Shutdown`."""
 
 _log = structlog.get_logger(__name__)
@@ -97,7 +97,7 @@ class ProcessEngine(EngineClient):
             if isinstance(report, StepReport):
                 yield report
         if not self._stopping:
-            await asyncio.to_thread(child.process.join, STOP_SECONDS)
+            await asyncio.to_thread(child.process.join, STOP_TIMEOUT)
             raise EngineDied(f"the engine process ended ({_exit_description(child.process)})")
 
     def kill(self) -> None:
@@ -106,7 +106,7 @@ class ProcessEngine(EngineClient):
             self._child.process.kill()
 
     async def stop(self) -> None:
-        """Stop the child process; kill it if it does not exit within `STOP_SECONDS`."""
+        """Stop the child process; kill it if it does not exit within `STOP_TIMEOUT`."""
         self._stopping = True
         await self._stop_child()
 
@@ -137,7 +137,7 @@ class ProcessEngine(EngineClient):
         if child is None:
             return
         child.commands.put(Shutdown())
-        await asyncio.to_thread(child.process.join, STOP_SECONDS)
+        await asyncio.to_thread(child.process.join, STOP_TIMEOUT)
         if child.process.is_alive():
             _log.warning("engine process killed", reason="did not exit in time")
             child.process.kill()

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-SAME_START_SECONDS = 0.05
+START_TOLERANCE = 0.05
 """Tolerance when start times are compared: the kernel counts in ticks of 10 ms."""
 
 
@@ -53,7 +53,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
             return None
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.created) < SAME_START_SECONDS
+            same = abs(process.create_time() - self.created) < START_TOLERANCE
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None

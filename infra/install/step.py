@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STAMP = "headrace.stamp"
-HEARTBEAT_SECONDS = 15
+HEARTBEAT_INTERVAL = 15
 
 
 class StepFailed(Exception):
@@ -120,7 +120,7 @@ def perform(step: Step, label: str) -> None:
     finished = threading.Event()
 
     def report() -> None:
-        while not finished.wait(HEARTBEAT_SECONDS):
+        while not finished.wait(HEARTBEAT_INTERVAL):
             print(f"{label} {step.title}: {time.monotonic() - begin:.0f} s so far", flush=True)
 
     reporter = threading.Thread(target=report, daemon=True)

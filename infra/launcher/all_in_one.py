@@ -44,9 +44,11 @@ from runtime.lifecycle import StartupError, stop_on_signals
 
 PrintLine = Callable[[str], None]
 
-PROGRESS_SECONDS = 5.0
-ORPHAN_GRACE_SECONDS = 5.0
-STREAM_GRACE_SECONDS = 5.0
+PROGRESS_INTERVAL = 5.0
+"""Seconds between two lines about a start that is not finished."""
+ORPHAN_GRACE = 5.0
+"""Seconds that processes of a launcher that died may take to end."""
+STREAM_GRACE = 5.0
 """Seconds that running streams may take at Ctrl-C, before the terminal is free again."""
 
 
@@ -88,7 +90,7 @@ class AllInOne:
         self._home.prepare()
         stop_on_signals(self._stop, again=self._stop_now)
         with lock_home(self._home, LockHolder("serve", os.getpid(), self._settings.url)):
-            await asyncio.to_thread(stop_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
+            await asyncio.to_thread(stop_orphans, self._records, grace=ORPHAN_GRACE)
             if not is_free(self._settings.host, self._settings.port):
                 raise StartupError(f"port {self._settings.port} is taken: choose another by HEADRACE_PORT")
             try:
@@ -139,7 +141,7 @@ class AllInOne:
             host=self._settings.host,
             port=self._settings.port,
             model_aliases=self._settings.model_aliases,
-            shutdown_grace=STREAM_GRACE_SECONDS,
+            shutdown_grace=STREAM_GRACE,
         )
 
     async def _worker(self, stop: asyncio.Event) -> None:
@@ -172,7 +174,7 @@ class AllInOne:
         began = reported = time.monotonic()
         while not heartbeat.done() and not self._is_stopping():
             await asyncio.wait({heartbeat, worker.task}, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
-            if time.monotonic() - reported >= PROGRESS_SECONDS:
+            if time.monotonic() - reported >= PROGRESS_INTERVAL:
                 reported = time.monotonic()
                 self._print_line(f"loading the model ... {reported - began:.0f} s")
         if heartbeat.done():

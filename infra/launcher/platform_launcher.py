@@ -24,7 +24,8 @@ from infra.launcher.supervisor import ProcessSpec, Supervisor
 from infra.rabbitmq.node import BrokerNotInstalled, find_program
 from runtime.lifecycle import StartupError, stop_on_signals
 
-ORPHAN_GRACE_SECONDS = 10.0
+ORPHAN_GRACE = 10.0
+"""Seconds that processes of a launcher that died may take to end."""
 MAX_WORKERS = 64
 PrintLine = Callable[[str], None]
 
@@ -85,7 +86,7 @@ class PlatformLauncher:
             task.result()
 
     async def _clean_up(self) -> None:
-        orphans = await asyncio.to_thread(stop_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
+        orphans = await asyncio.to_thread(stop_orphans, self._records, grace=ORPHAN_GRACE)
         if orphans:
             self._print_line(f"stopped processes that a killed launcher had left running: {', '.join(orphans)}")
 

@@ -27,7 +27,7 @@ from runtime.lifecycle import EXIT_CANNOT_START
 from runtime.retry import delay_after, exponential_backoff
 
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
-KILL_DELAY_SECONDS = 5.0
+KILL_DELAY = 5.0
 """Seconds from the second SIGTERM to SIGKILL."""
 
 
@@ -122,11 +122,11 @@ class SupervisedProcess:
         await self._task
 
     def stop_now(self) -> None:
-        """Stop without drain, and do not wait: send SIGTERM (again), and SIGKILL after `KILL_DELAY_SECONDS`."""
+        """Stop without drain, and do not wait: send SIGTERM (again), and SIGKILL after `KILL_DELAY`."""
         self._stopping.set()
         if self._process is not None and self._process.returncode is None:
             self._signal(signal.SIGTERM)
-            asyncio.get_running_loop().call_later(KILL_DELAY_SECONDS, kill_group, self._process.pid)
+            asyncio.get_running_loop().call_later(KILL_DELAY, kill_group, self._process.pid)
 
     async def _within(self, grace: float) -> None:
         process = self._process
@@ -286,6 +286,6 @@ class Supervisor:
             )
 
     def stop_now(self) -> None:
-        """Stop all processes without drain: SIGTERM again, then SIGKILL after `KILL_DELAY_SECONDS`; does not wait."""
+        """Stop all processes without drain: SIGTERM again, then SIGKILL after `KILL_DELAY`; does not wait."""
         for process in self._processes.values():
             process.stop_now()

@@ -16,7 +16,8 @@ from router.diagnosis import Diagnosis
 from router.messages import Job, Usage
 from router.transport.base import Delivery
 
-REMEMBERED_SECONDS = 600.0
+REMEMBERED_PERIOD = 600.0
+"""Seconds for which the id of an ended job is remembered, to acknowledge its redelivery."""
 REMEMBERED_IDS = 100_000
 
 _log = structlog.get_logger(__name__)
@@ -118,9 +119,9 @@ class RecentJobIds:
         self._ids[job_id] = now
         self._ids.move_to_end(job_id)
         while self._ids and (
-            len(self._ids) > REMEMBERED_IDS or now - next(iter(self._ids.values())) > REMEMBERED_SECONDS
+            len(self._ids) > REMEMBERED_IDS or now - next(iter(self._ids.values())) > REMEMBERED_PERIOD
         ):
             self._ids.popitem(last=False)
 
     def __contains__(self, job_id: str) -> bool:
-        return time.monotonic() - self._ids.get(job_id, float("-inf")) <= REMEMBERED_SECONDS
+        return time.monotonic() - self._ids.get(job_id, float("-inf")) <= REMEMBERED_PERIOD

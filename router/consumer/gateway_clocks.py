@@ -16,7 +16,7 @@ import structlog
 
 from router.messages import Job
 
-SLACK_SECONDS = 5.0
+CLOCK_TOLERANCE = 5.0
 """Tolerated clock difference and delivery delay, in seconds."""
 REMEMBERED_JOBS = 64
 REMEMBERED_GATEWAYS = 64
@@ -54,5 +54,5 @@ class GatewayClocks:
 def _seconds_ahead(ages: deque[tuple[float, float]]) -> float:
     """Return the seconds by which this clock is ahead, from (age, time to live) pairs; 0 if the ages are plausible."""
     youngest = min(age for age, _ in ages)
-    surely_ahead = max(age - longest for age, longest in ages) > SLACK_SECONDS
-    return youngest if youngest < -SLACK_SECONDS or (surely_ahead and youngest > SLACK_SECONDS) else 0.0
+    surely_ahead = max(age - longest for age, longest in ages) > CLOCK_TOLERANCE
+    return youngest if youngest < -CLOCK_TOLERANCE or (surely_ahead and youngest > CLOCK_TOLERANCE) else 0.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-SECONDS = 0.05
+COMMIT_DELAY = 0.05
 """Seconds from the first waiting task until all continue."""
 
 
 class GroupCommit:
-    """Barrier that releases all waiting tasks `SECONDS` after the first of them. Use on the event loop only."""
+    """Barrier that releases all waiting tasks `COMMIT_DELAY` after the first of them. Use on the event loop only."""
 
     def __init__(self) -> None:
         self._released: asyncio.Future[None] | None = None
@@ -19,11 +19,11 @@ class GroupCommit:
         if self._released is None:
             loop = asyncio.get_running_loop()
             self._released = loop.create_future()
-            loop.call_later(SECONDS, self.release)
+            loop.call_later(COMMIT_DELAY, self.release)
         await asyncio.shield(self._released)
 
     def release(self) -> None:
-        """Release all waiting tasks now, without waiting for the rest of `SECONDS`."""
+        """Release all waiting tasks now, without waiting for the rest of `COMMIT_DELAY`."""
         if self._released is not None:
             released, self._released = self._released, None
             released.set_result(None)

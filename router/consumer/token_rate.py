@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-LEAST_SECONDS = 0.5
-"""Minimum measuring interval; before it is over, the last rate stays."""
+MIN_PERIOD = 0.5
+"""Shortest period in seconds over which a rate is measured."""
 
 
 class TokenRate:
@@ -18,7 +18,7 @@ class TokenRate:
     def look(self, tokens: int) -> float:
         """Return tokens per second since an earlier call; `tokens` is the total number since the start."""
         now = time.monotonic()
-        if now - self._since >= LEAST_SECONDS:
+        if now - self._since >= MIN_PERIOD:
             self.per_second = (tokens - self._tokens) / (now - self._since)
             self._since, self._tokens = now, tokens
         return self.per_second

@@ -9,7 +9,7 @@ import pytest
 from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
-from auth_billing.keys.key_cache import CONFIRMED_SECONDS, INVALID_SECONDS, RETRY_SECONDS, VALID_SECONDS, KeyCache
+from auth_billing.keys.key_cache import CONFIRMED_TTL, INVALID_TTL, RETRY_DELAY, VALID_TTL, KeyCache
 from auth_billing.keys.key_records import ApiKeyRecord
 from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore, FakeClock
@@ -97,7 +97,7 @@ async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_second
     service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
 ) -> None:
     store.absence.away = True
-    clock.now += VALID_SECONDS - 0.01
+    clock.now += VALID_TTL - 0.01
     assert (await service.authenticate(key)).tenant == "acme"
     clock.now += 0.01
     with pytest.raises(StoreUnavailable):
@@ -111,7 +111,7 @@ async def test_a_valid_key_is_confirmed_every_few_seconds(
     for _ in range(10):
         await service.authenticate(key)
     assert store.absence.asked == asked
-    clock.now += CONFIRMED_SECONDS
+    clock.now += CONFIRMED_TTL
     for _ in range(10):
         await service.authenticate(key)
     assert store.absence.asked == asked + 1
@@ -121,14 +121,14 @@ async def test_an_unavailable_store_is_not_read_by_each_request(
     service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
 ) -> None:
     store.absence.away = True
-    clock.now += CONFIRMED_SECONDS
+    clock.now += CONFIRMED_TTL
     asked = store.absence.asked
     for _ in range(10):
         await service.authenticate(key)
     assert store.absence.asked == asked + 1
     store.absence.away = False
     await store.revoke(KeySet(project="acme-web"), clock.now)
-    clock.now += RETRY_SECONDS
+    clock.now += RETRY_DELAY
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key)
 
@@ -194,7 +194,7 @@ async def test_an_invalid_key_is_cached_for_five_seconds(
         with pytest.raises(InvalidApiKey):
             await service.authenticate(key.text)
     assert store.absence.asked == 1
-    clock.now += INVALID_SECONDS
+    clock.now += INVALID_TTL
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key.text)
     assert store.absence.asked == 2
@@ -231,7 +231,7 @@ async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(
     key = await service.create_api_key("acme", "acme-web", name="first")
     await service.authenticate(key.text)
     store.records[key.key_id] = replace(store.records[key.key_id], revoked=clock.now)
-    clock.now += CONFIRMED_SECONDS
+    clock.now += CONFIRMED_TTL
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key.text)
 

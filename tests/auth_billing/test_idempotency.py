@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused, StoreUnavailable
-from auth_billing.idempotency import RETENTION_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
+from auth_billing.idempotency import RETENTION_PERIOD, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
 from tests.fakes.accounts import DictIdempotencyStore, FakeClock
 
 LEASE = 30.0
@@ -77,7 +77,7 @@ async def test_a_renewed_lease_is_not_taken_over(keys: IdempotencyKeys, clock: F
 
 async def test_a_key_expires_after_a_day(keys: IdempotencyKeys, clock: FakeClock) -> None:
     await keys.finish(await claimed(keys), ANSWER)
-    clock.now += RETENTION_SECONDS - 1
+    clock.now += RETENTION_PERIOD - 1
     assert await keys.claim(REQUEST) == ANSWER
     clock.now += 1  # the store may take its time to forget
     await claimed(keys, OTHER_BODY)

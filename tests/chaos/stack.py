@@ -33,8 +33,8 @@ from tests.chaos.tcp_proxy import TcpProxy
 
 MODEL = "counting"
 STORE = "store"
-GRACE_SECONDS = 150.0
-START_SECONDS = 180.0
+GRACE_PERIOD = 150.0
+START_TIMEOUT = 180.0
 BACKOFF = RestartBackoff(first=0.3, limit=2.0)
 _PORT = re.compile(r":\d+/")
 
@@ -163,7 +163,7 @@ class Stack:
             environment={**plain, **common, **own},
             log=self.processes.home.log / f"{name}.log",
             ready=url_is_ok(f"http://127.0.0.1:{port}/healthz"),
-            grace=GRACE_SECONDS,
+            grace=GRACE_PERIOD,
             status_url=f"http://127.0.0.1:{port}/status",
             order=order,
         )
@@ -200,7 +200,7 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
 async def _need(supervisor: Supervisor, *specs: ProcessSpec) -> None:
     for process in [supervisor.add(spec) for spec in specs]:
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(START_TIMEOUT):
                 state = await process.settled()
         except TimeoutError as error:
             raise StartupError(f"{process.spec.name} does not start: {last_line(process.spec.log)}") from error

@@ -23,9 +23,9 @@ async def scene() -> AsyncIterator[Scene]:
 async def test_an_idle_stream_ends_when_its_reader_is_signed_out(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, *, here: bool
 ) -> None:
-    monkeypatch.setattr(events, "SESSION_SECONDS", 0.0)
-    monkeypatch.setattr(answer_events, "CHANGE_TIMEOUT_SECONDS", 0.01)
-    monkeypatch.setattr(answer_events, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(events, "SESSION_CHECK_INTERVAL", 0.0)
+    monkeypatch.setattr(answer_events, "CHANGE_TIMEOUT", 0.01)
+    monkeypatch.setattr(answer_events, "POLL_INTERVAL", 0.01)
     scene.engine.patient = True
     person = await scene.person()
     conversation = await person.conversation()

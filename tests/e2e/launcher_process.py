@@ -20,9 +20,9 @@ from infra.install.step import ROOT
 
 INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
 MODEL = "smollm2-135m-instruct"
-START_SECONDS = 150.0
-STOP_SECONDS = 60.0
-LINGER_SECONDS = 30
+START_TIMEOUT = 150.0
+STOP_TIMEOUT = 60.0
+LINGER_TIMEOUT = 30
 
 
 def missing() -> str | None:
@@ -78,7 +78,7 @@ class Launched:
         return self.output_file.read_text()
 
     def until_ready(self) -> None:
-        until(lambda: self._ready() or self.process.poll() is not None, START_SECONDS, lambda: self.output)
+        until(lambda: self._ready() or self.process.poll() is not None, START_TIMEOUT, lambda: self.output)
         assert self.process.poll() is None, self.output
 
     def _ready(self) -> bool:
@@ -105,7 +105,7 @@ class Launched:
     def interrupt(self) -> int:
         """Send Ctrl-C as a terminal does; return the exit status."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(STOP_SECONDS)
+        return self.process.wait(STOP_TIMEOUT)
 
     def ours(self) -> list[psutil.Process]:
         """Return all live processes of this home, found by their environment or arguments."""
@@ -121,7 +121,7 @@ class Launched:
 
     def leaves_nothing(self) -> None:
         """Require that no process remains. The resource tracker of multiprocessing exits a little later."""
-        until(lambda: not self.ours(), LINGER_SECONDS, lambda: "\n".join(map(str, self.ours())))
+        until(lambda: not self.ours(), LINGER_TIMEOUT, lambda: "\n".join(map(str, self.ours())))
 
     def end(self) -> None:
         """Kill all processes, also after a failed test."""

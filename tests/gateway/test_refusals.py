@@ -23,7 +23,7 @@ CANARY = "canary-7f3a91"
 """Is in every request, and in nothing that comes of it."""
 HI = [{"role": "user", "content": CANARY}]
 JSON = {"content-type": "application/json"}
-CPU_SECONDS = 10.0
+CPU_TIME_LIMIT = 10.0
 """A refusal costs far less, of CPU time; what explodes costs more on any machine."""
 
 
@@ -355,7 +355,7 @@ async def refused(stage: Stage, case: Case, caplog: pytest.LogCaptureFixture) ->
     assert CANARY not in response.text
     for secret in (CANARY, KEY, "mongodb"):
         assert secret not in repr(logs) + caplog.text
-    assert spent < CPU_SECONDS
+    assert spent < CPU_TIME_LIMIT
     return response
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auth_billing.money.job_write_buffer import MAX_LAG
-from auth_billing.rate_limits.lease import RENEWAL_SECONDS, SLOT_SECONDS
+from auth_billing.rate_limits.lease import SLOT_LEASE, SLOT_RENEWAL_INTERVAL
 from auth_billing.store.connection import OPERATION_MS
 from chat_ui.generations.answer_writer import IDLE_INTERVALS
 from gateway.answers import idempotency
@@ -17,10 +17,10 @@ from gateway.settings import GatewaySettings
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker import engine_process, job_handler
 from proxy.settings import ProxySettings
-from router.consumer.attempts import REMEMBERED_SECONDS
-from router.consumer.gateway_clocks import SLACK_SECONDS
-from router.control_signing import MAX_AGE_SECONDS
-from router.model_registry import KNOWN_SECONDS, RECENTLY_ALIVE_SECONDS
+from router.consumer.attempts import REMEMBERED_PERIOD
+from router.consumer.gateway_clocks import CLOCK_TOLERANCE
+from router.control_signing import MAX_MESSAGE_AGE
+from router.model_registry import KNOWN_PERIOD, RECENTLY_ALIVE_PERIOD
 from router.timings import Timings
 from router.topology import CONTROL_QUEUE_ARGUMENTS, JOB_DELIVERY_LIMIT
 
@@ -75,7 +75,7 @@ def test_a_starting_gateway_gets_a_heartbeat_of_each_worker_before_it_accepts_re
 
 
 def test_a_model_counts_as_served_for_longer_than_a_request_waits_for_a_worker() -> None:
-    assert TIMINGS.worker_alive_timeout < GATEWAY.no_worker_timeout < RECENTLY_ALIVE_SECONDS < KNOWN_SECONDS
+    assert TIMINGS.worker_alive_timeout < GATEWAY.no_worker_timeout < RECENTLY_ALIVE_PERIOD < KNOWN_PERIOD
 
 
 def test_three_failed_heartbeats_of_a_gateway_do_not_settle_its_jobs() -> None:
@@ -124,11 +124,11 @@ def test_missing_replies_are_requested_until_another_worker_can_have_resumed_the
 
 
 def test_a_cancelled_jobs_id_is_remembered_until_its_deadline() -> None:
-    assert GATEWAY.max_request_seconds <= REMEMBERED_SECONDS
+    assert GATEWAY.max_request_seconds <= REMEMBERED_PERIOD
 
 
 def test_a_control_message_expires_in_its_queue_before_its_signature_does() -> None:
-    assert int(CONTROL_QUEUE_ARGUMENTS["x-message-ttl"]) / 1000 + SLACK_SECONDS < MAX_AGE_SECONDS
+    assert int(CONTROL_QUEUE_ARGUMENTS["x-message-ttl"]) / 1000 + CLOCK_TOLERANCE < MAX_MESSAGE_AGE
 
 
 # Engines and shutdown
@@ -154,11 +154,11 @@ def test_the_default_of_a_setting_is_the_time_that_other_processes_expect(
 
 
 def test_a_drained_worker_settles_its_jobs_and_stops_its_engine_before_it_is_killed() -> None:
-    assert TIMINGS.drain_settle_timeout + engine_process.STOP_SECONDS < TIMINGS.stop_margin
+    assert TIMINGS.drain_settle_timeout + engine_process.STOP_TIMEOUT < TIMINGS.stop_margin
 
 
 def test_a_stopped_gateway_publishes_its_receipts_and_releases_its_leases_before_it_is_killed() -> None:
-    assert TIMINGS.stop_margin > idempotency.STOP_SECONDS + 2 * gateway_billing.FLUSH_TIMEOUT
+    assert TIMINGS.stop_margin > idempotency.STOP_TIMEOUT + 2 * gateway_billing.FLUSH_TIMEOUT
 
 
 @pytest.mark.parametrize("unit", ["headrace-gateway@.service", "headrace-worker@.service"])
@@ -232,11 +232,11 @@ def test_unapplied_credit_is_searched_several_times_before_the_audit_reports_it(
 
 
 def test_two_failed_renewals_and_different_clocks_do_not_end_an_idempotency_lease() -> None:
-    assert 2 * TIMINGS.idempotency_renewal_interval + SLACK_SECONDS < TIMINGS.idempotency_lease
+    assert 2 * TIMINGS.idempotency_renewal_interval + CLOCK_TOLERANCE < TIMINGS.idempotency_lease
 
 
 def test_two_failed_renewals_do_not_end_the_slots_of_a_rate_limit() -> None:
-    assert 2 * RENEWAL_SECONDS < SLOT_SECONDS
+    assert 2 * SLOT_RENEWAL_INTERVAL < SLOT_LEASE
 
 
 def test_two_failed_renewals_do_not_end_the_lease_of_an_answer_without_new_text() -> None:

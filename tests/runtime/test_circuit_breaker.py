@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.circuit_breaker import FAILURES, MAX_OPEN_SECONDS, OPEN_SECONDS, CircuitBreaker
+from runtime.circuit_breaker import FAILURES, MAX_OPEN_PERIOD, OPEN_PERIOD, CircuitBreaker
 
 
 class Clock:
@@ -27,20 +27,20 @@ def test_it_opens_after_consecutive_failures_only() -> None:
     assert not breaker.is_open
     fail(breaker, 1)
     assert breaker.is_open
-    assert breaker.retry_after == OPEN_SECONDS
+    assert breaker.retry_after == OPEN_PERIOD
 
 
 def test_after_the_open_time_one_request_is_the_probe() -> None:
     clock = Clock()
     breaker = CircuitBreaker(clock)
     fail(breaker, FAILURES)
-    clock.now += OPEN_SECONDS
+    clock.now += OPEN_PERIOD
     assert not breaker.is_open
     breaker.begin_request()
     assert breaker.is_open  # for other requests
     breaker.record_failure()
     assert breaker.is_open
-    clock.now += OPEN_SECONDS
+    clock.now += OPEN_PERIOD
     breaker.begin_request()
     breaker.record_cancellation()  # without an outcome: the next request is the probe
     assert not breaker.is_open
@@ -56,6 +56,6 @@ def test_a_requested_open_time_is_kept_and_bounded() -> None:
     breaker = CircuitBreaker(clock)
     breaker.begin_request()
     breaker.open_for(10**9)
-    assert breaker.retry_after == MAX_OPEN_SECONDS
-    clock.now += MAX_OPEN_SECONDS
+    assert breaker.retry_after == MAX_OPEN_PERIOD
+    clock.now += MAX_OPEN_PERIOD
     assert not breaker.is_open

@@ -33,11 +33,12 @@ from chat_ui.services import owner_of, services_of
 
 router = APIRouter()
 
-PING_SECONDS = 10
-SEND_SECONDS = 30.0
-"""For how long a browser may not read before the stream is closed."""
-SESSION_SECONDS = 60.0
-"""Interval of checking whether the reader is still signed in."""
+PING_INTERVAL = 10
+"""Seconds between two comments that keep an idle stream open."""
+SEND_TIMEOUT = 30.0
+"""Seconds for which a browser may not read before the stream is closed."""
+SESSION_CHECK_INTERVAL = 60.0
+"""Seconds between two checks whether the reader is still signed in."""
 
 _log = structlog.get_logger(__name__)
 
@@ -70,9 +71,9 @@ async def events(
         _sse(request, stream),
         headers=NO_STORE,
         sep="\n",
-        ping=PING_SECONDS,
+        ping=PING_INTERVAL,
         ping_message_factory=lambda: ServerSentEvent(comment="ping", sep="\n"),
-        send_timeout=SEND_SECONDS,
+        send_timeout=SEND_TIMEOUT,
     )
 
 
@@ -83,7 +84,7 @@ async def _sse(request: Request, stream: AsyncIterator[StreamEvent | None]) -> A
         async for event in stream:
             if event is not None:
                 yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
-            if time.monotonic() - checked >= SESSION_SECONDS:
+            if time.monotonic() - checked >= SESSION_CHECK_INTERVAL:
                 checked = time.monotonic()
                 await services_of(request).access.sessions.authenticate(cookies.read(request, cookies.ACCESS))
     except InvalidSession:

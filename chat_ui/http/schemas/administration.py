@@ -13,7 +13,8 @@ from chat_ui.http.schemas.base import Schema
 from chat_ui.http.schemas.presets import TokenPrice
 
 MAX_NANO = 10**18
-MAX_OVERLAP_SECONDS = 30 * 86_400
+MAX_OVERLAP = 30 * 86_400
+"""Seconds that a rotated key may stay valid."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
@@ -79,7 +80,7 @@ class NewKeyBody(Body):
 class RotateBody(Body):
     """A rotation: `overlap_seconds` is for how long the old key stays valid."""
 
-    overlap_seconds: Annotated[int, Field(ge=0, le=MAX_OVERLAP_SECONDS)] = 86_400
+    overlap_seconds: Annotated[int, Field(ge=0, le=MAX_OVERLAP)] = 86_400
 
 
 class NewKey(Schema):

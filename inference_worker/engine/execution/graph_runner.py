@@ -20,7 +20,7 @@ from inference_worker.engine.sampling.graph_sampling import Uniform, stage_of
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.sequence import Sequence
 
-MAX_BATCH_SECONDS = 0.009
+MAX_BATCH_DURATION = 0.009
 """Longest time in seconds, roughly, of a batch of several steps."""
 NEW_WEIGHT = 0.2
 """Weight of the newest measurement in the moving average of a step's time."""
@@ -74,7 +74,7 @@ class GraphRunner:
     def _step_count(self, key: GraphKey, max_steps: int) -> int:
         if key not in self._seconds:
             return 1
-        return max(1, min(max_steps, int(MAX_BATCH_SECONDS / self._seconds[key])))
+        return max(1, min(max_steps, int(MAX_BATCH_DURATION / self._seconds[key])))
 
     def _record_time(self, key: GraphKey, seconds: float) -> None:
         self._seconds[key] = NEW_WEIGHT * seconds + (1 - NEW_WEIGHT) * self._seconds.get(key, seconds)

@@ -8,7 +8,7 @@ from pika import exceptions
 
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.transport.base import Browser, Delivery
-from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
+from router.transport.rabbitmq.channel import RPC_TIMEOUT, Channel
 from router.transport.rabbitmq.consumers import ChannelSession, RabbitMQDelivery
 from router.transport.rabbitmq.conversion import describe
 from router.transport.rabbitmq.supervisor import ConnectionSupervisor
@@ -53,7 +53,7 @@ class RabbitMQBrowser(Browser):
     async def close(self) -> None:
         """Close the channel: unsettled messages return to the queue, after the settlements sent before."""
         self._channel.close()
-        await asyncio.wait({self._channel.closed}, timeout=RPC_SECONDS)
+        await asyncio.wait({self._channel.closed}, timeout=RPC_TIMEOUT)
 
     def _lost(self, _reason: BaseException) -> None:
         self._session.lost = True

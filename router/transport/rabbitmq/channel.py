@@ -19,8 +19,9 @@ from router.transport.base import Outgoing
 from router.transport.rabbitmq import conversion
 from router.transport.rabbitmq.stream import StreamServices
 
-RPC_SECONDS = 5.0
-"""Timeout of a request: a broker that has just restarted may not answer for a minute ("leader not known")."""
+RPC_TIMEOUT = 5.0
+"""Seconds in which a request must be answered: a broker that has just restarted may not answer for a minute ("leader
+not known")."""
 
 OnLost = Callable[[BaseException], None]
 
@@ -153,12 +154,12 @@ class Channel:
     async def _rpc(self, method: Callable[..., Any], **arguments: Any) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         method(**arguments, callback=_setter(answer))
-        await asyncio.wait({answer, self.closed}, timeout=RPC_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({answer, self.closed}, timeout=RPC_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return answer.result()
         if self.closed.done():
             raise _as_amqp(self.closed.result())
-        raise TimeoutError(f"no answer from the broker within {RPC_SECONDS:.0f} s")
+        raise TimeoutError(f"no answer from the broker within {RPC_TIMEOUT:.0f} s")
 
 
 class _AsyncioConnection(AsyncioConnection):  # type: ignore[misc]  # pika has no types
@@ -217,7 +218,7 @@ class Connection:
         raw = self._raw.channel(on_open_callback=_setter(opened))
         channel = Channel(raw)
         await asyncio.wait(
-            {opened, channel.closed, self.closed}, timeout=RPC_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            {opened, channel.closed, self.closed}, timeout=RPC_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
         )
         if opened.done() and channel.is_open:
             return channel
@@ -227,7 +228,7 @@ class Connection:
         """Close the connection gracefully: data written before reaches the broker."""
         if self._raw.is_open:
             self._raw.close()
-        await asyncio.wait({self.closed}, timeout=RPC_SECONDS)
+        await asyncio.wait({self.closed}, timeout=RPC_TIMEOUT)
 
 
 def _setter(future: asyncio.Future[Any]) -> Callable[[Any], None]:

@@ -15,7 +15,7 @@ import structlog
 from pika import exceptions
 
 from router.errors import BrokerRefused
-from router.transport.rabbitmq.channel import RPC_SECONDS, Channel, Connection
+from router.transport.rabbitmq.channel import RPC_TIMEOUT, Channel, Connection
 from router.transport.rabbitmq.conversion import describe
 from runtime.retry import Backoff, exponential_backoff
 
@@ -56,7 +56,7 @@ class ConnectionSupervisor:
 
     async def channel(self) -> Channel:
         """Open a channel that is not reopened after a loss; raises `TimeoutError` without a connection."""
-        async with asyncio.timeout(RPC_SECONDS):
+        async with asyncio.timeout(RPC_TIMEOUT):
             connection = await self.connection()
         return await connection.channel()
 

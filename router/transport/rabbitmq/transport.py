@@ -24,7 +24,7 @@ from router.topology import Topology
 from router.transport.base import Browser, ConnectionState, Consumer, Outgoing, ReturnCallback, Subscription, Transport
 from router.transport.rabbitmq import header_decoding
 from router.transport.rabbitmq.browser import RabbitMQBrowser
-from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
+from router.transport.rabbitmq.channel import RPC_TIMEOUT, Channel
 from router.transport.rabbitmq.consumers import ChannelReader, RabbitMQConsumer, RabbitMQSubscription
 from router.transport.rabbitmq.conversion import describe
 from router.transport.rabbitmq.publishers import ConfirmedPublisher, UnconfirmedPublisher
@@ -105,7 +105,7 @@ class RabbitMQTransport(Transport):
         if self._confirms:
             await asyncio.wait(self._confirms, timeout=self._publish_timeout)
         try:
-            async with asyncio.timeout(2 * RPC_SECONDS):
+            async with asyncio.timeout(2 * RPC_TIMEOUT):
                 await self._take_down()
         except TimeoutError:
             _log.warning("broker did not confirm the close", broker=self._peer)
@@ -262,7 +262,7 @@ class RabbitMQTransport(Transport):
         channel_supervisor = ChannelSupervisor(supervisor, user)
         task = self._spawn(channel_supervisor.run())
         try:
-            async with asyncio.timeout(RPC_SECONDS if self._running else None):  # `start` has its own timeout
+            async with asyncio.timeout(RPC_TIMEOUT if self._running else None):  # `start` has its own timeout
                 await channel_supervisor.ready
         except BaseException:
             task.cancel()
@@ -317,8 +317,8 @@ def _parameters(url: str, connection_name: str, heartbeat: int) -> pika.URLParam
         raise BrokerUnavailable(f"HEADRACE_AMQP_URL is not of the form {shape}") from None
     parameters.heartbeat = heartbeat
     parameters.connection_attempts = 1  # `ConnectionSupervisor` retries
-    parameters.socket_timeout = RPC_SECONDS
-    parameters.stack_timeout = RPC_SECONDS
+    parameters.socket_timeout = RPC_TIMEOUT
+    parameters.stack_timeout = RPC_TIMEOUT
     parameters.blocked_connection_timeout = None  # a blocked publisher waits and reports BLOCKED
     parameters.client_properties = {"connection_name": connection_name, "product": "Headrace"}
     return parameters

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from auth_billing.keys.key_cache import (
-    CONFIRMED_SECONDS,
-    INVALID_SECONDS,
-    RETRY_SECONDS,
-    VALID_SECONDS,
+    CONFIRMED_TTL,
+    INVALID_TTL,
+    RETRY_DELAY,
+    VALID_TTL,
     KeyCache,
 )
 from auth_billing.keys.key_records import ApiKeyRecord
@@ -40,19 +40,19 @@ def confirmed(cache: KeyCache) -> bool:
 
 def test_a_key_is_confirmed_for_seconds_and_usable_for_longer(cache: KeyCache, clock: FakeClock) -> None:
     assert confirmed(cache)
-    clock.now += CONFIRMED_SECONDS
+    clock.now += CONFIRMED_TTL
     assert not confirmed(cache)
-    clock.now += VALID_SECONDS - CONFIRMED_SECONDS - 0.1
+    clock.now += VALID_TTL - CONFIRMED_TTL - 0.1
     assert cache.valid(RIGHT) is not None
     clock.now += 0.1
     assert cache.valid(RIGHT) is None
 
 
 def test_a_postponed_confirmation_does_not_extend_the_validity(cache: KeyCache, clock: FakeClock) -> None:
-    clock.now += VALID_SECONDS - RETRY_SECONDS / 2
+    clock.now += VALID_TTL - RETRY_DELAY / 2
     cache.postpone_confirmation(RIGHT)
     assert confirmed(cache)
-    clock.now += RETRY_SECONDS / 2
+    clock.now += RETRY_DELAY / 2
     assert cache.valid(RIGHT) is None
 
 
@@ -62,7 +62,7 @@ def test_a_wrong_secret_has_its_own_entry(cache: KeyCache, clock: FakeClock) -> 
     assert cache.is_invalid(WRONG)
     assert not cache.is_invalid(RIGHT)
     assert cache.valid(RIGHT) is not None
-    clock.now += INVALID_SECONDS
+    clock.now += INVALID_TTL
     assert not cache.is_invalid(WRONG)
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from auth_billing.money.alerts import CLAIM_SECONDS, Alerts, AlertStore
+from auth_billing.money.alerts import CLAIM_LEASE, Alerts, AlertStore
 from auth_billing.money.billing_records import BillingStores, Hold
 from auth_billing.money.holds import month_of
 from auth_billing.store.alerts import MongoAlertStore
@@ -129,10 +129,10 @@ async def test_failed_and_abandoned_alerts_are_sent_later(
     await alerts.run_once()
     assert alerts_of(receiver) == []
     clock.now += 61
-    assert await store.claim(clock.now, clock.now + CLAIM_SECONDS) is not None  # the claiming process dies
+    assert await store.claim(clock.now, clock.now + CLAIM_LEASE) is not None  # the claiming process dies
     await alerts.run_once()
     assert alerts_of(receiver) == []
-    clock.now += CLAIM_SECONDS + 1
+    clock.now += CLAIM_LEASE + 1
     await alerts.run_once()
     assert alerts_of(receiver) == [("org-1", "organisation", 50)]
 

@@ -142,7 +142,7 @@ async def test_records_wait_for_an_unavailable_store(buses: Buses, eventually: E
 async def test_a_stop_during_an_outage_leaves_records_queued(
     buses: Buses, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auth_billing.money.settlement.STOP_SECONDS", 0.01)
+    monkeypatch.setattr("auth_billing.money.settlement.STOP_TIMEOUT", 0.01)
     store = DictUsageStore()
     store.absence.away = True
     async with running_settlement(buses.billing, store):

@@ -15,7 +15,7 @@ from auth_billing.people import refresh_tokens
 from auth_billing.people.access_tokens import SECONDS_VALID
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.refresh_tokens import parse
-from auth_billing.people.sessions import CACHE_SECONDS, GRACE_SECONDS, IDLE_SECONDS, MAX_SESSION_SECONDS, SignedIn
+from auth_billing.people.sessions import CACHE_TTL, GRACE_PERIOD, IDLE_TIMEOUT, MAX_SESSION_AGE, SignedIn
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture
 
 
@@ -84,7 +84,7 @@ async def test_reusing_a_refresh_token_ends_the_session(
     people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
     second = await access.sessions.refresh(parse(ada.refresh))
-    people.clock.now += GRACE_SECONDS + 1
+    people.clock.now += GRACE_PERIOD + 1
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(ada.refresh))
     with pytest.raises(InvalidSession):
@@ -105,7 +105,7 @@ async def test_two_tabs_get_the_same_successor(people: PeopleFixture, ada: Signe
     tabs = [people.process().sessions.refresh(parse(ada.refresh)) for _ in range(4)]
     refreshed = {signed_in.refresh for signed_in in await asyncio.gather(*tabs)}
     assert len(refreshed) == 1
-    people.clock.now += GRACE_SECONDS
+    people.clock.now += GRACE_PERIOD
     assert (await people.process().sessions.refresh(parse(ada.refresh))).refresh in refreshed  # its answer had got lost
     await people.process().sessions.refresh(parse(refreshed.pop()))
 
@@ -134,9 +134,9 @@ async def test_access_and_refresh_tokens_are_not_interchangeable(access: Browser
 async def test_a_session_ends_after_a_week_of_inactivity(
     people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    people.clock.now += IDLE_SECONDS - 1
+    people.clock.now += IDLE_TIMEOUT - 1
     second = await access.sessions.refresh(parse(ada.refresh))
-    people.clock.now += IDLE_SECONDS
+    people.clock.now += IDLE_TIMEOUT
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(second.refresh))
 
@@ -145,10 +145,10 @@ async def test_a_session_ends_after_thirty_days_of_use(
     people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
     token, began = ada.refresh, people.clock()
-    while people.clock() + IDLE_SECONDS / 2 < began + MAX_SESSION_SECONDS:
-        people.clock.now += IDLE_SECONDS / 2
+    while people.clock() + IDLE_TIMEOUT / 2 < began + MAX_SESSION_AGE:
+        people.clock.now += IDLE_TIMEOUT / 2
         token = (await access.sessions.refresh(parse(token))).refresh
-    people.clock.now = began + MAX_SESSION_SECONDS
+    people.clock.now = began + MAX_SESSION_AGE
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(token))
 
@@ -161,7 +161,7 @@ async def test_sign_out_is_immediate_locally_and_within_seconds_elsewhere(
     await elsewhere.sessions.authenticate(ada.access)
     await access.sessions.end(ada.session)
     await dead(access, ada.access)
-    people.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_TTL
     await dead(elsewhere, ada.access)
     with pytest.raises(InvalidSession):
         await elsewhere.sessions.refresh(parse(ada.refresh))
@@ -192,7 +192,7 @@ async def test_all_sessions_of_a_user_end_within_seconds_at_each_gateway(
     for signed_in in (ada, phone):
         await elsewhere.sessions.authenticate(signed_in.access)
     await end(access, ada)
-    people.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_TTL
     for signed_in in (ada, phone):
         await dead(elsewhere, signed_in.access)
         await dead(access, signed_in.access)
@@ -206,7 +206,7 @@ async def test_a_role_change_takes_effect_within_seconds(
     viewer = await people.sign_up_member(access, Role.VIEWER)
     await access.sessions.authenticate(viewer.access)
     await access.members.change_role(ada.session.actor, viewer.session.user.id, Role.ADMIN)
-    people.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_TTL
     assert (await access.sessions.authenticate(viewer.access)).role is Role.ADMIN
 
 
@@ -216,6 +216,6 @@ async def test_while_the_store_is_away_cached_sessions_are_accepted(
     await access.sessions.authenticate(ada.access)
     people.sessions.absence.away = True
     await access.sessions.authenticate(ada.access)
-    people.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_TTL
     with pytest.raises(StoreUnavailable):
         await access.sessions.authenticate(ada.access)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from auth_billing.errors import NoPrice, StoreUnavailable
-from auth_billing.prices.price_book import CACHE_SECONDS, PriceBook, PriceStore
+from auth_billing.prices.price_book import CACHE_TTL, PriceBook, PriceStore
 from auth_billing.prices.price_file import PriceFile
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
@@ -52,7 +52,7 @@ async def test_each_gateway_sees_a_new_version_within_seconds(store: PriceStore)
     await PriceBook(store).load(file("1"))
     assert (await book.current()).version == 1  # before the first version it is asked for each time
     await PriceBook(store).load(file("2"))
-    seconds.now += CACHE_SECONDS - 1
+    seconds.now += CACHE_TTL - 1
     assert (await book.current()).version == 1
     seconds.now += 1
     assert (await book.current()).price("gpt-4.1", ServiceClass.FLEX).input == 1000
@@ -69,7 +69,7 @@ async def test_while_the_store_is_away_the_last_prices_are_used() -> None:
     await book.load(file("1"))
     assert (await book.current()).version == 1
     store.absence.away = True
-    seconds.now += CACHE_SECONDS
+    seconds.now += CACHE_TTL
     assert (await book.current()).version == 1
 
 

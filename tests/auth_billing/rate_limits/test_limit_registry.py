@@ -9,7 +9,7 @@ import pytest
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind, key_subject, project_subject
-from auth_billing.rate_limits.store_circuit import OPEN_SECONDS, StoreCircuit
+from auth_billing.rate_limits.store_circuit import OPEN_PERIOD, StoreCircuit
 from tests.fakes.accounts import FakeClock
 from tests.fakes.rate_buckets import DictLimitStore
 
@@ -52,7 +52,7 @@ async def test_limits_are_read_again_after_seconds_and_kept_while_the_store_is_a
     stage.clock.now += 2
     assert (await stage.of(KEY)).requests_per_minute == 60
     stage.store.absence.away = False
-    stage.clock.now += OPEN_SECONDS
+    stage.clock.now += OPEN_PERIOD
     assert (await stage.of(KEY)).requests_per_minute == 5
 
 

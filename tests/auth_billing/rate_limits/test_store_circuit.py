@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.rate_limits.store_circuit import OPEN_SECONDS, StoreCircuit
+from auth_billing.rate_limits.store_circuit import OPEN_PERIOD, StoreCircuit
 from tests.fakes.accounts import FakeClock
 
 
@@ -16,7 +16,7 @@ def test_calls_fail_fast_after_a_time_out_and_are_tried_again_later() -> None:
         raise StoreUnavailable("timed out")
     with pytest.raises(StoreUnavailable), circuit.guard():
         calls.append("too early")
-    clock.now += OPEN_SECONDS
+    clock.now += OPEN_PERIOD
     with circuit.guard():
         calls.append("later")
     assert calls == ["later"]

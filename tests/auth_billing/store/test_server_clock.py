@@ -7,7 +7,7 @@ import pytest
 from auth_billing.errors import StoreUnavailable
 from auth_billing.store import server_clock
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.server_clock import REFRESH_SECONDS, ServerClock
+from auth_billing.store.server_clock import REFRESH_INTERVAL, ServerClock
 
 
 class _Server:
@@ -43,8 +43,8 @@ async def test_the_time_is_extrapolated_until_the_next_reading(monotonic: _Monot
     clock = ServerClock(server)  # type: ignore[arg-type]
     assert await clock.now() == 5_000.0
     server.time, server.away = 9_000.0, True
-    monotonic.now += REFRESH_SECONDS - 1
-    assert await clock.now() == 5_000.0 + REFRESH_SECONDS - 1
+    monotonic.now += REFRESH_INTERVAL - 1
+    assert await clock.now() == 5_000.0 + REFRESH_INTERVAL - 1
     assert server.reads == 1
 
 
@@ -52,7 +52,7 @@ async def test_an_old_reading_is_not_extrapolated(monotonic: _Monotonic) -> None
     server = _Server()
     clock = ServerClock(server)  # type: ignore[arg-type]
     await clock.now()
-    monotonic.now += REFRESH_SECONDS
+    monotonic.now += REFRESH_INTERVAL
     server.away = True
     with pytest.raises(StoreUnavailable):
         await clock.now()

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from auth_billing.access.roles import Role
 from auth_billing.people.refresh_tokens import new_token
-from auth_billing.people.sessions import CACHE_SECONDS, GRACE_SECONDS
+from auth_billing.people.sessions import CACHE_TTL, GRACE_PERIOD
 from auth_billing.people.throttle import PER_MINUTE
 from chat_ui.http.access_control import public, unguarded_routes
 from chat_ui.http.api import create_api
@@ -166,7 +166,7 @@ async def test_signing_out_everywhere(scene: Scene) -> None:
     phone = Browser(scene.app)
     await phone.sign_in("member")
     assert (await phone.send("DELETE", "/sessions")).status_code == 204
-    scene.people.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_TTL
     assert error_of(await laptop.get("/me")) == "not_signed_in"
     assert error_of(await laptop.send("POST", "/session/refresh")) == "not_signed_in"
     assert laptop.cookies == {}
@@ -180,9 +180,9 @@ async def test_a_reused_refresh_token_ends_the_session(scene: Scene) -> None:
     assert (await browser.send("POST", "/session/refresh")).status_code == 204
     assert browser.cookies["__Host-headrace-refresh"] != before["__Host-headrace-refresh"]
     assert (await browser.get("/me")).status_code == 200
-    scene.people.clock.now += GRACE_SECONDS + 1
+    scene.people.clock.now += GRACE_PERIOD + 1
     assert error_of(await thief.send("POST", "/session/refresh")) == "not_signed_in"
-    scene.people.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_TTL
     assert error_of(await browser.get("/me")) == "not_signed_in"
 
 
@@ -204,7 +204,7 @@ async def test_changing_the_password_ends_other_sessions(scene: Scene) -> None:
     assert (await browser.send("POST", "/password", short)).json()["error"]["param"] == "password"
     right = {"old_password": PASSWORD, "password": "another password"}
     assert (await browser.send("POST", "/password", right)).status_code == 200
-    scene.people.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_TTL
     assert (await browser.get("/me")).status_code == 200
     assert error_of(await phone.get("/me")) == "not_signed_in"
     assert (await phone.sign_in("member", "another password")).status_code == 200
@@ -257,7 +257,7 @@ async def test_administrators_change_roles_and_remove_people(scene: Scene) -> No
     assert error_of(await admin.send("DELETE", f"/people/{people['owner']}")) == "not_permitted"
     assert error_of(await owner.send("DELETE", f"/people/{people['owner']}")) == "last_owner"
     assert (await owner.send("DELETE", f"/people/{people['member']}")).status_code == 204
-    scene.people.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_TTL
     assert error_of(await member.get("/me")) == "not_signed_in"
     assert error_of(await member.sign_in("member")) == "invalid_credentials"
     assert scene.events[-2:] == ["user.updated", "user.deleted"]
@@ -447,7 +447,7 @@ async def test_tokens_in_the_wrong_place_are_refused(scene: Scene) -> None:
 async def test_without_the_store_requests_get_503(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
     scene.people.users.absence.away = True
-    scene.people.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_TTL
     for response in (await browser.get("/me"), await browser.sign_in("owner")):
         assert (response.status_code, error_of(response)) == (503, "unavailable")
         assert response.headers["retry-after"] == "5"

@@ -114,7 +114,7 @@ async def test_without_workers_all_jobs_are_published() -> None:
 
 
 async def test_additional_capacity_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish_queue, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(publish_queue, "RECHECK_INTERVAL", 0.01)
     models = Models(2)
     turns = enter(PublishQueue(models), "a", 10)  # type: ignore[arg-type]
     assert at_workers(turns) == 3

@@ -27,7 +27,7 @@ async def test_too_many_unconfirmed_publishes_shed_load(
 
 
 async def test_sustained_event_loop_lag_sheds_load(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_protection, "PROBE_SECONDS", 0.01)
+    monkeypatch.setattr(self_protection, "PROBE_INTERVAL", 0.01)
     stage = await set_stage(max_loop_lag=0.02)
 
     async def keep(condition: Callable[[], bool], *, busy: float) -> None:

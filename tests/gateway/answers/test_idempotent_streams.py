@@ -41,7 +41,7 @@ FIRST_TOKENS, LAST_TOKEN, DONE = b'"content":"0 1 "', b'"content":"2 "', b"data:
 async def test_a_second_reader_starts_at_the_beginning_and_outlives_the_first(
     serve: Serve, leave: Callable[[asyncio.StreamWriter], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.answers.shared_response.LINGER_TIMEOUT", 0.0)
     held = Held()
     server = await serve(held)
     async with Caller(server) as first, Caller(server) as second:
@@ -75,7 +75,7 @@ async def test_a_client_that_reconnects_soon_joins_the_running_stream(serve: Ser
 async def test_a_run_without_readers_is_cancelled_and_starts_again(
     serve: Serve, header_delay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.answers.shared_response.LINGER_TIMEOUT", 0.05)
     server = await serve(never if header_delay else start_and_wait, header_delay=header_delay)
     async with Caller(server) as first:
         await server.stage.worker.received.wait()

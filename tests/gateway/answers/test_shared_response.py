@@ -67,7 +67,7 @@ async def test_an_error_reaches_readers_and_the_first_end_counts() -> None:
 
 
 async def test_without_readers_it_is_abandoned_and_its_route_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_response, "LINGER_SECONDS", 0.01)
+    monkeypatch.setattr(shared_response, "LINGER_TIMEOUT", 0.01)
     response = SharedResponse()
     recorder = ResponseRecorder(b"body", response)
     assert (await recorder.receive())["body"] == b"body"

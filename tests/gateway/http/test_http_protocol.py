@@ -172,8 +172,8 @@ async def test_endless_chunked_bodies_are_refused(serve: Serve, chunk: bytes, st
 
 @pytest.mark.parametrize("begun", [b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: x\r\nA"])
 async def test_an_unfinished_request_times_out(serve: Serve, begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.http.http_protocol.HEAD_SECONDS", 0.1)
-    monkeypatch.setattr("gateway.http.server.KEEP_ALIVE_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.http.http_protocol.HEAD_TIMEOUT", 0.1)
+    monkeypatch.setattr("gateway.http.server.KEEP_ALIVE_TIMEOUT", 0.1)
     server = await serve()
     reader, writer = await server.connect()
     writer.write(begun)
@@ -184,7 +184,7 @@ async def test_an_unfinished_request_times_out(serve: Serve, begun: bytes, monke
 
 
 async def test_slow_headers_are_accepted_within_the_timeout(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.http.http_protocol.HEAD_SECONDS", 1.0)
+    monkeypatch.setattr("gateway.http.http_protocol.HEAD_TIMEOUT", 1.0)
     server = await serve(start_and_wait)
     reader, writer = await server.connect()
     request = head(len(BODY) + 14) + BODY.replace(b'"messages"', b'"stream":true,"messages"')

@@ -206,7 +206,7 @@ async def test_a_disconnect_frees_the_requests_slot(set_stage: SetStage) -> None
 async def test_a_disconnect_before_a_keyed_request_runs_does_not_free_the_slot_of_its_run(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.answers.shared_response.LINGER_TIMEOUT", 0.2)
     stage = await set_stage(never, limits_per_key="1 concurrent")
     claim, claiming, go_on = IdempotencyKeys.claim, asyncio.Event(), asyncio.Event()
 

@@ -81,7 +81,7 @@ async def test_the_body_of_a_refused_request_is_drained(pieces: int) -> None:
 
 
 async def test_draining_a_silent_client_is_bounded_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_context, "DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr(request_context, "DRAIN_TIMEOUT", 0.01)
     happened: list[str] = []
 
     async def receive() -> Message:

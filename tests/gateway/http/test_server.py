@@ -307,7 +307,7 @@ async def test_shutdown_lets_streams_end_and_accepts_no_new_requests(serve: Serv
 
 
 async def test_connections_made_before_the_shutdown_are_answered(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.http.http_protocol.STOPPING_SECONDS", 20.0)
+    monkeypatch.setattr("gateway.http.http_protocol.STOPPING_GRACE", 20.0)
     server = await serve(shutdown_grace=60.0)
     _, silent = await server.connect()
     reader, writer = await server.post(stream=False)

@@ -38,7 +38,7 @@ def test_an_ipv6_network_counts_as_one_address() -> None:
 
 
 async def test_unauthenticated_connections_are_limited(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unauthenticated_connections, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(unauthenticated_connections, "GRACE_PERIOD", 0.0)
     served = await serve(max_strangers=3)
     those = served.stage.gateway.unauthenticated
     await eventually(lambda: len(those) == 0)  # the one that saw whether it listens has gone

@@ -64,7 +64,7 @@ async def test_a_job_is_started_streamed_finished_recorded_and_acknowledged() ->
 
 
 async def test_a_worker_with_free_slots_batches_settlements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "SECONDS", 3600.0)
+    monkeypatch.setattr(group_commit, "COMMIT_DELAY", 3600.0)
     async with Bench().up() as bench:
         for job in ("a", "b"):
             await bench.send(make_job(job, max_tokens=1))
@@ -79,7 +79,7 @@ async def test_a_worker_with_free_slots_batches_settlements(monkeypatch: pytest.
 
 
 async def test_a_busy_worker_settles_a_job_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "SECONDS", 3600.0)
+    monkeypatch.setattr(group_commit, "COMMIT_DELAY", 3600.0)
     async with Bench(max_num_seqs=1).up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from auth_billing.audit import auditor
+from auth_billing.audit.auditor import Auditor
 from auth_billing.store.connection import StoreConnection
 from infra.accounts import account_services
-from infra.cli import money_cli
+from infra.cli import money_cli, money_commands
 from infra.cli.main import app
 from infra.home.home import Home
 from runtime.lifecycle import StartupError
@@ -27,7 +28,7 @@ def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setattr(money_cli, "console", Console(highlight=False, width=300))
-    monkeypatch.setattr(auditor, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(money_commands, "Auditor", partial(Auditor, pause=0.0))
 
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, arguments)

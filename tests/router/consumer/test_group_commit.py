@@ -11,7 +11,7 @@ from router.consumer.group_commit import GroupCommit
 
 
 async def test_all_waiting_tasks_continue_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "SECONDS", 0.02)
+    monkeypatch.setattr(group_commit, "COMMIT_DELAY", 0.02)
     moment = GroupCommit()
     gone: list[str] = []
 
@@ -29,7 +29,7 @@ async def test_all_waiting_tasks_continue_with_the_first(monkeypatch: pytest.Mon
 
 
 async def test_release_continues_all_waiting_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "SECONDS", 3600.0)
+    monkeypatch.setattr(group_commit, "COMMIT_DELAY", 3600.0)
     moment = GroupCommit()
     moment.release()  # no task waits
     waiting = [asyncio.create_task(moment.wait()) for _ in range(2)]

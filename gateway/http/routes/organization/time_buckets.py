@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from gateway.errors import InvalidRequest
 
-MAX_PERIOD_SECONDS = 366 * 86_400
+MAX_PERIOD = 366 * 86_400
+"""Longest period in seconds that one request may ask for."""
 WIDTHS = {"1m": 60, "1h": 3_600, "1d": 86_400}
 
 _PAGE = re.compile(r"page_([0-9]{1,12})")
@@ -41,7 +42,7 @@ def requested_period(start_time: int, end_time: int | None) -> Period:
     until = int(time.time()) + 1 if end_time is None else end_time
     if until <= start_time:
         raise InvalidRequest("Invalid 'end_time': it must be after 'start_time'.", param="end_time")
-    if until - start_time > MAX_PERIOD_SECONDS:
+    if until - start_time > MAX_PERIOD:
         raise InvalidRequest("Invalid 'start_time': a year can be asked about at once.", param="start_time")
     return Period(start_time, until)
 

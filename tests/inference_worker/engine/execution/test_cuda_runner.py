@@ -38,7 +38,7 @@ def test_the_cuda_engine_generates_the_same_tokens(tmp_path: Path, monkeypatch: 
     expected = ids(generate(Engine.from_model(model, replace(settings, attention="reference"), torch.float32), wanted))
 
     monkeypatch.setattr(cuda_runner, "CudaCapture", lambda device: lambda work: work)
-    monkeypatch.setattr(graph_runner, "MAX_BATCH_SECONDS", 60.0)
+    monkeypatch.setattr(graph_runner, "MAX_BATCH_DURATION", 60.0)
     engine = Engine.from_model(model, settings, torch.float32)
     engine.scheduler.limits = replace(engine.scheduler.limits, max_decode_steps=4)
     assert isinstance(engine.runner, IsolatingRunner)

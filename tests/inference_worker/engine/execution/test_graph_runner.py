@@ -81,7 +81,7 @@ def graph_engine(max_decode_steps: int = 5, **settings: Any) -> tuple[Engine, St
 @pytest.fixture(autouse=True)
 def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches run all steps that they may."""
-    monkeypatch.setattr(graph_runner, "MAX_BATCH_SECONDS", 60.0)
+    monkeypatch.setattr(graph_runner, "MAX_BATCH_DURATION", 60.0)
 
 
 def requests() -> list[GenerationRequest]:
@@ -164,7 +164,7 @@ def test_blocks_beyond_the_known_tokens_are_freed() -> None:
 
 
 def test_the_time_decides_how_many_steps_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_runner, "MAX_BATCH_SECONDS", 1e-9)
+    monkeypatch.setattr(graph_runner, "MAX_BATCH_DURATION", 1e-9)
     engine, recorder = graph_engine()
     generate(engine, [request("a", [5, 6, 7])])
     assert {run for _, run in recorder.steps} == {1}
