@@ -9,8 +9,9 @@ from gateway.answers.chat_answer import ChatAnswer
 from gateway.answers.collection import best, collect
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedChat
+from gateway.http.job_submission import origin_of, submit
+from gateway.http.json_response import json_response
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.responses import json_response, origin_of, submit
 from gateway.http.sse import EventStream
 from gateway.jobs.job_builder import build_chat_job
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest

@@ -10,8 +10,8 @@ from gateway.answers import embedding_answer
 from gateway.answers.collection import collect_vectors
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedEmbeddings
+from gateway.http.job_submission import origin_of, submit
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.responses import origin_of, submit
 from gateway.jobs.job_builder import build_embedding_job
 from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
 

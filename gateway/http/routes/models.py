@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway, ModelReader
-from gateway.http.routes.responses import json_response
+from gateway.http.json_response import json_response
 from gateway.openai.models import Model, ModelList
 from router.model_registry import ModelInfo
 

@@ -11,10 +11,10 @@ from auth_billing.audit_log import Event
 from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.key_management import ADMIN_KEYS
 from gateway.http.api_documentation import document_route
+from gateway.http.json_response import json_response
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.key_owners import owners_of
 from gateway.http.routes.organization.pagination import page_of, query_of
-from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     AdminApiKey,
     AdminApiKeyCreate,

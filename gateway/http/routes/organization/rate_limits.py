@@ -11,9 +11,9 @@ from auth_billing.errors import NoSuchRecord
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, model_subject, project_subject
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway
+from gateway.http.json_response import json_response
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.pagination import page_of, query_of
-from gateway.http.routes.responses import json_response
 from gateway.openai.organization.rate_limits import (
     ANY_MODEL,
     RateLimit,

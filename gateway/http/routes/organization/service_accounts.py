@@ -12,9 +12,9 @@ from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.service_accounts import ServiceAccount as Record
 from auth_billing.money.holds import key_budget
 from gateway.http.api_documentation import document_route
+from gateway.http.json_response import json_response
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
 from gateway.http.routes.organization.pagination import page_of, query_of
-from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     CreatedKey,
     CreatedServiceAccount,

@@ -11,8 +11,8 @@ from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from gateway.http.api_documentation import document_route
+from gateway.http.json_response import json_response
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
-from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import parse_key_id
 from gateway.openai.organization.spend_limits import (
     NANO_PER_CENT,

@@ -1,4 +1,4 @@
-"""Helpers of the routes: JSON responses, and the deadline of a request's jobs."""
+"""The deadline of an HTTP request's jobs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ import time
 
 from fastapi import Request
 
-from gateway.http.routes.responses import json_response, origin_of
-from gateway.openai.models import ModelList
+from gateway.http.job_submission import origin_of
 from tests.gateway.conftest import SetStage
-
-
-def test_a_model_becomes_json() -> None:
-    response = json_response(ModelList(data=[]))
-    assert response.headers["content-type"] == "application/json"
-    assert bytes(response.body) == b'{"object":"list","data":[]}'
 
 
 async def test_the_clients_timeout_bounds_a_whole_answer_only(set_stage: SetStage) -> None:
