@@ -85,7 +85,7 @@ class ProxyWorker:
             running=self._consumer.admission.admitted,
             waiting=self._consumer.admission.waiting,
             kv_cache_usage=0.0,
-            tokens_per_second=self._rate.look(self._forwarder.tokens),
+            tokens_per_second=self._rate.update(self._forwarder.tokens),
             prompt_bounds=BOUNDS,
             task=self._spec.task,
             started=self._started,

@@ -221,7 +221,7 @@ class BalanceStore(Protocol):
         ...
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Return a job's hold or a lease (`id`) to the available credit; false if it is not there with this amount."""
+        """Make the amount of a job's hold or a lease (`id`) available again; false if none has this amount."""
         ...
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:

@@ -118,7 +118,7 @@ class MongoBalanceStore:
         )
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Return a job's hold or a lease (`id`) to the available credit; false if it is not there with this amount."""
+        """Make the amount of a job's hold or a lease (`id`) available again; false if none has this amount."""
         increase = {"available": hold.amount, "version": 1}
         _reduce_use(increase, hold, hold.amount)
         entry = f"held_map.{id}"

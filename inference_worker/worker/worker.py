@@ -116,7 +116,7 @@ class Worker:
             running=load.running,
             waiting=load.waiting + self._consumer.admission.waiting,
             kv_cache_usage=kv_usage(load),
-            tokens_per_second=self._rate.look(self._handler.tokens),
+            tokens_per_second=self._rate.update(self._handler.tokens),
             max_token_bytes=self._handler.max_token_bytes,
             prompt_bounds=self._handler.prompt_bounds,
             task=self._handler.task,

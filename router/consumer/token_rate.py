@@ -9,14 +9,14 @@ MIN_PERIOD = 0.5
 
 
 class TokenRate:
-    """Tokens per second of a consumer between two calls of `look`."""
+    """Tokens per second of a consumer between two calls of `update`."""
 
     def __init__(self) -> None:
         self.per_second = 0.0
         self._since, self._tokens = time.monotonic(), 0
 
-    def look(self, tokens: int) -> float:
-        """Return tokens per second since an earlier call; `tokens` is the total number since the start."""
+    def update(self, tokens: int) -> float:
+        """Record the total number of `tokens` so far; return tokens per second over the last `MIN_PERIOD` or longer."""
         now = time.monotonic()
         if now - self._since >= MIN_PERIOD:
             self.per_second = (tokens - self._tokens) / (now - self._since)
