@@ -30,9 +30,13 @@ LogitBias = Annotated[
     Field(json_schema_extra={"maxProperties": MAX_LOGIT_BIAS, "propertyNames": {"pattern": "^[0-9]{1,9}$"}}),
 ]
 Metadata = Annotated[
-    dict[Annotated[str, StringConstraints(max_length=64)], Annotated[str, StringConstraints(max_length=512)]],
+    dict[
+        Annotated[str, StringConstraints(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")],
+        Annotated[str, StringConstraints(max_length=512)],
+    ],
     Field(max_length=16),
 ]
+"""At most 16 pairs; a key has no control characters."""
 
 
 class StreamOptions(ApiModel):

@@ -1,7 +1,7 @@
 """Route class of endpoints that honour the `Idempotency-Key` header.
 
 A request with a key is authenticated and its body read here, and again by the route if it runs, so that a stored
-response is never returned to another tenant or for another body.
+response is never returned to another tenant, to a key that may not use the model, or for another body.
 """
 
 from __future__ import annotations
@@ -69,13 +69,20 @@ class IdempotentRoute(APIRoute):
         settings = gateway.settings
         strict_json.check_headers(request.headers, settings.max_body_bytes)
         body = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
-        fingerprint = await strict_json.parse(body, _fingerprint)
+        fingerprint, model = await strict_json.parse(body, lambda value: (_fingerprint(value), _model(value)))
+        if model is not None and principal.models is not None:
+            gateway.catalogue.find(model, principal.models)
         return KeyedRequest(principal.tenant, self.path, keys[0].decode(), fingerprint), body
 
 
 def _fingerprint(value: Any) -> str:
     """Return a hash of a JSON value that does not depend on key order or white space."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _model(value: Any) -> str | None:
+    model = value.get("model") if isinstance(value, dict) else None
+    return model if isinstance(model, str) else None
 
 
 async def _response(gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:

@@ -14,7 +14,8 @@ from gateway.openai.base import ApiModel
 from gateway.openai.query_parameters import QueryBool, QueryInt, QueryParameters, QueryText
 
 Ids = Annotated[list[QueryText], Field(default_factory=list, max_length=100)]
-Seconds = Annotated[QueryInt, Field(ge=0, le=2**40)]
+Seconds = Annotated[QueryInt, Field(ge=0, le=253_402_300_799)]
+"""Unix seconds until the end of the year 9999."""
 
 
 class PeriodQuery(QueryParameters):

@@ -34,6 +34,7 @@ BAD_FIELDS: list[tuple[str, Any]] = [
     *(("model", value) for value in ("", 5, None, {"$ne": None}, "x" * 10_000)),
     ("metadata", {"a": 1}),
     ("metadata", {str(i): "x" for i in range(17)}),
+    ("metadata", {"a\0b": "x"}),
     ("min_tokens", -1),
     ("stop_token_ids", [-1]),
     ("ignore_eos", "true"),

@@ -58,9 +58,8 @@ class Administrator:
         )
 
     async def _email(self) -> str:
-        if not self.actor.user:
-            return ""
-        return (await self.administration.members.find(self.organisation, self.actor.user)).user.email
+        user = await self.administration.members.users.find(self.actor.user) if self.actor.user else None
+        return "" if user is None else user.email  # also of an administrator who has just left
 
 
 def _administrator(guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Administrator]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
+import httpx
 import pytest
 
 from gateway.http.routes.idempotent import REPLAYED, _fingerprint
-from tests.gateway.conftest import HI, MODEL, SetStage
+from tests.gateway.conftest import HI, KEY, MODEL, SetStage
 
 BODY = {"model": MODEL, "messages": HI}
 
@@ -41,3 +45,35 @@ async def test_get_requests_ignore_the_header(set_stage: SetStage) -> None:
     for _ in range(2):
         response = await stage.client.get("/v1/models", headers={"idempotency-key": "k"})
         assert REPLAYED not in response.headers
+
+
+@pytest.mark.parametrize("running", [False, True])
+async def test_an_answer_is_not_repeated_to_a_key_that_may_not_use_its_model(set_stage: SetStage, running: bool) -> None:
+    """H72."""
+    stage = await set_stage()
+    stage.accounts.added["hr_live_other_models"] = replace(
+        await stage.accounts.authenticate(KEY), key_id="key-3", models=frozenset({"another-model"})
+    )
+    other = {"authorization": "Bearer hr_live_other_models", "idempotency-key": "k"}
+
+    async def ask(**headers: str) -> httpx.Response:
+        return await stage.client.post("/v1/chat/completions", json=BODY, headers={"idempotency-key": "k", **headers})
+
+    if running:
+        first, refused = await asyncio.gather(ask(), ask(**other))
+    else:
+        first, refused = await ask(), await ask(**other)
+    assert first.status_code == 200
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+    assert (await ask()).content == first.content
+
+
+async def test_a_key_that_may_not_use_a_model_does_not_spoil_an_idempotency_key(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    stage.accounts.added["hr_live_other_models"] = replace(
+        await stage.accounts.authenticate(KEY), key_id="key-3", models=frozenset({"another-model"})
+    )
+    other = {"authorization": "Bearer hr_live_other_models", "idempotency-key": "k"}
+    assert (await stage.client.post("/v1/chat/completions", json=BODY, headers=other)).status_code == 404
+    first = await stage.client.post("/v1/chat/completions", json=BODY, headers={"idempotency-key": "k"})
+    assert first.status_code == 200

@@ -61,6 +61,7 @@ async def test_exports_are_limited_in_rows_and_number(admin_api: AdminApi, monke
         (f"{ASK}&format=exe", "format"),
         (f"{ASK}&format=csv&limit=1000000000", "limit"),
         ("/usage/export?format=csv&start_time=0", "start_time"),
+        (f"/usage/export?format=csv&start_time={2**40 - 1}&end_time={2**40}", "start_time"),
     ):
         refused = await admin_api.request("GET", query)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)

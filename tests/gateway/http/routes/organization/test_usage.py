@@ -110,6 +110,7 @@ async def test_invalid_usage_queries_are_refused(admin_api: AdminApi, path: str)
         f"start_time={START}&end_time={START}": "end_time",
         f"start_time={START}&end_time={START - 1}": "end_time",
         f"start_time={START}&end_time={START + 3650 * DAY}": "start_time",
+        f"start_time={2**40 - 1}&end_time={2**40}": "start_time",
         "start_time=0": "start_time",
         f"start_time={START}&end_time={START + DAY}&limit=1000000000": "limit",
         f"start_time={START}&end_time={START + DAY}&limit=0": "limit",

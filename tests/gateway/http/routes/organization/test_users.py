@@ -27,6 +27,14 @@ async def test_members_are_listed_changed_and_removed(admin_api: AdminApi) -> No
     ]
 
 
+async def test_an_administrator_who_leaves_is_recorded(admin_api: AdminApi) -> None:
+    left = await admin_api.request("DELETE", "/users/user-admin", key=key_of("admin"))
+    assert (left.status_code, left.json()["deleted"]) == (200, True)
+    (entry,) = admin_api.audit_entries
+    assert (entry.event, entry.target, entry.actor.email) == (Event.USER_DELETED, "user-admin", "admin@example.org")
+    assert (await admin_api.request("GET", "/users", key=key_of("admin"))).status_code == 403
+
+
 async def test_members_cannot_change_roles_above_their_own(admin_api: AdminApi) -> None:
     admin = admin_api.client(key_of("admin")).admin.organization
     for refused in (
