@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.ids import new_id
-from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, existing
+from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, NoSuchConversation, existing
 from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
 from chat_ui.history.conversation_lists import ListedConversation
@@ -60,6 +60,7 @@ class Conversations:
     Args:
         generations: writes the answers.
         quota: limits the number of conversations per owner.
+        joined: returns when an owner's membership began, in Unix seconds; `None`: the owner is no member.
     """
 
     def __init__(
@@ -70,12 +71,14 @@ class Conversations:
         generations: Generations,
         *,
         quota: ConversationQuota,
+        joined: Callable[[Owner], Awaitable[float | None]],
     ) -> None:
         self._conversations = conversations
         self._messages = messages
         self._shares = shares
         self._generations = generations
         self._quota = quota
+        self._joined = joined
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
         """Create an empty conversation.
@@ -202,8 +205,9 @@ class Conversations:
     async def share(self, owner: Owner, conversation_id: str) -> str:
         """Create a share link and return its token; an earlier link becomes invalid."""
         await self.find(owner, conversation_id)
+        joined = existing(await self._joined(owner), conversation_id)
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        await self._shares.put(owner, conversation_id, _digest(token))
+        await self._shares.put(owner, conversation_id, _digest(token), joined)
         await self._conversations.change(owner, conversation_id, {"shared": True})
         return token
 
@@ -217,9 +221,12 @@ class Conversations:
         """Return the conversation that the share link `token` shows, and the messages of its selected branch.
 
         Raises:
-            NoSuchConversation: the link does not exist or was invalidated.
+            NoSuchConversation: the link does not exist or was invalidated, or its owner was removed since it was made.
         """
-        owner, conversation_id = existing(await self._shares.find(_digest(token)), "share")
+        owner, conversation_id, joined = existing(await self._shares.find(_digest(token)), "share")
+        since = existing(await self._joined(owner), "share")
+        if joined not in (None, since):
+            raise NoSuchConversation("share")
         conversation = await self.find(owner, conversation_id)
         return conversation, branch(by_id(await self.messages(owner, conversation_id)), conversation.leaf)
 

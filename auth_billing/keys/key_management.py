@@ -13,12 +13,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES
-from auth_billing.errors import NoSuchRecord, NotPermitted, UnacceptableValue
+from auth_billing.errors import NoSuchRecord, NotPermitted, PeopleError, UnacceptableValue
 from auth_billing.keys.key_issuance import IssuedKey, KeySpec, issue
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.money.budgets import Budgets
 from auth_billing.people.input_normalisation import checked_name
 from auth_billing.people.organisation_records import OrganisationStore
+from auth_billing.people.people_records import MembershipStore
 from router.messages import KeySet
 
 ADMIN_KEYS = ""
@@ -34,7 +35,7 @@ class ApiKeys:
     """Manages the API keys of organisations.
 
     Args:
-        keys, accounts: the stores.
+        keys, accounts, memberships: the stores.
         budgets: passes a rotated key's budget on to its successor.
         pepper: the installation's secret, as for `Authenticator`.
         announce: publishes changed keys to all gateways; never raises.
@@ -43,6 +44,7 @@ class ApiKeys:
 
     keys: ApiKeyStore
     accounts: OrganisationStore
+    memberships: MembershipStore
     budgets: Budgets
     pepper: bytes
     announce: Callable[[KeySet], None]
@@ -68,12 +70,7 @@ class ApiKeys:
         """
         actor.require(Role.MEMBER if project else Role.ADMIN)
         _require_rights(project, spec, by)
-        issued = await self._issue(
-            actor.organisation, project, self._checked(spec), actor.user if owner is None else owner
-        )
-        if project:
-            await self._end_if_archived(issued.record)
-        return issued
+        return await self._issue(actor, project, self._checked(spec), actor.user if owner is None else owner)
 
     async def all(self, actor: Actor, project: str) -> list[ApiKeyRecord]:
         """Return a project's unrevoked keys, newest first: to administrators all, to other users their own."""
@@ -129,7 +126,7 @@ class ApiKeys:
             raise NotPermitted("another person's key")
         lifetime = None if old.expires is None else now + (old.expires - old.created)
         spec = KeySpec(old.name, old.scopes, old.models, lifetime)
-        issued = await self._issue(actor.organisation, project, spec, old.user)
+        issued = await self._issue(actor, project, spec, old.user)
         await self.budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before the key is handed out
         try:
             await self.keys.expire(key_id, now + overlap)
@@ -154,26 +151,34 @@ class ApiKeys:
         finally:
             self.announce(keys)
 
-    async def _issue(self, organisation: str, project: str, spec: KeySpec, user: str) -> IssuedKey:
+    async def _issue(self, actor: Actor, project: str, spec: KeySpec, user: str) -> IssuedKey:
+        """Create a key; revoke it if meanwhile its project was archived, or the actor removed or given a lower role."""
+        organisation, now = actor.organisation, self.clock()
         if project:
             await self._require_project(organisation, project)
-        now = self.clock()
-        return await issue(
+        issued = await issue(
             self.keys, self.pepper, organisation=organisation, project=project, spec=spec, user=user, now=now
         )
+        try:
+            if project:
+                await self._require_project(organisation, project)
+            await self._require_member(actor, Role.MEMBER if project else Role.ADMIN)
+        except PeopleError:
+            await self.revoke_all(KeySet(key=issued.record.key_id))
+            raise
+        return issued
 
     async def _require_project(self, organisation: str, project: str) -> None:
         found = await self.accounts.find_project(organisation, project)
         if found is None or found.archived is not None:
             raise NoSuchRecord(f"no project {project} of {organisation} is in use")
 
-    async def _end_if_archived(self, record: ApiKeyRecord) -> None:
-        """Revoke a key that was created while its project was being archived."""
-        try:
-            await self._require_project(record.organisation, record.project)
-        except NoSuchRecord:
-            await self.revoke_all(KeySet(key=record.key_id))
-            raise
+    async def _require_member(self, actor: Actor, role: Role) -> None:
+        if actor.user:
+            membership = await self.memberships.find(actor.organisation, actor.user)
+            if membership is None:
+                raise NotPermitted("the user has left the organisation")
+            replace(actor, role=membership.role).require(role)
 
     def _checked(self, spec: KeySpec) -> KeySpec:
         if spec.expires is not None and spec.expires <= self.clock():

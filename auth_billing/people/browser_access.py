@@ -67,8 +67,10 @@ class BrowserAccess:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pepper = pepper
-        self.members = Members(stores.users, stores.memberships, stores.accounts, end_keys)
         self.invitations = Invitations(stores.invitations, pepper, clock)
+        self.members = Members(
+            stores.users, stores.memberships, stores.accounts, stores.sessions, self.invitations, end_keys, clock
+        )
         self.projects = Projects(stores.accounts, clock)
         self.sessions = Sessions(
             stores.sessions,

@@ -12,6 +12,8 @@ from auth_billing.errors import UnacceptableValue
 
 MAX_NAME = 100
 MAX_EMAIL = 254
+RESERVED_DOMAIN = ".localhost"
+"""Domains that receive no mail (RFC 6761, section 6.3): their addresses are for accounts that Headrace makes."""
 
 # The subset of RFC 5321 that is in use, with letters of any script. No quotes, no comments, and no
 # characters that could end a header.
@@ -23,11 +25,13 @@ def checked_email(text: str) -> str:
     """Return an e-mail address in its normal form (NFKC).
 
     Raises:
-        UnacceptableValue: the text is not an e-mail address.
+        UnacceptableValue: the text is not an e-mail address, or a reserved one.
     """
     normal = unicodedata.normalize("NFKC", text[: MAX_EMAIL + 1]).strip()
     if len(text) > MAX_EMAIL or len(normal) > MAX_EMAIL or not _EMAIL.fullmatch(normal):
         raise UnacceptableValue("email", "This is not an e-mail address.")
+    if fold_email(normal).endswith(RESERVED_DOMAIN):
+        raise UnacceptableValue("email", "Addresses below .localhost are reserved.")
     return normal
 
 

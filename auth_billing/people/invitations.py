@@ -15,8 +15,8 @@ from collections.abc import Callable
 from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import InvitationVoid, NoSuchRecord
 from auth_billing.ids import new_id
-from auth_billing.people.input_normalisation import checked_email
-from auth_billing.people.people_records import Invitation, InvitationStatus, InvitationStore
+from auth_billing.people.input_normalisation import checked_email, fold_email
+from auth_billing.people.people_records import Invitation, InvitationStatus, InvitationStore, User
 
 DAYS_VALID = 7
 TOKEN_BYTES = 32
@@ -96,28 +96,33 @@ class Invitations:
         await self._store.revoke(actor.organisation, invitation_id, self._clock())
         return await self.find(actor.organisation, invitation_id)
 
-    async def open(self, token: str, *, even_used: bool = False) -> Invitation:
-        """Return the invitation of a token if it is pending; changes nothing. With `even_used`, an accepted one too:
-        its user may be repeating the request.
+    async def revoke_of(self, organisation: str, user: User) -> None:
+        """Revoke the pending invitations to an organisation that a user has made, and those to the user's address."""
+        now, address = self._clock(), fold_email(user.email)
+        for each in await self._store.of_organisation(organisation):
+            is_theirs = each.invited_by == user.id or fold_email(each.email) == address
+            if is_theirs and each.status(now) is InvitationStatus.PENDING:
+                await self._store.revoke(organisation, each.id, now)
+
+    async def open(self, token: str) -> Invitation:
+        """Return the invitation of a token if it is pending; changes nothing.
 
         Raises:
             InvitationVoid: the invitation is unknown, accepted, expired or revoked.
         """
         invitation = await self._store.find_by_digest(self.digest(token)) if len(token) <= MAX_TOKEN else None
-        status = None if invitation is None else invitation.status(self._clock())
-        good = status is InvitationStatus.PENDING or (even_used and status is InvitationStatus.ACCEPTED)
-        if invitation is None or not good:
+        if invitation is None or invitation.status(self._clock()) is not InvitationStatus.PENDING:
             raise InvitationVoid("unknown, used, expired or revoked")
         return invitation
 
     async def claim(self, token: str, user: str) -> None:
-        """Mark an invitation as accepted by a user. The same user may repeat this if the first response was lost.
+        """Mark an invitation as accepted by a user, before the user joins, so that it lets one user in once.
 
         Raises:
-            InvitationVoid: another user has accepted it, or it expired or was revoked.
+            InvitationVoid: it was accepted, also by the same user, or it expired or was revoked.
         """
         if not await self._store.claim(self.digest(token), user, self._clock()):
-            raise InvitationVoid("accepted by another user, expired or revoked")
+            raise InvitationVoid("accepted, expired or revoked")
 
     def digest(self, token: str) -> bytes:
         """Return the stored form of a token: its HMAC-SHA256, 32 bytes."""

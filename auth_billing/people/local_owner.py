@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from auth_billing.access.roles import Role
 from auth_billing.errors import InvitationVoid
-from auth_billing.ids import new_id
+from auth_billing.people.input_normalisation import RESERVED_DOMAIN
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
 from auth_billing.people.passwords import Passwords
@@ -25,8 +25,8 @@ PASSWORD_BYTES = 32
 
 
 def local_owner_email(organisation: str) -> str:
-    """Return the address of an organisation's local owner; it receives no mail (RFC 6761, section 6.3)."""
-    return f"owner@{organisation}.localhost"
+    """Return the address of an organisation's local owner: a reserved one, with which no user can sign up."""
+    return f"owner@{organisation}{RESERVED_DOMAIN}"
 
 
 async def is_unowned(users: UserStore, memberships: MembershipStore, organisation: str) -> bool:
@@ -63,13 +63,17 @@ class LocalOwner:
         return await self.sessions.begin(user, invitation.organisation)
 
     async def _user(self, organisation: str) -> User:
-        email = local_owner_email(organisation)
+        email, user_id = local_owner_email(organisation), f"user-local-{organisation}"
         user = await self.users.find_by_email(email)
         if user is None:
             password = await self.passwords.hash(secrets.token_urlsafe(PASSWORD_BYTES))
-            user = User(new_id("user-"), email, NAME, self.clock(), password)
+            user = User(user_id, email, NAME, self.clock(), password)
             if not await self.users.add(user):
                 raise InvitationVoid("accepted concurrently")
+        elif user.id != user_id:  # of an earlier version, or somebody signed up with the address before it was reserved
+            membership = await self.memberships.find(organisation, user.id)
+            if membership is None or membership.role is not Role.OWNER:
+                raise InvitationVoid("another user has the local owner's address")
         return user
 
 

@@ -1,17 +1,21 @@
 """Members of an organisation and their roles, and the rules for who may change them.
 
-Removing a member also revokes the member's API keys; browser sessions end because they look the membership up again.
+Removing a member also ends what the member could use later: API keys, browser sessions and pending invitations. They
+are ended after the membership, which whoever makes one of them looks up last, so none made meanwhile is missed.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import LastOwner, NoSuchRecord
+from auth_billing.people.invitations import Invitations
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
+from auth_billing.people.session_records import SessionStore
 from router.messages import KeySet
 
 
@@ -29,14 +33,19 @@ class Members:
     """Lists, adds, changes and removes the members of organisations.
 
     Args:
-        users, memberships, accounts: the stores.
+        users, memberships, accounts, sessions: the stores.
+        invitations: of these, those made by or for a removed member are revoked.
         end_keys: revokes a set of API keys at every gateway (`ApiKeys.revoke_all`).
+        clock: Unix seconds.
     """
 
     users: UserStore
     memberships: MembershipStore
     accounts: OrganisationStore
+    sessions: SessionStore
+    invitations: Invitations
     end_keys: Callable[[KeySet], Awaitable[object]]
+    clock: Callable[[], float] = time.time
 
     async def all(self, organisation: str) -> list[Member]:
         """Return all members of an organisation, oldest membership first."""
@@ -55,6 +64,11 @@ class Members:
         if user is None:
             raise NoSuchRecord(f"no user {user_id}")
         return Member(user, membership.role, membership.added)
+
+    async def joined(self, organisation: str, user_id: str) -> float | None:
+        """Return when a user's current membership began, in Unix seconds; `None` if the user is not a member."""
+        membership = await self.memberships.find(organisation, user_id)
+        return None if membership is None else membership.added
 
     async def join(self, organisation: str, user_id: str, role: Role, now: float) -> None:
         """Make a user a member with `role`, from `now` (Unix seconds); an existing member keeps the current role."""
@@ -83,21 +97,29 @@ class Members:
             await self.end_keys(KeySet(organisation=actor.organisation, user=user_id, admin_only=admin_only))
         return await self.find(actor.organisation, user_id)
 
-    async def remove(self, actor: Actor, user_id: str) -> None:
-        """End a membership, and with it the user's sessions and keys in the organisation. Each member may remove
-        themselves.
+    async def remove(self, actor: Actor, user_id: str) -> Member:
+        """End a membership, and with it the user's sessions, keys and invitations in the organisation; return the
+        former member. Each member may remove themselves.
 
         Raises:
             NotPermitted: the actor may not remove this member.
-            NoSuchRecord: the organisation has no member with this id.
+            NoSuchRecord: there is no such member. What an interrupted removal has left is ended nevertheless.
             LastOwner: the member is the organisation's only owner.
         """
-        membership = await self._membership(actor.organisation, user_id)
+        organisation, user = actor.organisation, await self.users.find(user_id)
+        membership = await self.memberships.find(organisation, user_id)
         if actor.user != user_id:
-            actor.require_over(membership.role)
-        await self._give_up_ownership(membership)
-        await self.memberships.remove(actor.organisation, user_id)
-        await self.end_keys(KeySet(organisation=actor.organisation, user=user_id))
+            actor.require_over(*([] if membership is None else [membership.role]))
+        if membership is not None:
+            await self._give_up_ownership(membership)
+            await self.memberships.remove(organisation, user_id)
+        if user is not None:
+            await self.end_keys(KeySet(organisation=organisation, user=user_id))
+            await self.sessions.revoke_all(organisation, user_id, self.clock())
+            await self.invitations.revoke_of(organisation, user)
+        if user is None or membership is None:
+            raise NoSuchRecord(f"no member {user_id} of {organisation}")
+        return Member(user, membership.role, membership.added)
 
     async def _membership(self, organisation: str, user_id: str) -> Membership:
         membership = await self.memberships.find(organisation, user_id)

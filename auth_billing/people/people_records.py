@@ -160,7 +160,7 @@ class InvitationStore(Protocol):
         ...
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Mark an invitation as accepted by a user; true again for the same user, false if it is void."""
+        """Mark an invitation as accepted by a user; false if it is not pending at `now` (Unix seconds)."""
         ...
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:

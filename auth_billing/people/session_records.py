@@ -49,3 +49,7 @@ class SessionStore(Protocol):
     async def revoke(self, session_id: str, now: float) -> None:
         """End a session at `now` (Unix seconds)."""
         ...
+
+    async def revoke_all(self, organisation: str, user: str, now: float) -> None:
+        """End all sessions of a user in an organisation at `now` (Unix seconds)."""
+        ...

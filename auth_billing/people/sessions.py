@@ -1,8 +1,8 @@
 """Browser sessions: opened by sign-in, extended by refresh tokens, ended at every gateway within seconds.
 
 A session is active while its record is not revoked, the user's version is unchanged and the user is still a member of
-the organisation. This is looked up again every `CACHE_TTL`; while the store is away, only sessions in the
-cache are accepted.
+the organisation. This is looked up again for each request with side effects, and every `CACHE_TTL` for others;
+while the store is away, only sessions in the cache are accepted.
 """
 
 from __future__ import annotations
@@ -107,15 +107,18 @@ class Sessions:
         await self.store.add(record)
         return await self._signed_in(record, token)
 
-    async def authenticate(self, access_token: str) -> BrowserSession:
+    async def authenticate(self, access_token: str, *, cached: bool = True) -> BrowserSession:
         """Return the active session that an access token belongs to.
+
+        Args:
+            cached: whether the session may have been looked up some seconds ago; not for a request with side effects.
 
         Raises:
             InvalidSession: the token is invalid, or its session has ended.
             StoreUnavailable: the session is not cached and the store does not answer.
         """
         claims = self.tokens.read(access_token)
-        session = self._cache.get(claims.session)
+        session = self._cache.get(claims.session) if cached else None
         if session is None:
             session = await self._require_active(await self._record(claims.session))
             self._cache.put(claims.session, session)

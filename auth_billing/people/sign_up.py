@@ -1,7 +1,7 @@
 """Sign-up: by an invitation or, where the operator allows it, by self-registration with a new organisation.
 
 A client can't choose its role, ids or credit: the invitation sets the role, and a self-registered organisation has no
-credit. Each step may be repeated, so that an interrupted sign-up can be started again.
+credit. An interrupted sign-up can be started again until its invitation is used up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from auth_billing.people.input_normalisation import checked_email, checked_name,
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
 from auth_billing.people.passwords import Passwords
-from auth_billing.people.people_records import MembershipStore, User, UserStore
+from auth_billing.people.people_records import Invitation, MembershipStore, User, UserStore
 from auth_billing.people.projects import Projects
 from auth_billing.people.sessions import Sessions, SignedIn
 from auth_billing.people.sign_in import SignIn
@@ -50,7 +50,7 @@ class SignUp:
     clock: Callable[[], float] = time.time
 
     async def accept_invitation(self, token: str, sign_up: SignUpInput) -> SignedIn:
-        """Accept an invitation. An existing account joins the organisation if the password is right.
+        """Accept an invitation, once. An existing account joins the organisation if the password is right.
 
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.
@@ -59,13 +59,12 @@ class SignUp:
             TooManySignIns: the address or the account has no sign-in attempts left.
             PasswordsBusy: too many passwords are being hashed.
         """
-        invitation = await self.invitations.open(token, even_used=True)  # first: later errors reveal more
+        invitation = await self.invitations.open(token)  # first: later errors reveal more
+        await self._require_inviter(invitation)
         email = checked_email(sign_up.email)
         if invitation.email and fold_email(invitation.email) != fold_email(email):
             raise InvitationVoid("for another e-mail address")
         user = await self.sign_in.verify(email, sign_up.password, sign_up.address)
-        if invitation.accepted is not None and (user is None or user.id != invitation.accepted_by):
-            raise InvitationVoid("accepted by another user")
         user = user or await self._add(email, sign_up)
         await self.invitations.claim(token, user.id)
         await self.members.join(invitation.organisation, user.id, invitation.role, self.clock())
@@ -96,6 +95,14 @@ class SignUp:
         created = await self.projects.create_organisation(name)
         await self.members.join(created.id, user.id, Role.OWNER, self.clock())
         return await self.sessions.begin(user, created.id)
+
+    async def _require_inviter(self, invitation: Invitation) -> None:
+        """Raise `InvitationVoid` unless the user who made the invitation, if one did, may still give its role."""
+        if not invitation.invited_by:
+            return
+        inviter = await self.memberships.find(invitation.organisation, invitation.invited_by)
+        if inviter is None or inviter.role.rank < max(Role.ADMIN.rank, invitation.role.rank):
+            raise InvitationVoid("its maker may not give this role any more")
 
     async def _add(self, email: str, sign_up: SignUpInput) -> User:
         name = checked_name(sign_up.name)

@@ -37,6 +37,7 @@ async def create_indexes(connection: StoreConnection) -> None:
     await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])
     await connection.durable(invitations.COLLECTION).create_index([("digest", 1)], unique=True)
     await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
+    await connection.durable(sessions.COLLECTION).create_index([("user", 1)])
     await connection.durable(sessions.COLLECTION).create_index([(sessions.EXPIRES, 1)], expireAfterSeconds=0)
     await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
     await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])

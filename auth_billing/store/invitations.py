@@ -37,12 +37,10 @@ class MongoInvitationStore:
         return [_invitation(document) async for document in found]
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Mark an invitation as accepted by a user; true again for the same user, false if it is void."""
+        """Mark the invitation with this digest as accepted by a user, in one update; false if it is not pending."""
         still_open = {"digest": digest, **OPEN, "expires": {"$gt": now}}
         change = {"$set": {"accepted": now, "accepted_by": user}}
-        if await self._invitations.update_matching(still_open, change):
-            return True
-        return await self._invitations.find_one({"digest": digest, "accepted_by": user}) is not None
+        return await self._invitations.update_matching(still_open, change)
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
         """Revoke an invitation, in one update; false if it is not open."""

@@ -41,6 +41,11 @@ class MongoSessionStore:
         """Revoke a session at `now` (Unix seconds); no effect if it is revoked."""
         await self._sessions.update_one({"_id": session_id, "revoked": None}, {"$set": {"revoked": now}})
 
+    async def revoke_all(self, organisation: str, user: str, now: float) -> None:
+        """Revoke all sessions of a user in an organisation at `now` (Unix seconds)."""
+        active = {"user": user, "organisation": organisation, "revoked": None}
+        await self._sessions.update_many(active, {"$set": {"revoked": now}})
+
 
 def _record(document: dict[str, Any]) -> SessionRecord:
     return from_document(SessionRecord, document, **{name: bytes(document[name]) for name in _DIGESTS})

@@ -306,16 +306,21 @@ class PresetStore(Protocol):
 class ShareStore(Protocol):
     """Store of share links, by which people without an account read conversations; tokens are stored as digests."""
 
-    async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
-        """Store the digest of a conversation's share link token; an earlier link becomes invalid."""
+    async def put(self, owner: Owner, conversation_id: str, digest: bytes, joined: float) -> None:
+        """Store the digest of a conversation's share link token; an earlier link becomes invalid.
+
+        `joined`: when the owner's membership began, in Unix seconds.
+        """
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
         """Delete a conversation's share link."""
         ...
 
-    async def find(self, digest: bytes) -> tuple[Owner, str] | None:
-        """Return owner and id of the conversation whose share link token has this digest; `None` if there is none."""
+    async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
+        """Return owner, id and `joined` (`None`: not stored) of the conversation whose share link token has this
+        digest; `None` if there is none.
+        """
         ...
 
 

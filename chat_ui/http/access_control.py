@@ -56,10 +56,11 @@ async def signed_in(request: Request) -> BrowserSession:
         CrossSite and the other errors of `same_origin`: the request changes something and may come from another site.
     """
     access = services_of(request).access
-    if request.method not in SAFE_METHODS:
+    is_safe = request.method in SAFE_METHODS
+    if not is_safe:
         await same_origin(request)
-    session = await access.sessions.authenticate(cookies.read(request, cookies.ACCESS))
-    if request.method not in SAFE_METHODS:
+    session = await access.sessions.authenticate(cookies.read(request, cookies.ACCESS), cached=is_safe)
+    if not is_safe:
         check_csrf(request, access.csrf_token(session.id))
     return session
 

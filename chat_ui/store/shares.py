@@ -1,4 +1,4 @@
-"""MongoDB store of share links: `shares {_id: conversation, organisation, user, conversation, digest}`."""
+"""MongoDB store of share links: `shares {_id: conversation, organisation, user, ..., digest, joined}`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ class MongoShareStore:
     def __init__(self, connection: StoreConnection) -> None:
         self._shares = connection.durable(COLLECTION)
 
-    async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
+    async def put(self, owner: Owner, conversation_id: str, digest: bytes, joined: float) -> None:
         """Store the digest of a conversation's share link token; an earlier link becomes invalid."""
         key = owned_by(owner, _id=conversation_id)
-        await self._shares.replace_one(key, {**key, "conversation": conversation_id, "digest": digest}, upsert=True)
+        link = {**key, "conversation": conversation_id, "digest": digest, "joined": joined}
+        await self._shares.replace_one(key, link, upsert=True)
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
         """Delete a conversation's share link."""
         await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
-    async def find(self, digest: bytes) -> tuple[Owner, str] | None:
-        """Return owner and id of the conversation whose share link token has this digest; `None` if there is none."""
+    async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
+        """Return owner, id and `joined` of the conversation whose share link token has this digest."""
         document = await self._shares.find_one({"digest": digest})
-        return None if document is None else (owner_from(document), document["conversation"])
+        return None if document is None else (owner_from(document), document["conversation"], document.get("joined"))

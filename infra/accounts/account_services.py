@@ -46,6 +46,7 @@ from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.rate_limits import MongoLimitStore
 from auth_billing.store.service_accounts import MongoServiceAccountStore
+from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.users import MongoUserStore
 from infra.accounts.embedded_store import running_store_url
@@ -84,7 +85,8 @@ class AccountServices:
     def keys(self, announce: Callable[[KeySet], None] = no_invalidation) -> ApiKeys:
         """Return the service that creates and revokes API keys; `announce` notifies gateways of changed keys."""
         accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
-        return ApiKeys(keys, accounts, self.budgets(), self.pepper, announce)
+        memberships = MongoMembershipStore(self.connection)
+        return ApiKeys(keys, accounts, memberships, self.budgets(), self.pepper, announce)
 
     def budgets(self) -> Budgets:
         """Return the service that reads and sets monthly budgets of organisations, projects and keys."""
@@ -95,10 +97,12 @@ class AccountServices:
         accounts = MongoOrganisationStore(self.connection)
         keys = self.keys(announce)
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
+        sessions = MongoSessionStore(self.connection)
+        invitations = Invitations(MongoInvitationStore(self.connection), self.pepper)
         return Administration(
             projects=Projects(accounts),
-            members=Members(users, memberships, accounts, keys.revoke_all),
-            invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
+            members=Members(users, memberships, accounts, sessions, invitations, keys.revoke_all),
+            invitations=invitations,
             keys=keys,
             service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
             budgets=self.budgets(),

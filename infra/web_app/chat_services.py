@@ -68,7 +68,14 @@ def chat(
     return ChatServices(
         access=browsers,
         audit=AuditLog(MongoAuditLogStore(connection)),
-        conversations=Conversations(conversations, messages, MongoShareStore(connection), generations, quota=quota),
+        conversations=Conversations(
+            conversations,
+            messages,
+            MongoShareStore(connection),
+            generations,
+            quota=quota,
+            joined=lambda owner: browsers.members.joined(owner.organisation, owner.user),
+        ),
         lists=ConversationLists(conversations, messages),
         importer=Importer(
             ImportStores(conversations, messages, MongoImportStore(connection), timings=gateway.timings),

@@ -43,14 +43,15 @@ class ChattingPlatform(PayingPlatform):
         patient = settings.model_copy(update={"max_wait": 600.0, "max_loop_lag": 60.0})
         return create_web_app(self._access, bus, patient)
 
-    def _browser(self) -> Browser:
-        browser = Browser(None, self.urls[0].removesuffix("/v1"))
+    def browser(self, gateway: int = 0) -> Browser:
+        """Return a browser that nobody is signed in with."""
+        browser = Browser(None, self.urls[gateway].removesuffix("/v1"))
         self._stack.push_async_callback(browser.client.aclose)
         return browser
 
     async def owner(self) -> DescribedPerson:
         """Sign in as the installation's owner by the printed link."""
-        browser = self._browser()
+        browser = self.browser()
         owner = DescribedPerson(browser)
         await owner.call("POST", "/start", {"invitation": await sign_in_services.first_owner_token(self._access)})
         return owner
@@ -58,18 +59,22 @@ class ChattingPlatform(PayingPlatform):
     async def invited(self, owner: DescribedPerson, name: str) -> DescribedPerson:
         """Sign up as a member whom the owner has invited."""
         invitation = await owner.call("POST", "/invitations", {"role": "member"}, status=201)
-        browser = self._browser()
+        browser = self.browser()
         assert (await browser.sign_up(invitation["token"], name)).status_code == 200
         return DescribedPerson(browser)
 
 
 @asynccontextmanager
-async def platform(database_url: str, home: Path, *, capacity: int = 8) -> AsyncIterator[ChattingPlatform]:
-    """Run a platform with one gateway and one worker."""
+async def platform(
+    database_url: str, home: Path, *, capacity: int = 8, gateways: int = 1
+) -> AsyncIterator[ChattingPlatform]:
+    """Run a platform with one worker."""
     broker = MemoryBroker()
     async with ChattingPlatform(lambda name: MemoryTransport(broker, name), database_url, home) as served:
         assert isinstance(served, ChattingPlatform)
-        await served.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=0.02, capacity=capacity))
+        await served.start(
+            gateways=gateways, workers=1, make_engine=lambda: CountingEngine(step_time=0.02, capacity=capacity)
+        )
         yield served
 
 
@@ -156,6 +161,41 @@ async def test_the_administration_routes(database_url: str, tmp_path: Path) -> N
         assert [(each["id"], each["state"]) for each in fleet["workers"]] == [("worker-1", "ready")]
         assert [(each["id"], each["alive"], each["queued"]) for each in fleet["models"]] == [(MODEL, True, 0)]
         await audit(ada)
+
+
+async def test_a_removed_administrator_keeps_nothing_at_any_gateway(database_url: str, tmp_path: Path) -> None:
+    async with platform(database_url, tmp_path, gateways=2) as served, asyncio.timeout(120):
+        ada, eve = await served.owner(), DescribedPerson(served.browser(1))
+        used = (await ada.call("POST", "/invitations", {"role": "admin"}, status=201))["token"]
+        assert (await eve.browser.sign_up(used, "eve")).status_code == 200
+        wish = {"project": (await eve.call("GET", "/me"))["project"], "name": "k"}
+        key = (await eve.call("POST", "/admin/keys", wish, status=201))["text"]
+        invitation = (await eve.call("POST", "/invitations", {"role": "admin"}, status=201))["token"]
+        conversation = await eve.conversation(**ASKED)
+        shared = (await eve.call("POST", f"/conversations/{conversation}/share", status=201))["token"]
+        clients = [served.client(gateway).with_options(api_key=key) for gateway in range(2)]
+        assert [await is_taken(client) for client in clients] == [True, True]
+        user = (await eve.call("GET", "/me"))["user"]["id"]  # who is cached now by the second gateway
+
+        await ada.call("DELETE", f"/people/{user}", status=204)
+        await eve.call("POST", "/admin/keys", wish, status=401)
+        await eve.call("POST", "/invitations", {"role": "admin"}, status=401)
+        await eve.call("POST", f"/conversations/{conversation}/share", status=401)
+        await eve.call("POST", "/session/refresh", status=401)
+        for client in clients:
+            while await is_taken(client):
+                await asyncio.sleep(0.05)
+        nobody = DescribedPerson(served.browser())
+        await nobody.call("GET", f"/shared/{shared}", status=404)
+        for token, name in ((used, "eve"), (invitation, "mallory"), (invitation, "eve")):
+            assert (await served.browser().sign_up(token, name)).status_code == 404
+        assert [each["email"] for each in (await ada.call("GET", "/people"))["people"]] == [
+            "owner@development.localhost"
+        ]
+        spare = (await ada.call("POST", "/invitations", {"role": "viewer"}, status=201))["token"]
+        assert (await served.browser().sign_up(spare, "eve")).status_code == 200
+        await nobody.call("GET", f"/shared/{shared}", status=404)
+        await eve.call("POST", "/session/refresh", status=401)
 
 
 async def projects(ada: DescribedPerson) -> None:

@@ -19,6 +19,7 @@ from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.service_accounts import DictServiceAccountStore
+from tests.fakes.sessions import DictSessionStore
 from tests.fakes.usage_reports import ListUsageReports
 
 
@@ -30,6 +31,7 @@ class DictOrganisation:
     users: DictUserStore = field(default_factory=DictUserStore)
     memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
     invitations: DictInvitationStore = field(default_factory=DictInvitationStore)
+    sessions: DictSessionStore = field(default_factory=DictSessionStore)
     audit_log: ListAuditLogStore = field(default_factory=ListAuditLogStore)
     api_keys: DictApiKeyStore = field(default_factory=DictApiKeyStore)
     news: list[KeySet] = field(default_factory=list)
@@ -41,11 +43,12 @@ class DictOrganisation:
     @property
     def administration(self) -> Administration:
         budgets = Budgets(DictBudgetStore(self.balances), self.balances)
-        keys = ApiKeys(self.api_keys, self.accounts, budgets, b"p" * 32, self.news.append)
+        keys = ApiKeys(self.api_keys, self.accounts, self.memberships, budgets, b"p" * 32, self.news.append)
+        invitations = Invitations(self.invitations, b"p" * 32)
         return Administration(
             projects=Projects(self.accounts),
-            members=Members(self.users, self.memberships, self.accounts, keys.revoke_all),
-            invitations=Invitations(self.invitations, b"p" * 32),
+            members=Members(self.users, self.memberships, self.accounts, self.sessions, invitations, keys.revoke_all),
+            invitations=invitations,
             keys=keys,
             service_accounts=ServiceAccounts(self.service_accounts),
             budgets=budgets,

@@ -96,6 +96,7 @@ class ChatHouse:
             DictShareStore(self.history),
             generations,
             quota=ConversationQuota(DictConversationStore(self.history)),
+            joined=lambda owner: self.organisation.administration.members.joined(owner.organisation, owner.user),
         )
 
     def importer(self, parse_file: ParseFile | None = None) -> Importer:

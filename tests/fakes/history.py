@@ -33,7 +33,7 @@ class DictHistory:
         self.leases: dict[str, tuple[str, float]] = {}
         self.stops: set[str] = set()
         self.presets: dict[tuple[Owner, str], Preset] = {}
-        self.shares: dict[str, tuple[Owner, bytes]] = {}
+        self.shares: dict[str, tuple[Owner, bytes, float]] = {}
         self.imports: dict[Owner, Import] = {}
 
 
@@ -110,7 +110,7 @@ class DictConversationStore:
             if (whose, message.conversation) == (owner, conversation_id):
                 del self._all.messages[message_id]
                 self._all.leases.pop(message_id, None)
-        if self._all.shares.get(conversation_id, (None, b""))[0] == owner:
+        if self._all.shares.get(conversation_id, (None,))[0] == owner:
             del self._all.shares[conversation_id]
         self._all.terms.pop((owner, conversation_id), None)
         return self._all.conversations.pop((owner, conversation_id), None) is not None
@@ -257,18 +257,19 @@ class DictShareStore:
     def __init__(self, history: DictHistory) -> None:
         self._all = history
 
-    async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
+    async def put(self, owner: Owner, conversation_id: str, digest: bytes, joined: float) -> None:
         self._all.absence.check()
-        self._all.shares[conversation_id] = (owner, digest)
+        self._all.shares[conversation_id] = (owner, digest, joined)
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
         self._all.absence.check()
-        if self._all.shares.get(conversation_id, (None, b""))[0] == owner:
+        if self._all.shares.get(conversation_id, (None,))[0] == owner:
             del self._all.shares[conversation_id]
 
-    async def find(self, digest: bytes) -> tuple[Owner, str] | None:
+    async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
         self._all.absence.check()
-        return next(((owner, key) for key, (owner, each) in self._all.shares.items() if each == digest), None)
+        shares = self._all.shares.items()
+        return next(((owner, key, joined) for key, (owner, each, joined) in shares if each == digest), None)
 
 
 class DictImportStore:

@@ -114,12 +114,10 @@ class DictInvitationStore:
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
         found = await self.find_by_digest(digest)
-        if found is None:
+        if found is None or not _is_open(found) or now >= found.expires:
             return False
-        if _is_open(found) and now < found.expires:
-            self.invitations[found.id] = replace(found, accepted=now, accepted_by=user)
-            return True
-        return found.accepted_by == user
+        self.invitations[found.id] = replace(found, accepted=now, accepted_by=user)
+        return True
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
         found = await self.find(organisation, invitation_id)

@@ -52,6 +52,12 @@ class DictSessionStore:
         if found is not None and found.revoked is None:
             self.sessions[session_id] = replace(found, revoked=now)
 
+    async def revoke_all(self, organisation: str, user: str, now: float) -> None:
+        self.absence.check()
+        for each in list(self.sessions.values()):
+            if (each.organisation, each.user) == (organisation, user):
+                await self.revoke(each.id, now)
+
 
 @dataclass
 class PeopleFixture:

@@ -11,9 +11,11 @@ from auth_billing.keys.key_invalidation import invalidation_publisher
 from auth_billing.keys.key_issuance import IssuedKey, KeySpec
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.people.organisation_records import Organisation, Project
+from auth_billing.people.people_records import Membership
 from router.messages import KeySet
 from tests.fakes.accounts import DictOrganisationStore
 from tests.fakes.administration import DictOrganisation
+from tests.fakes.people import DictMembershipStore
 from tests.gateway.conftest import PEPPER, SetStage, eventually
 
 ENDS = ["key", "project", "user", "organisation"]
@@ -25,10 +27,13 @@ async def test_a_revoked_key_is_refused_at_once(set_stage: SetStage, ended: str)
     accounts = DictOrganisationStore()
     await accounts.ensure_organisation(Organisation("acme", "Acme", 1.0))
     await accounts.ensure_project(Project("proj", "acme", "Web", 1.0))
+    memberships = DictMembershipStore()
+    await memberships.add(Membership("acme", "user-1", Role.ADMIN, 1.0))
     elsewhere = stage.worker.bus  # the announcement comes from another process
     keys = ApiKeys(
         stage.accounts.store,
         accounts,
+        memberships,
         DictOrganisation().administration.budgets,
         PEPPER,
         invalidation_publisher(elsewhere),

@@ -41,9 +41,7 @@ async def remove_person(request: Request, user: str, caller: Caller, _empty: NoB
     """Remove a member; the person's sessions in the organisation end within seconds."""
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
-    members = services_of(request).access.members
-    member = await members.find(caller.organisation, user)
-    await members.remove(caller.actor, user)
+    member = await services_of(request).access.members.remove(caller.actor, user)
     await record_event(request, caller, Event.USER_DELETED, user, details=_details(member))
     return no_content()
 

@@ -1,5 +1,6 @@
 """Who may create and revoke keys, which rights a new key has, and that each revocation is published."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -16,10 +17,12 @@ from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.holds import key_budget, month_of
 from auth_billing.people.organisation_records import Organisation, Project
+from auth_billing.people.people_records import Membership
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictApiKeyStore, DictOrganisationStore, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
+from tests.fakes.people import DictMembershipStore
 
 PEPPER = b"p" * 32
 ADMIN, MEMBER, OTHER = (
@@ -28,6 +31,7 @@ ADMIN, MEMBER, OTHER = (
 )
 PROGRAM = Actor("acme", "", Role.ADMIN)
 VIEWER = Actor("acme", "user-v", Role.VIEWER)
+RIVAL = Actor("rival", "r", Role.OWNER)
 WISH = KeySpec("first")
 
 
@@ -39,7 +43,10 @@ class Stage:
         self.announced: list[KeySet] = []
         self.balances = DictBalanceStore(Absence())
         budgets = Budgets(DictBudgetStore(self.balances), self.balances, clock=self.clock)
-        self.keys = ApiKeys(self.store, self.accounts, budgets, PEPPER, self.announced.append, clock=self.clock)
+        self.memberships = DictMembershipStore()
+        self.keys = ApiKeys(
+            self.store, self.accounts, self.memberships, budgets, PEPPER, self.announced.append, clock=self.clock
+        )
         self.service = Authenticator(self.store, PEPPER, clock=self.clock)
 
 
@@ -49,6 +56,8 @@ async def stage() -> Stage:
     for organisation in ("acme", "rival"):
         await stage.accounts.ensure_organisation(Organisation(organisation, organisation, 1.0))
         await stage.accounts.ensure_project(Project(f"{organisation}-web", organisation, "Web", 1.0))
+    for actor in (ADMIN, MEMBER, OTHER, VIEWER, RIVAL):
+        await stage.memberships.add(Membership(actor.organisation, actor.user, actor.role, 1.0))
     return stage
 
 
@@ -219,7 +228,7 @@ async def test_revoking_by_project_user_or_organisation(stage: Stage, ended: Key
         "admin": await stage.keys.create(ADMIN, ADMIN_KEYS, WISH),
         "members": await stage.keys.create(MEMBER, "acme-web", WISH),
         "programs": await stage.keys.create(PROGRAM, "acme-web", WISH),
-        "rivals": await stage.keys.create(Actor("rival", "r", Role.OWNER), "rival-web", WISH),
+        "rivals": await stage.keys.create(RIVAL, "rival-web", WISH),
     }
     assert await stage.keys.revoke_all(ended) == len(made) - len(left)
     assert stage.announced == [ended]
@@ -246,3 +255,39 @@ async def test_a_key_created_while_its_project_is_archived_is_revoked(stage: Sta
     with pytest.raises(NoSuchRecord):
         await stage.keys.create(MEMBER, "acme-web", WISH)
     assert all(record.revoked is not None for record in stage.store.records.values())
+
+
+async def left(stage: Stage, actor: Actor) -> None:
+    await stage.memberships.remove("acme", actor.user)
+    await stage.keys.revoke_all(KeySet(organisation="acme", user=actor.user))
+
+
+async def demoted(stage: Stage, actor: Actor) -> None:
+    await stage.memberships.set_role("acme", actor.user, Role.VIEWER)
+    await stage.keys.revoke_all(KeySet(organisation="acme", user=actor.user))
+
+
+@pytest.mark.parametrize("ended", [left, demoted])
+@pytest.mark.parametrize("way", ["project", "admin", "service account", "rotation"])
+async def test_a_key_created_while_its_maker_is_removed_is_revoked(
+    stage: Stage, way: str, ended: Callable[[Stage, Actor], Awaitable[None]]
+) -> None:
+    old = await stage.keys.create(ADMIN, "acme-web", WISH)
+    add = stage.store.add
+
+    async def removed_meanwhile(record: ApiKeyRecord) -> None:
+        await ended(stage, ADMIN)
+        await add(record)
+
+    owner, project = "svc_acct_1" if way == "service account" else None, ADMIN_KEYS if way == "admin" else "acme-web"
+    made = (
+        stage.keys.rotate(ADMIN, project, old.record.key_id, overlap=0)
+        if way == "rotation"
+        else stage.keys.create(ADMIN, project, WISH, owner=owner)
+    )
+    stage.store.add = removed_meanwhile  # type: ignore[method-assign]
+    with pytest.raises(NotPermitted):
+        await made
+    assert len(stage.store.records) == 2
+    assert stage.store.records.pop(old.record.key_id).revoked is not None
+    assert [record.revoked is not None for record in stage.store.records.values()] == [True]

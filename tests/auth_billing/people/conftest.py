@@ -16,7 +16,7 @@ from auth_billing.people.projects import Projects
 from router.messages import KeySet
 from tests.fakes.accounts import DictOrganisationStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
-from tests.fakes.sessions import PeopleFixture
+from tests.fakes.sessions import DictSessionStore, PeopleFixture
 
 ORG = "org-1"
 
@@ -25,9 +25,12 @@ class TeamFixture:
     def __init__(self) -> None:
         self.clock, self.accounts = FakeClock(), DictOrganisationStore()
         self.users, self.memberships, self.stored = DictUserStore(), DictMembershipStore(), DictInvitationStore()
+        self.sessions = DictSessionStore()
         self.ended_keys: list[KeySet] = []
-        self.members = Members(self.users, self.memberships, self.accounts, self._end_keys)
         self.invitations = Invitations(self.stored, b"p" * 32, self.clock)
+        self.members = Members(
+            self.users, self.memberships, self.accounts, self.sessions, self.invitations, self._end_keys, self.clock
+        )
         self.projects = Projects(self.accounts, self.clock)
 
     async def _end_keys(self, keys: KeySet) -> None:

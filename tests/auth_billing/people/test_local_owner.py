@@ -8,7 +8,8 @@ from auth_billing.access.roles import Role
 from auth_billing.errors import InvitationVoid
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.local_owner import is_unowned, local_owner_email
-from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture
+from auth_billing.people.people_records import User
+from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture, sign_up_input
 
 
 async def launched(people: PeopleFixture) -> tuple[BrowserAccess, str]:
@@ -48,6 +49,19 @@ async def test_other_invitations_do_not_sign_the_owner_in(people: PeopleFixture,
     token = await people.invite(role, email=email)
     with pytest.raises(InvitationVoid):
         await people.process().local_owner.sign_in(token)
+
+
+async def test_another_user_with_the_local_owners_address_is_not_signed_in(people: PeopleFixture) -> None:
+    access, token = await launched(people)
+    hash_ = await people.passwords.hash(PASSWORD)
+    await people.users.add(User("user-eve", local_owner_email(ORGANISATION).upper(), "Owner", 1.0, hash_))
+    await access.members.join(ORGANISATION, "user-eve", Role.ADMIN, 1.0)
+    with pytest.raises(InvitationVoid):
+        await access.local_owner.sign_in(token)
+    assert (await access.members.find(ORGANISATION, "user-eve")).role is Role.ADMIN
+    assert await people.sign_up_member(access, Role.MEMBER)
+    owner = await access.sign_up.accept_invitation(token, sign_up_input("ada"))  # the other link still works
+    assert owner.session.role is Role.OWNER
 
 
 async def test_the_local_owner_has_no_known_password(people: PeopleFixture) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auth_billing.access.roles import Role
-from auth_billing.errors import LastOwner, NoSuchRecord, NotPermitted
+from auth_billing.errors import InvitationVoid, LastOwner, NoSuchRecord, NotPermitted, StoreUnavailable
 from router.messages import KeySet
 from tests.auth_billing.people.conftest import ORG, TeamFixture
 
@@ -63,6 +63,30 @@ async def test_keys_with_more_rights_than_the_new_role_are_revoked(team: TeamFix
         KeySet(organisation=ORG, user="member"),
         KeySet(organisation=ORG, user="admin"),
     ]
+
+
+async def test_an_interrupted_removal_is_completed_by_the_next(team: TeamFixture) -> None:
+    await team.add_members(**ONE_PER_ROLE)
+    _, token = await team.invitations.invite(team.actor("admin"), Role.MEMBER)
+    team.sessions.absence.failures = 1
+    with pytest.raises(StoreUnavailable):
+        await team.members.remove(team.actor("owner"), "admin")
+    team.ended_keys.clear()
+    with pytest.raises(NotPermitted):
+        await team.members.remove(team.actor("member"), "admin")
+    assert team.ended_keys == []
+    with pytest.raises(NoSuchRecord):
+        await team.members.remove(team.actor("owner"), "admin")
+    assert team.ended_keys == [KeySet(organisation=ORG, user="admin")]
+    with pytest.raises(InvitationVoid):
+        await team.invitations.open(token)
+
+
+async def test_what_is_no_user_is_not_removed(team: TeamFixture) -> None:
+    await team.add_members(**ONE_PER_ROLE)
+    with pytest.raises(NoSuchRecord):
+        await team.members.remove(team.actor("owner"), "svc_acct_1")  # whose keys would end
+    assert team.ended_keys == []
 
 
 async def test_the_last_owner_cannot_be_removed(team: TeamFixture) -> None:

@@ -24,11 +24,10 @@ async def test_an_invitation_grants_its_role_once(people: PeopleFixture, access:
     token = await people.invite(Role.ADMIN)
     signed_in = await access.sign_up.accept_invitation(token, sign_up_input("ada"))
     assert (signed_in.session.role, signed_in.session.organisation) == (Role.ADMIN, ORGANISATION)
-    with pytest.raises(InvitationVoid):
-        await access.sign_up.accept_invitation(token, sign_up_input("eve"))
+    for name in ("eve", "ada"):
+        with pytest.raises(InvitationVoid):
+            await access.sign_up.accept_invitation(token, sign_up_input(name))
     assert await people.users.find_by_email("eve@example.org") is None
-    again = await access.sign_up.accept_invitation(token, sign_up_input("ada"))  # the first answer had got lost
-    assert again.session.user == signed_in.session.user
 
 
 async def test_an_invitation_with_an_address_is_for_that_address_only(

@@ -30,3 +30,13 @@ async def test_a_revoked_session_stays_revoked(people: PeopleStores) -> None:
     assert not await people.sessions.rotate("sess-1", b"0", b"1", b"seal", 7.0)
     assert await people.sessions.find("sess-1") == replace(SESSION, revoked=5.0)
     assert await people.sessions.find("sess-2") is None
+
+
+async def test_all_sessions_of_a_user_in_one_organisation_are_revoked(people: PeopleStores) -> None:
+    others = [replace(SESSION, id="sess-3", user="user-eve"), replace(SESSION, id="sess-4", organisation="org-2")]
+    mine = [replace(SESSION, revoked=4.0), replace(SESSION, id="sess-2")]
+    for each in (*mine, *others):
+        await people.sessions.add(each)
+    await people.sessions.revoke_all("org-1", "user-ada", 5.0)
+    found = [await people.sessions.find(f"sess-{number}") for number in range(1, 5)]
+    assert found == [mine[0], replace(mine[1], revoked=5.0), *others]

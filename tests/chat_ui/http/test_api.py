@@ -99,6 +99,23 @@ async def test_the_local_owner_can_not_sign_in_by_password(scene: Scene) -> None
         assert error_of(answer) == "invalid_credentials"
 
 
+@pytest.mark.parametrize("email", ["owner@{}.localhost", "OWNER@{}.LocalHost", "owner@{}.ｌocalhoſt", "x@a.localhost"])
+async def test_nobody_signs_up_with_the_local_owners_address(scene: Scene, email: str) -> None:
+    address = email.format(ORGANISATION)
+    body = {"email": address, "name": "Owner", "password": PASSWORD}
+    member = {**body, "invitation": await scene.people.invite(Role.MEMBER)}
+    founder = {**body, "organisation": "Eve's"}
+    app = scene.gateway(open_sign_up=True)
+    for number, wish in enumerate((member, founder)):
+        refused = await Browser(app, address=f"10.9.1.{number}").send("POST", "/sign-up", wish)
+        assert error_of(refused) == "invalid_value"
+        assert refused.json()["error"]["param"] == "email"
+    token = await scene.people.process().invitations.invite_first_owner(ORGANISATION)
+    me = await Browser(app).send("POST", "/start", {"invitation": token})
+    assert me.json()["user"]["email"] == f"owner@{ORGANISATION}.localhost"
+    assert error_of(await Browser(app, address="10.9.1.9").send("POST", "/session", body)) == "invalid_credentials"
+
+
 async def test_sign_up_by_invitation(scene: Scene) -> None:
     token = await scene.people.invite(Role.ADMIN)
     browser = Browser(scene.app)

@@ -295,7 +295,7 @@ async def test_a_stop_request_reaches_the_writer_and_the_end_is_stored_once(stor
 async def test_deleting_a_conversation_deletes_its_messages(stores: Stores) -> None:
     await stores.conversations.add_missing(ADA, {conversation("x"): ["hi"]})
     await stores.messages.add(ADA, [QUESTION, answer()], "me", 10.0)
-    await stores.shares.put(ADA, "conv-x", b"d" * 32)
+    await stores.shares.put(ADA, "conv-x", b"d" * 32, 1.5)
     assert await stores.conversations.remove(ADA, "conv-x")
     assert await stores.messages.all(ADA, "conv-x") == []
     assert await stores.shares.find(b"d" * 32) is None
@@ -305,10 +305,10 @@ async def test_deleting_a_conversation_deletes_its_messages(stores: Stores) -> N
 
 
 async def test_a_conversation_has_one_link(stores: Stores) -> None:
-    await stores.shares.put(ADA, "conv-x", b"1" * 32)
-    await stores.shares.put(ADA, "conv-x", b"2" * 32)
+    await stores.shares.put(ADA, "conv-x", b"1" * 32, 1.5)
+    await stores.shares.put(ADA, "conv-x", b"2" * 32, 2.5)
     assert await stores.shares.find(b"1" * 32) is None
-    assert await stores.shares.find(b"2" * 32) == (ADA, "conv-x")
+    assert await stores.shares.find(b"2" * 32) == (ADA, "conv-x", 2.5)
     await stores.shares.remove(EVE, "conv-x")
     assert await stores.shares.find(b"2" * 32) is not None
     await stores.shares.remove(ADA, "conv-x")

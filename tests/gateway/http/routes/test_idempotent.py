@@ -48,7 +48,9 @@ async def test_get_requests_ignore_the_header(set_stage: SetStage) -> None:
 
 
 @pytest.mark.parametrize("running", [False, True])
-async def test_an_answer_is_not_repeated_to_a_key_that_may_not_use_its_model(set_stage: SetStage, running: bool) -> None:
+async def test_an_answer_is_not_repeated_to_a_key_that_may_not_use_its_model(
+    set_stage: SetStage, running: bool
+) -> None:
     """H72."""
     stage = await set_stage()
     stage.accounts.added["hr_live_other_models"] = replace(
