@@ -128,6 +128,14 @@ class Sessions:
             )
         return session
 
+    def issued(self, access_token: str) -> bool:
+        """Return whether this installation issued an access token that has not expired; reads no store."""
+        try:
+            self.tokens.read(access_token)
+        except InvalidSession:
+            return False
+        return True
+
     async def refresh(self, token: RefreshToken) -> SignedIn:
         """Exchange a refresh token for a new pair of tokens. A token used before ends the session: it may be stolen.
 

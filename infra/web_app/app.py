@@ -12,16 +12,19 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.types import Lifespan, Receive, Scope, Send
 
 from auth_billing.keys.key_invalidation import invalidation_publisher
 from auth_billing.keys.pepper import control_secret
+from chat_ui.http import cookies
 from chat_ui.http.api import PREFIX as CHAT_API
 from chat_ui.http.api import create_api
 from chat_ui.http.page import create_app as create_page
 from chat_ui.services import ChatServices
 from chat_ui.settings import ChatSettings
 from gateway.app import GatewayServices, create_app
+from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
 from infra.accounts import account_services
@@ -60,12 +63,16 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
 def _add_chat(app: FastAPI, chat: ChatServices) -> None:
     """Mount the chat at all paths where the gateway has no route."""
     page, chat_api, not_found = create_page(WEB / "dist"), create_api(chat), app.router.default
+    gateway: Gateway = app.state.gateway
 
     async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         if scope["type"] != "http" or _is_below(path, API):
             await not_found(scope, receive, send)  # a 404 in OpenAI's format
-        elif _is_below(path, CHAT_API):
+            return
+        if scope["client"] is not None and chat.access.sessions.issued(cookies.read(Request(scope), cookies.ACCESS)):
+            gateway.unauthenticated.discard(scope["client"])
+        if _is_below(path, CHAT_API):
             await chat_api(scope, receive, send)
         else:
             await page(scope, receive, send)

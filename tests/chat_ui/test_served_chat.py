@@ -14,11 +14,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import openpyxl
 import pytest
 from fastapi import FastAPI
 
+from gateway.http import unauthenticated_connections
 from gateway.settings import GatewaySettings
 from infra.accounts import sign_in_services
 from infra.web_app.app import create_web_app
@@ -196,6 +198,35 @@ async def test_a_removed_administrator_keeps_nothing_at_any_gateway(database_url
         assert (await served.browser().sign_up(spare, "eve")).status_code == 200
         await nobody.call("GET", f"/shared/{shared}", status=404)
         await eve.call("POST", "/session/refresh", status=401)
+
+
+async def test_signed_in_browsers_behind_one_address_are_not_limited(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H59: connections of signed-in browsers do not count as unauthenticated, those of others do."""
+    monkeypatch.setattr(unauthenticated_connections, "GRACE_SECONDS", 0.0)
+    monkeypatch.setenv("HEADRACE_MAX_STRANGERS", "3")
+    async with platform(database_url, tmp_path) as served, asyncio.timeout(120):
+        open_ones: list[asyncio.StreamWriter] = []
+        ada = await served.owner()
+        cookie = "; ".join(f"{name}={value}" for name, value in ada.browser.cookies.items())
+
+        async def status(path: str, **headers: str) -> bytes:
+            """Return the status of a request, whose connection stays open."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(served.urls[0]).port)
+            open_ones.append(writer)
+            lines = "".join(f"{name}: {value}\r\n" for name, value in {"host": "x", **headers}.items())
+            writer.write(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
+            return (await reader.readuntil(b"\r\n")).split()[1]
+
+        assert b"429" not in [await status(path, cookie=cookie) for path in ("/api/me", "/", "/missing.js") * 3]
+        forged = cookie.replace("headrace-access=", "headrace-access=x")
+        strangers = [await status("/api/sign-up", **headers) for headers in ({}, {"cookie": forged}, {}, {})]
+        assert strangers[0] == b"200"
+        assert strangers[-1] == b"429"
+        assert await ada.call("GET", "/me")  # over a connection that is known already
+        for each in open_ones:
+            each.close()
 
 
 async def projects(ada: DescribedPerson) -> None:
