@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.administration import Administration
 from auth_billing.money.billing_records import BalanceStore
 from auth_billing.money.credit import Credit
@@ -41,5 +42,11 @@ class AdminServices:
     prices: PriceBook
     limits: LimitRegistry
     fleet: Fleet
+    operators: str
+    """Id of the organisation whose administrators operate the installation, and see its workers and queues."""
     console_url: str = ""
     """URL of the RabbitMQ console; empty if none is configured."""
+
+    def is_operator(self, actor: Actor) -> bool:
+        """Return whether a user operates the installation, and not only an organisation of it."""
+        return actor.organisation == self.operators and actor.role.rank >= Role.ADMIN.rank

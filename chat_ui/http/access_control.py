@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.datastructures import Headers
 
 from auth_billing.access.roles import Role
+from auth_billing.errors import NotPermitted
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.errors import CrossSite
 from chat_ui.http import cookies
@@ -78,7 +79,19 @@ async def administrator(caller: Caller) -> BrowserSession:
     return caller
 
 
+async def operator(request: Request, caller: Caller) -> BrowserSession:
+    """Return the caller's session if the user operates the installation.
+
+    Raises:
+        NotPermitted: the user does not, but may administer another organisation.
+    """
+    if not services_of(request).admin.is_operator(caller.actor):
+        raise NotPermitted("for administrators of the operator's organisation")
+    return caller
+
+
 Admin = Annotated[BrowserSession, Security(administrator)]
+Operator = Annotated[BrowserSession, Security(operator)]
 SameOrigin = Annotated[None, Security(same_origin)]
 
 

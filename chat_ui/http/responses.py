@@ -37,7 +37,9 @@ async def me_of(services: ChatServices, session: BrowserSession) -> Me:
     """Return the response model of a session: the signed-in user, the organisation, the user's role, the projects."""
     organisation = await services.access.projects.organisation(session.organisation)
     projects = await services.access.projects.all(session.organisation)
-    return Me.model_validate({**vars(session), "organisation": organisation, "projects": projects})
+    operator = services.admin.is_operator(session.actor)
+    fields = {**vars(session), "organisation": organisation, "projects": projects, "operator": operator}
+    return Me.model_validate(fields)
 
 
 def person_of(member: Member) -> Person:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
 from auth_billing.authenticator import Authenticator
+from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import StoreUnavailable
 from auth_billing.people.members import Members
 from auth_billing.people.sessions import BrowserSession
@@ -92,6 +93,7 @@ def chat(
             prices=prices,
             limits=gateway.limits.book,
             fleet=GatewayFleet(gateway),
+            operators=ORGANISATION,
             console_url=settings.console_url,
         ),
         principal=gateway.authenticator.principal_of,

@@ -110,7 +110,7 @@ class StubChat:
     async def _me(self, _request: Request) -> Response:
         user = {"id": "user_1", "email": "ada@example.org", "name": f"Ada {HOSTILE_NAME}"}
         organisation = {"id": "org_1", "name": HOSTILE_NAME}
-        where = {"organisation": organisation, "role": "owner", "project": "", "projects": []}
+        where = {"organisation": organisation, "role": "owner", "project": "", "projects": [], "operator": True}
         return JSONResponse({"user": user, **where})
 
     async def _models(self, _request: Request) -> Response:

@@ -46,7 +46,7 @@ from tests.fakes.prices import ListPriceStore
 from tests.fakes.rate_buckets import DictLimitStore
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
 from tests.fakes.scripted_worker import status
-from tests.fakes.sessions import PEPPER
+from tests.fakes.sessions import ORGANISATION, PEPPER
 
 
 class FakeFleet:
@@ -133,6 +133,7 @@ class ChatHouse:
             prices=PriceBook(self.prices),
             limits=LimitRegistry(DictLimitStore(), {}, StoreCircuit(lambda: 0.0)),
             fleet=FakeFleet(),
+            operators=ORGANISATION,
         )
 
     def _principal_of(self, session: BrowserSession) -> Principal:

@@ -31,6 +31,8 @@ class Me(Schema):
     project: str
     """Id of the project that chats are billed to; empty if there is none, and models can't be used."""
     projects: list[Named]
+    operator: bool
+    """Whether the user operates the installation, and may see its workers and queues."""
 
 
 class SignUpOptions(Schema):

@@ -135,6 +135,7 @@ async def test_sign_up_by_invitation(scene: Scene) -> None:
         "role": "admin",
         "project": f"proj_{ORGANISATION}",
         "projects": [{"id": f"proj_{ORGANISATION}", "name": "Default"}],
+        "operator": True,
     }
     assert scene.events == ["invite.accepted"]
     assert error_of(await Browser(scene.app).sign_up(token, "eve")) == "invitation_void"
@@ -309,6 +310,18 @@ async def test_open_sign_up_needs_the_operators_setting(scene: Scene) -> None:
     assert (await opened.send("POST", "/sign-up", body)).json()["role"] == "owner"
     assert error_of(await opened.send("POST", "/sign-up", {**body, "organisation": "2"})) == "email_taken"
     assert scene.events == ["organization.created"]
+
+
+async def test_founders_by_open_sign_up_do_not_see_the_installation(scene: Scene) -> None:
+    operator = await scene.browser(Role.ADMIN)
+    founder = Browser(scene.gateway(open_sign_up=True), address="10.0.0.2")
+    body = {"email": "eve@example.org", "name": "Eve", "password": PASSWORD, "organisation": "Eve's"}
+    assert (await founder.send("POST", "/sign-up", body)).json()["operator"] is False
+    refused = await founder.get("/admin/workers")
+    assert (refused.status_code, error_of(refused)) == (403, "not_permitted")
+    assert (await operator.get("/me")).json()["operator"] is True
+    assert (await operator.get("/admin/workers")).json()["workers"]
+    assert (await (await scene.browser(Role.MEMBER)).get("/me")).json()["operator"] is False
 
 
 async def test_unknown_body_fields_are_ignored(scene: Scene) -> None:

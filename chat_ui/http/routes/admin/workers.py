@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from chat_ui.http.access_control import Admin
+from chat_ui.http.access_control import Operator
 from chat_ui.http.responses import schema_response
 from chat_ui.http.schemas.administration import ModelLoad, Worker, WorkerList
 from chat_ui.services import services_of
@@ -13,8 +13,8 @@ router = APIRouter()
 
 
 @router.get("/workers", response_model=WorkerList)
-async def list_workers(request: Request, caller: Admin) -> Response:
-    """List the models seen within the last hour, and the live workers."""
+async def list_workers(request: Request, caller: Operator) -> Response:
+    """List the models seen within the last hour, and the live workers, for operators of the installation."""
     admin = services_of(request).admin
     models = [
         ModelLoad.model_validate({**vars(each), "queued": admin.fleet.queued(each.name)})

@@ -28,8 +28,8 @@ beforeEach(() => {
   });
 });
 
-function show(section: AdminSection, role: Role = "owner"): ReturnType<typeof userEvent.setup> {
-  session.me = { ...ADA, user: { ...ADA.user, id: "ada" }, role };
+function show(section: AdminSection, role: Role = "owner", operator = true): ReturnType<typeof userEvent.setup> {
+  session.me = { ...ADA, user: { ...ADA.user, id: "ada" }, role, operator };
   render(AdminPage, { section });
   return userEvent.setup();
 }
@@ -136,6 +136,13 @@ it("shows models, workers and the link to the console", async () => {
   expect(await screen.findByRole("link", { name: "RabbitMQ console" })).toHaveProperty("href", "https://rabbit.example/");
   expect(screen.getAllByRole("meter", { name: "3 of 8 running" })).toHaveLength(2);
   expect([screen.getByText("7"), screen.getByText("25%"), screen.getByText("32")]).toHaveLength(3);
+});
+
+it("hides models and workers from administrators of other organisations", () => {
+  show("models", "owner", false);
+  expect(screen.queryByRole("link", { name: "Models and workers" })).toBeNull();
+  expect(screen.getByText("This page is for administrators of the organisation.")).toBeTruthy();
+  expect(asked).toEqual([]);
 });
 
 it("reads the audit log page by page", async () => {

@@ -245,7 +245,7 @@ export interface paths {
         };
         /**
          * List Workers
-         * @description List the models seen within the last hour, and the live workers.
+         * @description List the models seen within the last hour, and the live workers, for operators of the installation.
          */
         readonly get: operations["list_workers_api_admin_workers_get"];
         readonly put?: never;
@@ -1424,6 +1424,11 @@ export interface components {
          * @description The signed-in user, with organisation, role and projects.
          */
         readonly Me: {
+            /**
+             * Operator
+             * @description Whether the user operates the installation, and may see its workers and queues.
+             */
+            readonly operator: boolean;
             readonly organisation: components["schemas"]["Named"];
             /**
              * Project

@@ -7,4 +7,5 @@ export const ADA: Me = {
   role: "owner",
   project: "proj-1",
   projects: [],
+  operator: true,
 };
