@@ -49,14 +49,18 @@ class GatewaySettings(BaseSettings):
     limits_per_key: str = Field(
         "1000 concurrent",
         description="Default rate limits of every API key: any of `60 requests/minute, 90000 tokens/minute, "
-        "1000 requests/day, 20 concurrent`; limits set for a key take precedence.",
+        "1000 requests/day, 20 concurrent`; `headrace limits` sets others for one key.",
     )
-    limits_per_project: str = Field("", description="Default rate limits of every project, over all models.")
-    limits_per_model: str = Field(
+    limits_per_organisation: str = Field(
         "",
-        description="Default rate limits of every project for each model; limits set for a project and a model take "
-        "precedence.",
+        description="Rate limits of every organisation, over all its projects; `headrace limits` sets others for one.",
     )
+    limits_per_project: str = Field(
+        "",
+        description="Rate limits of every project, over all models, which its administrators can lower; "
+        "`headrace limits` sets others for one project.",
+    )
+    limits_per_model: str = Field("", description="The same of every project for each model.")
     max_strangers: PositiveInt = Field(
         256,
         description="Maximum number of unauthenticated connections per address; not counted behind trusted proxies.",
@@ -102,7 +106,7 @@ class GatewaySettings(BaseSettings):
         description="Grace period in seconds for running requests when the gateway stops.",
     )
 
-    @field_validator("limits_per_key", "limits_per_project", "limits_per_model")
+    @field_validator("limits_per_key", "limits_per_organisation", "limits_per_project", "limits_per_model")
     @classmethod
     def _are_limits(cls, text: str) -> str:
         parse_limits(text)
@@ -116,9 +120,10 @@ class GatewaySettings(BaseSettings):
 
     @property
     def default_limits(self) -> dict[SubjectKind, Limits]:
-        """Rate limits of keys, projects and models without limits of their own."""
+        """The operator's rate limits of keys, organisations, projects and models, unless set for one of them."""
         texts = {
             SubjectKind.KEY: self.limits_per_key,
+            SubjectKind.ORGANISATION: self.limits_per_organisation,
             SubjectKind.PROJECT: self.limits_per_project,
             SubjectKind.MODEL: self.limits_per_model,
         }

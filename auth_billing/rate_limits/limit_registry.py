@@ -1,4 +1,4 @@
-"""Resolves the limits of a subject: those configured for it, else the operator's defaults; cached.
+"""Resolves the limits of a subject: the operator's, which administrators of the organisation can lower; cached.
 
 A change takes effect here at once, and in other gateways within `CACHE_TTL`.
 """
@@ -21,10 +21,11 @@ _NONE = Limits()
 
 
 class LimitRegistry:
-    """Resolves the limits of subjects: the configured ones, over the defaults of their kind; cached.
+    """Resolves the limits of subjects; cached. The operator's limits of one subject replace the defaults of its kind;
+    those that administrators have set apply where they are lower.
 
     Args:
-        store: the limits configured per subject.
+        store: the limits set per subject.
         defaults: the operator's defaults by kind of subject.
         circuit: circuit breaker of the store; its clock is used here too.
     """
@@ -50,14 +51,15 @@ class LimitRegistry:
         return [self._known[subject.id][1] for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:
-        """Change the limits of a subject that `changes` sets, durably; return the subject's limits after the change.
+        """Change the limits that administrators have set for a subject, durably; return the limits then in force.
 
         Raises:
             StoreUnavailable: the changes may or may not have been stored.
         """
         with self._circuit.guard():
             said = await self._store.change(subject.id, changes)
-        return self._remember(subject, self._circuit.now(), said)
+            operators = await self._store.find([subject.operator_id])
+        return self._remember(subject, self._circuit.now(), {subject.id: said} | operators)
 
     def _reading_of(self, subjects: Sequence[Subject], now: float) -> asyncio.Task[None]:
         """Start a read of the store, or join the running one for the same subjects."""
@@ -71,18 +73,19 @@ class LimitRegistry:
     async def _read(self, subjects: Sequence[Subject], now: float) -> None:
         try:
             with self._circuit.guard():
-                found = await self._store.find([subject.id for subject in subjects])
+                found = await self._store.find([id_ for each in subjects for id_ in (each.id, each.operator_id)])
         except StoreUnavailable:
             if not all(subject.id in self._known for subject in subjects):
                 raise
             return
         for subject in subjects:
-            self._remember(subject, now, found.get(subject.id, _NONE))
+            self._remember(subject, now, found)
 
-    def _remember(self, subject: Subject, now: float, said: Limits) -> Limits:
+    def _remember(self, subject: Subject, now: float, found: Mapping[str, Limits]) -> Limits:
         self._known.pop(subject.id, None)
         if len(self._known) >= CAPACITY:
             self._known.pop(next(iter(self._known)))
-        limits = self._defaults.get(subject.kind, _NONE).overridden_by(said)
+        most = self._defaults.get(subject.kind, _NONE).overridden_by(found.get(subject.operator_id, _NONE))
+        limits = most.lowered_by(found.get(subject.id, _NONE))
         self._known[subject.id] = (now, limits)
         return limits

@@ -1,8 +1,8 @@
 """Facade of rate limiting: decides whether a request of a caller to a model may run now.
 
 A request is charged in two steps, because its model is known only after its body was read: first one request and a slot
-of its key and its project; then one request and a slot of the model within the project, and the tokens of all three. A
-refused request is charged nothing; one that fails later counts as a request.
+of its key, its project and its organisation; then one request and a slot of the model within the project, and the
+tokens of all four. A refused request is charged nothing; one that fails later counts as a request.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from auth_billing.rate_limits.limits import (
     SubjectKind,
     key_subject,
     model_subject,
+    organisation_subject,
     project_subject,
 )
 from auth_billing.rate_limits.ports import BucketStore
@@ -105,13 +106,15 @@ class Allowance:
         self._open = 1
 
     async def enter(self) -> None:
-        """Take one request and a concurrency slot from the limits of the key and of the project.
+        """Take one request and a concurrency slot from the limits of the key, the project and the organisation.
 
         Raises:
             RateLimitExceeded, StoreUnavailable: nothing was taken.
         """
         caller, project = self._principal, self._principal.project
-        subjects = [key_subject(caller.key_id, caller.user), *([project_subject(project)] if project else [])]
+        subjects = [key_subject(caller.key_id, caller.user)]
+        if project:  # not of an admin key, so that an organisation at its limit can still be administered
+            subjects += [project_subject(project), organisation_subject(caller.tenant)]
         self._leases = await self._limiter.leases_of(subjects)
         await self._reserve([(lease, ONE_REQUEST, True) for lease in self._leases])
 

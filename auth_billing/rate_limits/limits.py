@@ -80,6 +80,17 @@ class Limits:
         """Return a copy of these limits in which the limits that `other` sets replace the ones here."""
         return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 
+    def lowered_by(self, other: Limits) -> Limits:
+        """Return a copy of these limits in which each lower limit of `other` replaces the one here."""
+        lower = {name: min(limit, getattr(self, name) or limit) for name, limit in asdict(other).items() if limit}
+        return replace(self, **lower)
+
+    def __str__(self) -> str:
+        """The notation that `parse_limits` reads."""
+        given = {name: limit for name, limit in asdict(self).items() if limit is not None}
+        units = {name: "concurrent" if name == "concurrent_requests" else name.replace("_per_", "/") for name in given}
+        return ", ".join(f"{limit} {units[name]}" for name, limit in given.items())
+
 
 def parse_limits(text: str) -> Limits:
     """Parse an operator's limits: `600 requests/minute, 90000 tokens/minute, 64 concurrent`; empty: none.
@@ -110,16 +121,23 @@ class SubjectKind(StrEnum):
     PROJECT = "project"
     MODEL = "model"
     """A model within one project."""
+    ORGANISATION = "organisation"
+    """All projects of an organisation; only the operator sets its limits."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An API key, user, project or model of a project that has rate limits. `id` is unique among all subjects."""
+    """An API key, user, project, model of a project or organisation that has rate limits. `id` is unique among all."""
 
     kind: SubjectKind
     id: str
     display_name: str
     """Name for error messages to the caller."""
+
+    @property
+    def operator_id(self) -> str:
+        """Id under which the store has the limits that the operator has set for the subject, which are the most."""
+        return f"operator:{self.id}"
 
 
 def key_subject(key_id: str, user: str) -> Subject:
@@ -127,6 +145,11 @@ def key_subject(key_id: str, user: str) -> Subject:
     if key_id:
         return Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
     return Subject(SubjectKind.KEY, f"user:{user}", "you")
+
+
+def organisation_subject(organisation: str) -> Subject:
+    """Return the subject of rate limits of an organisation, over all its projects."""
+    return Subject(SubjectKind.ORGANISATION, f"organisation:{organisation}", "this organisation")
 
 
 def project_subject(project: str) -> Subject:

@@ -1,4 +1,4 @@
-"""The money commands of `headrace`: `prices`, `credit`, `budget`, `audit`.
+"""The money commands of `headrace`: `prices`, `credit`, `budget`, `limits`, `audit`.
 
 Command line options and output; each command imports its implementation (`money_commands.py`) only when it is run, so
 that others start fast.
@@ -35,9 +35,10 @@ Reference = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `prices`, `credit`, `budget` and `audit` to the `headrace` application."""
+    """Add `prices`, `credit`, `budget`, `limits` and `audit` to the `headrace` application."""
     app.command(rich_help_panel=PANEL)(prices)
     app.command(rich_help_panel=PANEL)(budget)
+    app.command(rich_help_panel=PANEL)(limits)
     app.command(rich_help_panel=PANEL)(audit)
     app.add_typer(credit, name="credit", rich_help_panel=PANEL)
 
@@ -83,6 +84,31 @@ def budget(
         _run(mongodb_url, lambda money: money.set_budget(organisation, usd, project=project, key=key))
     shown = _run(mongodb_url, lambda money: money.statement(organisation))
     console.print(budget_table(list(shown.budgets)))
+
+
+def limits(
+    organisation: Organisation,
+    limits: Annotated[
+        str | None,
+        typer.Argument(
+            help="As `600 requests/minute, 64 concurrent`; without them they are shown.", show_default=False
+        ),
+    ] = None,
+    *,
+    project: Annotated[str | None, typer.Option(help="Limits of this project.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="With --project: for this model.", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="Limits of this API key (its id).", show_default=False)] = None,
+    mongodb_url: MongoUrl = None,
+) -> None:
+    """Show or set the operator's rate limits of an organisation, a project, a project's model or a key.
+
+    They replace the defaults (HEADRACE_LIMITS_PER_...), and the organisation's administrators can't exceed them.
+    """
+    if (key is not None and project is not None) or (model is not None and project is None):
+        raise typer.BadParameter("limits are of a project, of a project's model, or of a key")
+    console.print(
+        _run(mongodb_url, lambda money: money.limits(organisation, limits, project=project, model=model, key=key))
+    )
 
 
 def audit(mongodb_url: MongoUrl = None) -> None:

@@ -1,4 +1,4 @@
-"""Commands of the operator on prices, credit, budgets and audits (`headrace prices`, `credit`, `budget`, `audit`).
+"""Commands of the operator on prices, credit, budgets, rate limits and audits (`headrace prices`, `credit`, ...).
 
 Amounts are decimal USD strings, e.g. `12.50` (`auth_billing/money/amounts.py`).
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from auth_billing.audit.audit_records import AuditReport
 from auth_billing.audit.auditor import Auditor
 from auth_billing.audit_log import AuditLog, Event
-from auth_billing.errors import NoSuchRecord
+from auth_billing.errors import NoSuchRecord, UnacceptableValue
 from auth_billing.money.amounts import parse_usd
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets, BudgetUse
@@ -22,6 +22,13 @@ from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_bu
 from auth_billing.prices import price_file
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import PriceList
+from auth_billing.rate_limits.limits import (
+    key_subject,
+    model_subject,
+    organisation_subject,
+    parse_limits,
+    project_subject,
+)
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.audit_log import MongoAuditLogStore
@@ -32,6 +39,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
+from auth_billing.store.rate_limits import MongoLimitStore
 
 
 @dataclass(frozen=True)
@@ -128,6 +136,43 @@ class MoneyCommands:
         await self._budgets().set(organisation, name, None if usd is None else parse_usd(usd, minimum=0))
         event = Event.BUDGET_DELETED if usd is None else Event.BUDGET_UPDATED
         await self._audit_log().record(organisation, event, name, project=project or "", details={"usd": usd})
+
+    async def limits(
+        self,
+        organisation: str,
+        text: str | None,
+        *,
+        project: str | None = None,
+        model: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Set the operator's rate limits of an organisation, or of its `project`, project's `model` or `key` (ids), if
+        `text` has any; return those set so far, in the same notation.
+
+        Raises:
+            NoSuchRecord: the organisation, project or key does not exist.
+            UnacceptableValue: `text` is malformed.
+        """
+        await self._check_organisation(organisation)
+        await self._budget_name(organisation, project, key)  # checks project and key
+        subject = organisation_subject(organisation)
+        if key is not None:
+            subject = key_subject(key, "")
+        elif project is not None:
+            subject = project_subject(project) if model is None else model_subject(project, model)
+        store = MongoLimitStore(self.connection)
+        if not text:
+            found = await store.find([subject.operator_id])
+            return str(found.get(subject.operator_id, "")) or "none"
+        try:
+            changed = str(await store.change(subject.operator_id, parse_limits(text)))
+        except ValueError as error:
+            raise UnacceptableValue("limits", str(error)) from error
+        details = {"operators_limits": changed}
+        await self._audit_log().record(
+            organisation, Event.RATE_LIMIT_UPDATED, subject.id, project=project or "", details=details
+        )
+        return changed
 
     async def _record(self, event: Event, organisation: str, entry: CreditEntry) -> None:
         details = {"kind": entry.kind.value, "amount_nano_usd": entry.amount, "reference": entry.reference}

@@ -8,7 +8,14 @@ import pytest
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.limit_registry import LimitRegistry
-from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind, key_subject, project_subject
+from auth_billing.rate_limits.limits import (
+    UNLIMITED,
+    Limits,
+    Subject,
+    SubjectKind,
+    key_subject,
+    project_subject,
+)
 from auth_billing.rate_limits.store_circuit import OPEN_PERIOD, StoreCircuit
 from tests.fakes.accounts import FakeClock
 from tests.fakes.rate_buckets import DictLimitStore
@@ -31,10 +38,17 @@ def stage() -> Stage:
     return Stage()
 
 
-async def test_configured_limits_override_the_defaults_of_their_kind(stage: Stage) -> None:
-    stage.store.limits[KEY.id] = Limits(requests_per_minute=5)
-    assert await stage.of(KEY) == Limits(requests_per_minute=5, tokens_per_minute=1000)
+async def test_administrators_limits_lower_the_defaults_of_their_kind(stage: Stage) -> None:
+    stage.store.limits[KEY.id] = Limits(requests_per_minute=5, tokens_per_minute=UNLIMITED, requests_per_day=9)
+    assert await stage.of(KEY) == Limits(requests_per_minute=5, tokens_per_minute=1000, requests_per_day=9)
     assert await stage.of(PROJECT) == Limits()
+
+
+async def test_the_operators_limits_of_one_subject_replace_the_defaults(stage: Stage) -> None:
+    stage.store.limits[KEY.operator_id] = Limits(requests_per_minute=500)
+    assert await stage.of(KEY) == Limits(requests_per_minute=500, tokens_per_minute=1000)
+    changed = await stage.registry.change(KEY, Limits(requests_per_minute=700, tokens_per_minute=7))
+    assert await stage.of(KEY) == changed == Limits(requests_per_minute=500, tokens_per_minute=7)
 
 
 async def test_a_change_is_in_force_here_at_once(stage: Stage) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import LargerThanLimit, RateLimitExceeded, StoreUnavailable, TokenLimitExceeded
 from auth_billing.rate_limits.limits import UNLIMITED, Dimension, Limits, SubjectKind, key_subject
 from tests.auth_billing.rate_limits.conftest import ALICE, BOB, Fleet, at_once, charged, enter
@@ -246,6 +248,7 @@ async def test_a_change_of_limits_reaches_each_gateway_within_seconds(fleet: Fle
     await enter(first)
     await enter(second)
     subject = key_subject(ALICE.key_id, "")
+    fleet.limits.limits[subject.operator_id] = Limits(requests_per_minute=UNLIMITED)
     assert (await first.book.change(subject, Limits(requests_per_minute=100))).requests_per_minute == 100
     await fleet.pass_time(10)
     assert 70 <= await at_once(second, 200) <= 100
@@ -261,6 +264,22 @@ async def test_a_project_is_limited_across_its_keys() -> None:
     assert await at_once(gateway, 5) == 2
 
 
+async def test_an_organisation_is_limited_across_its_projects_and_people() -> None:
+    fleet = Fleet({SubjectKind.ORGANISATION: Limits(requests_per_minute=4, tokens_per_minute=100)})
+    gateway = fleet.add()
+    callers = [
+        replace(ALICE, project="proj_2"),
+        Principal("", "org-1", "salt", project="proj_1", user="user-1"),
+        Principal("key-3", "org-2", "salt", project="proj_3"),
+        Principal("key-admin", "org-1", "salt"),
+    ]
+    for caller in (ALICE, *callers):
+        await charged(gateway, 30, caller, used=30)
+    with pytest.raises(TokenLimitExceeded):
+        await charged(gateway, 30)
+    assert await at_once(gateway, 5) == 1
+
+
 @limited(Limits(requests_per_minute=8, concurrent_requests=20))
 async def test_a_stopping_gateway_gives_back_its_units_and_slots(fleet: Fleet) -> None:
     stopping, other = fleet.add(), fleet.add()
@@ -274,6 +293,6 @@ async def test_a_stopping_gateway_gives_back_its_units_and_slots(fleet: Fleet) -
 async def test_unused_leases_are_dropped(fleet: Fleet) -> None:
     gateway = fleet.add()
     (await enter(gateway)).close()
-    assert len(gateway) == 2  # the key's and the project's
+    assert len(gateway) == 3  # the key's, the project's and the organisation's
     await fleet.pass_time(61)
     assert len(gateway) == 0

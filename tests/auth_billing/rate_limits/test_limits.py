@@ -11,6 +11,8 @@ def test_the_operators_notation_is_parsed() -> None:
     text = "600 requests/minute, 90000 tokens/minute,10000 requests/day , 64 concurrent"
     assert parse_limits(text) == Limits(600, 90000, 10000, 64)
     assert parse_limits("") == parse_limits(" , ") == Limits()
+    assert str(parse_limits("5 concurrent,9 requests/day")) == "9 requests/day, 5 concurrent"
+    assert str(Limits()) == ""
 
 
 @pytest.mark.parametrize(

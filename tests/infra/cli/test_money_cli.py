@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from auth_billing.audit.auditor import Auditor
+from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, SubjectKind, project_subject
 from auth_billing.store.connection import StoreConnection
 from infra.accounts import account_services
 from infra.cli import money_cli, money_commands
@@ -95,3 +96,32 @@ def test_credit_budget_and_audit_commands(
     assert audited.startswith("1: ")
     assert "credited is not available + held + spent" in audited
     assert "project:" not in money("budget", "development", "--project", "development-default", "--remove")
+
+
+@pytest.mark.store
+def test_the_operators_rate_limits(
+    money: Money, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def in_force(subject: Subject, wish: Limits) -> Limits:
+        """Return a subject's limits after an administrator has changed them."""
+        async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
+            await access.renew_development_key()
+            defaults = {SubjectKind.PROJECT: Limits(requests_per_minute=60)}
+            return await access.rate_limiter("gateway-1", defaults).book.change(subject, wish)
+
+    project = project_subject("development-default")
+    assert asyncio.run(in_force(project, Limits(requests_per_minute=UNLIMITED))).requests_per_minute == 60
+    monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
+    assert money("limits", "development") == "none\n"
+    assert money("limits", "development", "900 requests/minute, 8 concurrent") == "900 requests/minute, 8 concurrent\n"
+    of_project = ("limits", "development", "--project", "development-default")
+    assert money(*of_project, "600 requests/minute") == "600 requests/minute\n"
+    assert money(*of_project, "9 tokens/minute") == "600 requests/minute, 9 tokens/minute\n"
+    assert money(*of_project, "--model", "m", "5 requests/day") == "5 requests/day\n"
+    assert money("limits", "development") == "900 requests/minute, 8 concurrent\n"
+    raised = asyncio.run(in_force(project, Limits(requests_per_minute=700, tokens_per_minute=UNLIMITED)))
+    assert raised == Limits(requests_per_minute=600, tokens_per_minute=9)
+    assert money("limits", "development", "9 apples").startswith("1: headrace: '9 apples' is no limit")
+    assert money("limits", "nobody", "9 concurrent") == "1: headrace: no organisation nobody\n"
+    assert money("limits", "development", "9 concurrent", "--project", "p").startswith("1: headrace: no project")
+    assert money("limits", "development", "9 concurrent", "--model", "m").startswith("2:")

@@ -50,7 +50,7 @@ async def modify_rate_limit(
     body: Annotated[RateLimitUpdate, Depends(admin_body(RateLimitUpdate))],
     gateway: CurrentGateway,
 ) -> Response:
-    """Change a rate limit, at once in this gateway and within ten seconds in the other gateways."""
+    """Change a rate limit, up to the operator's, at once in this gateway and within ten seconds in the others."""
     await admin.administration.projects.find_active(admin.organisation, project_id)
     model = rate_limit_id.removeprefix(PREFIX)
     if rate_limit_id == model or (model != ANY_MODEL and gateway.models.find(model) is None):

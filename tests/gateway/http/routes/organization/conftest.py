@@ -64,8 +64,9 @@ class AdminApi:
 
 
 @pytest.fixture
-async def admin_api(set_stage: SetStage) -> AsyncIterator[AdminApi]:
-    stage = await set_stage()
+async def admin_api(request: pytest.FixtureRequest, set_stage: SetStage) -> AsyncIterator[AdminApi]:
+    """The organisation API; a test's parameter has settings of the gateway."""
+    stage = await set_stage(**getattr(request, "param", {}))
     accounts, members = stage.organisation.accounts, stage.organisation.administration.members
     for number, organisation in enumerate((OURS, THEIRS)):
         await accounts.ensure_organisation(Organisation(organisation, organisation, 1.0))

@@ -34,6 +34,51 @@ async def test_limits_of_a_project_and_its_models(admin_api: AdminApi) -> None:
         await client.chat.completions.create(model=MODEL, messages=messages)  # type: ignore[arg-type]
 
 
+async def admitted(admin_api: AdminApi, *projects: str) -> int:
+    """Return how many of 12 requests are admitted, of a key in each project in turn."""
+    for project in projects:
+        added = Principal(f"key-{project}", OURS, "salt", project=project)
+        admin_api.stage.accounts.added[f"hr_live_{project}"] = added
+    statuses = []
+    for number in range(12):
+        headers = {"authorization": f"Bearer hr_live_{projects[number % len(projects)]}"}
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        statuses.append(await admin_api.stage.client.post("/v1/chat/completions", json=body, headers=headers))
+    assert {each.status_code for each in statuses} <= {200, 429}
+    return sum(each.status_code == 200 for each in statuses)
+
+
+@pytest.mark.parametrize(
+    ("admin_api", "limit_id"),
+    [
+        ({"limits_per_project": "2 requests/minute, 3 requests/day"}, "rl-*"),
+        ({"limits_per_model": "2 requests/minute, 3 requests/day"}, f"rl-{MODEL}"),
+    ],
+    indirect=["admin_api"],
+)
+async def test_administrators_lower_the_operators_limits_and_do_not_lift_them(
+    admin_api: AdminApi, limit_id: str
+) -> None:
+    limits = admin_api.sdk.projects.rate_limits
+    for wish, given in ((MANY, 2), (100, 2), (1, 1), (MANY, 2)):
+        changed = await limits.update_rate_limit(limit_id, project_id="proj_0", max_requests_per_1_minute=wish)
+        assert (changed.max_requests_per_1_minute, changed.max_requests_per_1_day) == (given, 3)
+    assert await admitted(admin_api, "proj_0") == 2
+
+
+@pytest.mark.parametrize("admin_api", [{"limits_per_organisation": "3 requests/minute, 64 concurrent"}], indirect=True)
+async def test_an_organisation_has_one_limit_over_all_its_projects(admin_api: AdminApi) -> None:
+    created = await admin_api.sdk.projects.create(name="Another")
+    for project in ("proj_0", created.id):
+        for limit_id in ("rl-*", f"rl-{MODEL}"):
+            await admin_api.sdk.projects.rate_limits.update_rate_limit(
+                limit_id, project_id=project, max_requests_per_1_minute=MANY, max_requests_per_1_day=MANY
+            )
+    assert await admitted(admin_api, "proj_0", created.id) == 3
+    other = await admin_api.stage.chat()  # of another organisation
+    assert (other.status_code, other.headers["x-ratelimit-limit-requests"]) == (200, "3")
+
+
 async def test_invalid_limits_are_refused(admin_api: AdminApi) -> None:
     path = "/projects/proj_0/rate_limits"
     for name in ("rl-no/model", MODEL, "nothing"):
