@@ -1,4 +1,4 @@
-"""Tests by class of hostile input to the chat API: rows H77 to H104 of
+"""Tests by class of hostile input to the chat API: rows H77 to H104, H119 and H120 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -10,10 +10,14 @@ SESSIONS = "tests/auth_billing/people/test_sessions.py::"
 SIGN_IN = "tests/auth_billing/people/test_sign_in.py::"
 PASSWORDS = "tests/auth_billing/people/test_passwords.py::"
 MEMBERS = "tests/auth_billing/people/test_members.py::"
+OWNER = "tests/auth_billing/people/test_local_owner.py::"
 INPUT = "tests/auth_billing/people/test_input_normalisation.py::"
 THROTTLE = "tests/auth_billing/people/test_throttle.py::"
 
+REMOVED = "tests/chat_ui/test_removed_people.py::"
 TENANCY = "tests/chat_ui/test_tenancy.py::"
+SERVED = "tests/chat_ui/test_served_chat.py::"
+KEYS = "tests/auth_billing/keys/test_key_management.py::"
 FILES = "tests/chat_ui/test_export_import.py::"
 
 INDEX: dict[str, list[str]] = {
@@ -51,6 +55,8 @@ INDEX: dict[str, list[str]] = {
         f"{API}test_invalid_fields_are_refused_by_name",
         f"{INPUT}test_invalid_addresses_are_refused",
         f"{INPUT}test_invalid_names_are_refused",
+        f"{API}test_nobody_signs_up_with_the_local_owners_address",
+        f"{OWNER}test_another_user_with_the_local_owners_address_is_not_signed_in",
     ],
     "H84": [
         f"{SESSIONS}test_reusing_a_refresh_token_ends_the_session",
@@ -68,6 +74,7 @@ INDEX: dict[str, list[str]] = {
         f"{SESSIONS}test_all_sessions_of_a_user_end_within_seconds_at_each_gateway",
         f"{SESSIONS}test_sign_out_is_immediate_locally_and_within_seconds_elsewhere",
         f"{MEMBERS}test_keys_with_more_rights_than_the_new_role_are_revoked",
+        f"{REMOVED}test_a_removed_person_changes_nothing_through_another_gateways_cache",
     ],
     "H91": [
         f"{FILES}test_spreadsheets_have_no_formulas",
@@ -84,6 +91,21 @@ INDEX: dict[str, list[str]] = {
         f"{TENANCY}test_another_persons_message_can_not_be_parent_or_leaf",
         f"{TENANCY}test_another_persons_answer_can_not_be_stopped",
         f"{TENANCY}test_only_administrators_administer",
+        f"{API}test_founders_by_open_sign_up_do_not_see_the_installation",
     ],
     "H104": [f"{API}test_invalid_bodies_are_refused", f"{API}test_a_missing_body_is_refused"],
+    "H119": [
+        f"{REMOVED}test_a_used_invitation_does_not_let_a_removed_member_back_in",
+        f"{REMOVED}test_an_invitation_is_used_once_by_a_member_too",
+        f"{REMOVED}test_other_invitations_to_a_removed_persons_address_are_revoked",
+        f"{REMOVED}test_invitations_of_a_removed_administrator_are_revoked_for_good",
+        f"{REMOVED}test_an_invitation_needs_an_inviter_who_may_still_give_its_role",
+    ],
+    "H120": [
+        f"{REMOVED}test_sessions_from_before_a_removal_stay_ended",
+        f"{REMOVED}test_share_links_of_a_removed_person_show_nothing",
+        f"{SERVED}test_a_removed_administrator_keeps_nothing_at_any_gateway",
+        f"{KEYS}test_a_key_created_while_its_maker_is_removed_is_revoked",
+        f"{MEMBERS}test_an_interrupted_removal_is_completed_by_the_next",
+    ],
 }

@@ -1,4 +1,4 @@
-"""The tests of each class of hostile input: rows H1 to H76, H88 to H95 and H114 to H118 of
+"""The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118 and H121 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -111,6 +111,7 @@ INDEX: dict[str, list[str]] = {
     "H59": [
         f"{GATEWAY}http/test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
         f"{GATEWAY}http/test_unauthenticated_connections.py::test_unauthenticated_connections_are_limited",
+        "tests/chat_ui/test_served_chat.py::test_signed_in_browsers_behind_one_address_are_not_limited",
     ],
     "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_at_the_same_place"],
     # Other endpoints
@@ -133,6 +134,7 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}answers/test_idempotency.py::test_keys_are_separate_by_tenant_and_endpoint",
         f"{GATEWAY}answers/test_idempotency.py::test_the_same_key_with_another_body_is_refused",
         f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
+        f"{GATEWAY}http/routes/test_idempotent.py::test_an_answer_is_not_repeated_to_a_key_that_may_not_use_its_model",
     ],
     # Keys
     "H73": [
@@ -217,5 +219,9 @@ INDEX: dict[str, list[str]] = {
     "H118": [
         f"{OPERATORS}test_operator_pages_are_not_on_the_apis_port",
         f"{OPERATORS}test_health_is_answered_from_memory",
+    ],
+    "H121": [
+        f"{ORGANIZATION}test_rate_limits.py::test_administrators_lower_the_operators_limits_and_do_not_lift_them",
+        f"{ORGANIZATION}test_rate_limits.py::test_an_organisation_has_one_limit_over_all_its_projects",
     ],
 }
