@@ -19,6 +19,8 @@ from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 
 HEAD_TIMEOUT = 10.0
 """Seconds in which a request line and its headers have to arrive, from their first byte."""
+UNAUTHENTICATED_IDLE_TIMEOUT = 10
+"""Seconds that a connection which has not authenticated may be idle; an address may have few of these."""
 STOPPING_GRACE = 1.0
 """Seconds that a stopping server keeps an idle connection open, because a request may be on its way."""
 
@@ -32,12 +34,21 @@ class GatewayProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the idle timeout; count the connection as unauthenticated, or refuse it if its address has too many."""
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         # Behind a trusted proxy all connections are the proxy's, which limits their number itself.
-        if self.client is None or self.config.proxy_headers:
-            return
-        if not self._unauthenticated.add(self.client):
+        if self.client is not None and not self.config.proxy_headers and not self._unauthenticated.add(self.client):
             self._refuse(TooManyConnections())
+            return
+        self._set_idle_timeout()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def on_response_complete(self) -> None:
+        """Start the idle timeout, or the next request if it has arrived."""
+        self._set_idle_timeout()
+        super().on_response_complete()
+
+    def _set_idle_timeout(self) -> None:
+        is_counted = self.client is not None and self.client in self._unauthenticated
+        self.timeout_keep_alive = UNAUTHENTICATED_IDLE_TIMEOUT if is_counted else self.config.timeout_keep_alive
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the connection's timers, and stop counting it as unauthenticated."""

@@ -29,6 +29,9 @@ class UnauthenticatedConnections:
     def __len__(self) -> int:
         return sum(len(peers) for peers in self._since.values())
 
+    def __contains__(self, peer: Peer) -> bool:
+        return peer in self._since.get(_network(peer[0]), {})
+
     def add(self, peer: Peer) -> bool:
         """Count a new connection. Return false, and do not count it, if its address has reached the limit."""
         now, peers = self._clock(), self._since.setdefault(_network(peer[0]), {})

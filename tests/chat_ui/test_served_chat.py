@@ -204,7 +204,7 @@ async def test_signed_in_browsers_behind_one_address_are_not_limited(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H59: connections of signed-in browsers do not count as unauthenticated, those of others do."""
-    monkeypatch.setattr(unauthenticated_connections, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(unauthenticated_connections, "GRACE_PERIOD", 0.0)
     monkeypatch.setenv("HEADRACE_MAX_STRANGERS", "3")
     async with platform(database_url, tmp_path) as served, asyncio.timeout(120):
         open_ones: list[asyncio.StreamWriter] = []

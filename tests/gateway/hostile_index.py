@@ -111,6 +111,7 @@ INDEX: dict[str, list[str]] = {
     "H59": [
         f"{GATEWAY}http/test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
         f"{GATEWAY}http/test_unauthenticated_connections.py::test_unauthenticated_connections_are_limited",
+        f"{GATEWAY}http/test_unauthenticated_connections.py::test_idle_unauthenticated_connections_are_closed_early",
         "tests/chat_ui/test_served_chat.py::test_signed_in_browsers_behind_one_address_are_not_limited",
     ],
     "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_at_the_same_place"],

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from gateway.http import unauthenticated_connections
+from gateway.http import http_protocol, unauthenticated_connections
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from tests.fakes.accounts import FakeClock
 from tests.gateway.conftest import HEADERS, Serve, eventually
@@ -58,3 +58,22 @@ async def test_unauthenticated_connections_are_limited(serve: Serve, monkeypatch
     for _, writer in silent:
         writer.close()
     await eventually(lambda: len(those) == 0)
+
+
+async def test_idle_unauthenticated_connections_are_closed_early(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H59: browsers of many people behind one address, who are about to sign in, leave room for one another."""
+    monkeypatch.setattr(http_protocol, "UNAUTHENTICATED_IDLE_TIMEOUT", 0.2)
+    served = await serve()
+    silent, stranger, caller = [await served.connect() for _ in range(3)]
+    key = f"Authorization: {HEADERS['authorization']}\r\n"
+    for (_, writer), path, headers in ((stranger, "/healthz", ""), (caller, "/v1/models", key)):
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
+    async with asyncio.timeout(20):
+        assert await silent[0].read() == b""
+        assert (await stranger[0].read()).startswith(b"HTTP/1.1 200 ")
+    assert (await caller[0].readline()).startswith(b"HTTP/1.1 200 ")
+    await asyncio.sleep(0.5)
+    caller[1].write(f"GET /v1/models HTTP/1.1\r\nHost: x\r\n{key}Connection: close\r\n\r\n".encode())
+    assert (await asyncio.wait_for(caller[0].read(), 20)).count(b"HTTP/1.1 200 ") == 1
+    for _, writer in (silent, stranger, caller):
+        writer.close()
