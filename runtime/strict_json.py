@@ -17,7 +17,6 @@ import json
 import math
 import re
 from collections.abc import AsyncIterator, Callable
-from email.message import Message
 from itertools import accumulate
 from typing import Any, NoReturn, TypeVar
 
@@ -33,9 +32,12 @@ MAX_CONTAINERS = 50_000
 MAX_INTEGER_DIGITS = 20
 """Maximum digits of an integer: enough for 64 bits and a sign."""
 MAX_FLOAT_CHARACTERS = 128
+MAX_CONTENT_TYPE = 256
+"""Maximum length of a Content-Type header in characters."""
 INLINE_BYTES = 64 * 1024
 """Larger bodies are parsed in a thread, so that they do not block the event loop."""
 
+_UTF_8 = ("utf-8", "utf8")
 _STRING = re.compile(rb'"[^"]*"')
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
@@ -69,8 +71,7 @@ def check_headers(headers: Headers, max_bytes: int) -> None:
         UnsupportedMediaType: the body is not declared as JSON in UTF-8, or is compressed.
         BodyTooLarge: Content-Length exceeds `max_bytes`.
     """
-    if headers.get("content-type") != JSON:  # the usual value; parsing others is slow
-        _check_content_type(headers.get("content-type", ""))
+    _check_content_type(headers.get("content-type", ""))
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise UnsupportedMediaType("Compressed request bodies are not supported.")
     declared = headers.get("content-length", "")
@@ -79,13 +80,14 @@ def check_headers(headers: Headers, max_bytes: int) -> None:
 
 
 def _check_content_type(stated: str) -> None:
-    content_type = Message()
-    content_type["content-type"] = stated
-    charset = content_type.get_param("charset", "utf-8")
-    if not stated or content_type.get_content_type() != JSON:
+    """Check a Content-Type in linear time: `email.message` takes quadratic time for semicolons in a quoted value."""
+    media_type, *parameters = stated[: MAX_CONTENT_TYPE + 1].lower().split(";")
+    if len(stated) > MAX_CONTENT_TYPE or media_type.strip() != JSON:
         raise UnsupportedMediaType("The Content-Type must be application/json.")
-    if str(charset).lower() not in ("utf-8", "utf8"):
-        raise UnsupportedMediaType("The body must be encoded as UTF-8.")
+    for parameter in parameters:
+        name, _, value = parameter.strip().partition("=")
+        if name.rstrip("*0123456789") == "charset" and (name != "charset" or value.strip('"') not in _UTF_8):
+            raise UnsupportedMediaType("The body must be encoded as UTF-8.")
 
 
 async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float) -> bytes:

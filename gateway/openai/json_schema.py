@@ -1,7 +1,7 @@
 """Checks clients' JSON schemas (drafts 6 to 2020-12) for well-formedness and size before they are sent to a worker.
 
-Whether a schema can be compiled to a grammar is decided by the worker. Every check here walks a schema of bounded size;
-no reference is fetched, and no pattern is executed.
+Whether a schema can be compiled to a grammar is decided by the worker. Every check takes time linear in the schema's
+size, which is bounded: each reference is resolved once, no reference is fetched, and no pattern is executed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ MAX_COUNT = 100_000
 """Largest value of `minItems`, `maxLength` and the other counting keywords."""
 MAX_PATTERN = 2_048
 """Maximum length of a regular expression in characters."""
+MAX_REFERENCE_HOPS = 32
+"""Maximum number of `$ref`s that lead from one to the next."""
+MAX_PLACE = 100
+"""Maximum length of a path in an error message in characters."""
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _SCHEMA_KEYWORDS = frozenset(
@@ -32,8 +36,9 @@ _SCHEMA_KEYWORDS = frozenset(
 _SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SCHEMA_MAP_KEYWORDS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 
-_ATOM = r"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^()\[\]\\|])"
-_NESTED_REPETITION = re.compile(rf"\((?:\?:)?{_ATOM}(?:[+*]|\{{\d+,\d*\}})\??\)(?:[+*]|\{{\d+,\}})")
+_ATOM = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?", re.DOTALL)
+"""An escape or a class, which may be unclosed: a search that backs out of one would take quadratic time."""
+_NESTED_REPETITION = re.compile(r"\((?:\?:)?[^()|](?:[+*]|\{\d+,\d*\})\??\)(?:[+*]|\{\d+,\})")
 
 
 def check_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -44,13 +49,13 @@ def check_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """
     if _count_values(schema, 1) > MAX_VALUES or len(json.dumps(schema)) > MAX_BYTES:
         raise _error(f"a schema may have at most {MAX_VALUES} values and {MAX_BYTES} bytes")
-    enums = 0
+    enums, hops = 0, dict[str, int]()
     for each, where in _subschemas(schema, "schema"):
         for keyword, value in each.items():
-            _check(keyword, value, f"{where}.{keyword}")
+            _check(keyword, value, _inside(where, keyword))
         enums += len(each.get("enum", ()))
         if "$ref" in each:
-            _check_reference(schema, each["$ref"], f"{where}.$ref")
+            _check_reference(schema, each["$ref"], _inside(where, "$ref"), hops)
     if enums > MAX_ENUM:
         raise _error(f"a schema may have at most {MAX_ENUM} enum values")
     return schema
@@ -67,7 +72,7 @@ def check_pattern(pattern: str) -> str:
     """
     if not 1 <= len(pattern) <= MAX_PATTERN:
         raise _error(f"a regular expression must have 1 to {MAX_PATTERN} characters")
-    if _NESTED_REPETITION.search(pattern):
+    if _NESTED_REPETITION.search(_ATOM.sub("a", pattern)):
         raise _error("a regular expression repeats nothing but a repetition, such as (a+)+")
     return pattern
 
@@ -87,19 +92,23 @@ def _subschemas(schema: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]
         raise _invalid_schema(where)
     yield schema, where
     for keyword, value in schema.items():
-        at = f"{where}.{keyword}"
+        at = _inside(where, keyword)
         if keyword in _SCHEMA_KEYWORDS and not isinstance(value, list):
             yield from _subschemas(value, at)
         elif keyword in _SCHEMA_LIST_KEYWORDS or keyword == "items":
             if not isinstance(value, list) or (keyword in _SCHEMA_LIST_KEYWORDS and not value):
                 raise _invalid_schema(at)
             for index, each in enumerate(value):
-                yield from _subschemas(each, f"{at}[{index}]")
+                yield from _subschemas(each, f"{at}[{index}]"[:MAX_PLACE])
         elif keyword in _SCHEMA_MAP_KEYWORDS:
             if not isinstance(value, dict):
                 raise _invalid_schema(at)
             for name, each in value.items():
-                yield from _subschemas(each, f"{at}.{name}")
+                yield from _subschemas(each, _inside(at, name))
+
+
+def _inside(where: str, name: str) -> str:
+    return f"{where}.{name[:MAX_PLACE]}"[:MAX_PLACE]
 
 
 def _check(keyword: str, value: Any, where: str) -> None:
@@ -147,15 +156,22 @@ _VALUE_CHECKS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _check_reference(root: dict[str, Any], reference: Any, where: str) -> None:
-    """Check that a `$ref` resolves within `root` and that its chain of references ends."""
-    seen: set[str] = set()
-    while isinstance(reference, str):
-        if reference in seen:
+def _check_reference(root: dict[str, Any], reference: Any, where: str, hops: dict[str, int]) -> None:
+    """Check that a `$ref` resolves within `root` and that its chain of references ends.
+
+    `hops` has the chain length of each reference that was checked before, and gets those of this chain.
+    """
+    chain: dict[str, None] = {}
+    while isinstance(reference, str) and reference not in hops:
+        if reference in chain:
             raise _error("a $ref leads back to itself: look at '{where}'", where)
-        seen.add(reference)
+        chain[reference] = None
         target = _resolve(root, reference, where)
         reference = target.get("$ref") if isinstance(target, dict) else None
+    known = hops[reference] if isinstance(reference, str) else 0
+    hops.update((each, known + number) for number, each in enumerate(reversed(chain), 1))
+    if known + len(chain) > MAX_REFERENCE_HOPS:
+        raise _error(f"more than {MAX_REFERENCE_HOPS} $refs lead from one to the next: look at '{{where}}'", where)
 
 
 def _resolve(root: Any, reference: str, where: str) -> Any:
@@ -178,4 +194,4 @@ def _invalid_schema(where: str) -> PydanticCustomError:
 
 
 def _error(message: str, where: str = "") -> PydanticCustomError:
-    return PydanticCustomError("invalid_value", message, {"where": where[:100]})
+    return PydanticCustomError("invalid_value", message, {"where": where})

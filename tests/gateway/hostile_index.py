@@ -43,7 +43,11 @@ INDEX: dict[str, list[str]] = {
         f"{REFUSALS}test_too_many_headers_are_431",
     ],
     "H8": [TABLE, f"{STRICT}test_refuses_media_types"],
-    "H9": [TABLE, f"{STRICT}test_refuses_media_types"],
+    "H9": [
+        TABLE,
+        f"{STRICT}test_refuses_media_types",
+        f"{HTTP}test_a_hostile_content_type_costs_no_time_and_no_error",
+    ],
     "H11": [TABLE, f"{STRICT}test_refuses"],
     "H12": [TABLE, f"{STRICT}test_refuses"],
     "H13": [TABLE, f"{STRICT}test_refuses"],
@@ -58,6 +62,7 @@ INDEX: dict[str, list[str]] = {
     ],
     "H33": [TABLE, f"{TEXT}test_chat_template.py::test_a_failing_template_rejects_the_messages"],
     "H37": [
+        f"{HTTP}test_hostile_schemas_are_refused_before_they_delay_other_requests",
         TABLE,
         f"{GATEWAY}openai/test_structured_output.py::test_bad_schemas_are_refused_at_once",
         f"{STRUCTURED}test_matchers.py::test_an_invalid_grammar_is_rejected_in_one_line",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import NamedTuple
 
 import pytest
@@ -209,3 +210,43 @@ async def test_garbage_behind_a_streaming_request_does_not_break_its_stream(serv
     writer.close()
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
     await eventually(lambda: len(server.stage.gateway.inbox) == 0)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        (b'application/json; a="' + b";" * 30_000, 415),
+        (b"application/json" + b";" * 30_000, 415),
+        (b"application/json; charset*=a; charset*0=b", 415),
+        (b"application/json; charset*=utf-8''%ff", 415),
+        (b'application/json;; A=b ;Charset="UTF-8"', 200),
+    ],
+)
+async def test_a_hostile_content_type_costs_no_time_and_no_error(
+    serve: Serve, content_type: bytes, status: int
+) -> None:
+    server = await serve()
+    request = CHAT.replace(b"application/json", content_type + b"\r\nConnection: close") + BODY
+    began = time.process_time()
+    answer = await answer_to(server, request)
+    assert answer.status == status
+    assert time.process_time() - began < 0.25  # 0.5 s and more in `email.message`
+
+
+async def test_hostile_schemas_are_refused_before_they_delay_other_requests(serve: Serve) -> None:
+    chain = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(1_600)}
+    schemas: list[dict[str, object]] = [
+        {"$defs": {**chain, "d1600": {}}},
+        {"anyOf": [{"pattern": "([" * 1_024}] * 60 + [{"type": "text"}]},
+        {"properties": {"x" * 60_000: {"properties": {f"a{number}": {"type": "text"} for number in range(2_000)}}}},
+    ]
+    server = await serve()
+    for schema in schemas:
+        tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+        body = json.dumps({"model": MODEL, "messages": HI, "tools": tools}).encode()
+        began = time.process_time()
+        answer = await answer_to(server, head(len(body), b"Connection: close\r\n") + body)
+        assert answer.status == 400
+        assert "schema" in json.loads(answer.body)["error"]["message"]
+        assert len(answer.body) < 1_000
+        assert time.process_time() - began < 0.25  # 0.9 s for the chain, 1.5 s for the patterns, when quadratic
