@@ -24,7 +24,7 @@ from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.worker import Worker
 from router.bus import Bus
-from router.errors import BrokerUnavailable
+from router.errors import BrokerRefused, BrokerUnavailable
 from router.messages import Task
 from router.rabbitmq_bus import rabbitmq_bus
 from router.topology import check_model_name
@@ -62,10 +62,14 @@ async def serve(
     try:
         if isinstance(text, TextProcessor):
             await asyncio.to_thread(text.warm_up)
-        await bus.start()
+        await bus.start(declares_platform=False)
         await worker.run(stop)
     except BrokerUnavailable as error:
         raise StartupError(f"cannot reach the broker: {error}") from error
+    except BrokerRefused as error:
+        raise StartupError(
+            f"the broker refuses this worker, or no gateway has declared its exchanges: {error}"
+        ) from error
     except EngineStartFailed as error:
         raise StartupError(f"the engine cannot start: {error}") from error
     finally:

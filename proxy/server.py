@@ -71,7 +71,7 @@ async def serve(
         opened.push_async_callback(ops.stop)
         opened.push_async_callback(bus.close)
         try:
-            await bus.start()
+            await bus.start(declares_platform=False)
             await _run(workers, stop)
         except* BrokerUnavailable as error:
             raise StartupError(f"cannot reach the broker: {error.exceptions[0]}") from error

@@ -18,7 +18,7 @@ from router import messages, topology
 from router.control_signing import ControlSigner
 from router.diagnosis import REASON_HEADER, Diagnosis
 from router.errors import PublishError, UndecodableMessage, UntrustedControl
-from router.messages import Codec, Control, Job, ServiceClass, Settlement, Window, WorkerStatus
+from router.messages import Codec, Control, Job, Receipt, ServiceClass, Settlement, Window, WorkerStatus
 from router.transport.base import (
     Browser,
     ConnectionState,
@@ -45,19 +45,28 @@ class Envelope(Generic[T]):
 
 
 class TypedConsumer(Generic[T]):
-    """An iterator over the decoded messages of a shared queue; an undecodable one is dead-lettered with its reason."""
+    """An iterator over the decoded messages of a shared queue; an undecodable one is dead-lettered with its reason.
+
+    So is one that `check` refuses by raising `UndecodableMessage`.
+    """
 
     def __init__(
-        self, consumer: Consumer, codec: Codec[T], dead_letter: Callable[[Delivery, str], Awaitable[None]]
+        self,
+        consumer: Consumer,
+        codec: Codec[T],
+        dead_letter: Callable[[Delivery, str], Awaitable[None]],
+        check: Callable[[T, Delivery], None] = lambda _message, _delivery: None,
     ) -> None:
         self._consumer = consumer
         self._codec = codec
         self._dead_letter = dead_letter
+        self._check = check
 
     async def __aiter__(self) -> AsyncIterator[Envelope[T]]:
         async for delivery in self._consumer:
             try:
                 message = self._codec.decode(delivery.body)
+                self._check(message, delivery)
             except UndecodableMessage as error:
                 await self._dead_letter(delivery, str(error))
                 continue
@@ -127,10 +136,14 @@ class Bus:
         """Number of publishes that the broker has not confirmed yet."""
         return self._transport.unconfirmed
 
-    async def start(self) -> None:
-        """Connect, and declare the exchanges and queues that do not depend on models."""
+    async def start(self, *, declares_platform: bool = True) -> None:
+        """Connect, and declare the exchanges and queues that do not depend on models.
+
+        Workers do not declare these: a broker user that may declare a queue may delete it.
+        """
         await self._transport.start()
-        await self._transport.declare(topology.platform())
+        if declares_platform:
+            await self._transport.declare(topology.platform())
 
     async def close(self) -> None:
         """Wait for outstanding confirms, then disconnect; unsettled deliveries return to their queues."""
@@ -251,7 +264,7 @@ class Bus:
         """
         await self._transport.publish(
             Outgoing(
-                exchange=topology.SETTLE_EXCHANGE,
+                exchange=topology.RECEIPTS_EXCHANGE if isinstance(message, Receipt) else topology.SETTLE_EXCHANGE,
                 routing_key=topology.SETTLE_ROUTING_KEY,
                 body=messages.encode(message),
                 message_id=message.job,
@@ -260,9 +273,10 @@ class Bus:
         )
 
     async def settlements(self, *, prefetch: int) -> TypedConsumer[Settlement]:
-        """Consume usage records and receipts; an undecodable one is parked with its reason."""
+        """Consume usage records and receipts; an undecodable one, or a worker's receipt, is parked with its reason."""
         consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
-        return TypedConsumer(consumer, messages.SETTLEMENTS, partial(self._dead_letter, topology.SETTLE_ROUTING_KEY))
+        park = partial(self._dead_letter, topology.SETTLE_ROUTING_KEY)
+        return TypedConsumer(consumer, messages.SETTLEMENTS, park, _check_publisher)
 
     # Control and status
 
@@ -328,3 +342,13 @@ class Bus:
             topology.STATUS_EXCHANGE, [""], arguments=topology.STATUS_QUEUE_ARGUMENTS
         )
         return TypedSubscription(subscription, messages.STATUSES, "status")
+
+
+def _check_publisher(message: Settlement, delivery: Delivery) -> None:
+    """Check that a receipt came through the exchange to which only gateways may publish.
+
+    Raises:
+        UndecodableMessage: it came through another, so a worker may have forged it.
+    """
+    if isinstance(message, Receipt) and delivery.exchange != topology.RECEIPTS_EXCHANGE:
+        raise UndecodableMessage(f"a receipt that was not published to {topology.RECEIPTS_EXCHANGE}")

@@ -1,7 +1,7 @@
 """Exceptions of the messaging layer; `gateway/errors.py` maps them to HTTP.
 
 WireError
-├── UndecodableMessage        the body is not a message of the expected type
+├── UndecodableMessage        the body is not a message of the expected type, or its publisher may not send it
 ├── UntrustedControl          a control message's signature or timestamp is invalid
 ├── BrokerRefused             the broker refuses a declaration or a consumer
 └── PublishError              the broker did not (surely) accept a message
@@ -17,7 +17,7 @@ class WireError(Exception):
 
 
 class UndecodableMessage(WireError):
-    """Raised when a body is not a message of the expected type; the text is the dead letter's reason."""
+    """Raised when a body is not a message that its publisher may send; the text is the dead letter's reason."""
 
 
 class UntrustedControl(WireError):

@@ -25,6 +25,8 @@ REPLY_EXCHANGE = "hr.reply"
 CONTROL_EXCHANGE = "hr.ctl"
 STATUS_EXCHANGE = "hr.status"
 SETTLE_EXCHANGE = "hr.settle"
+RECEIPTS_EXCHANGE = "hr.receipts"
+"""Exchange of receipts: workers, which publish usage records to `hr.settle`, have no right to publish to it."""
 DEAD_LETTERS_EXCHANGE = "hr.dlx"
 
 SETTLE_QUEUE = "hr.settle.v1"
@@ -139,6 +141,7 @@ def platform() -> Topology:
             Exchange(CONTROL_EXCHANGE, "topic"),
             Exchange(STATUS_EXCHANGE, "fanout"),
             Exchange(SETTLE_EXCHANGE, "direct"),
+            Exchange(RECEIPTS_EXCHANGE, "direct"),
             Exchange(DEAD_LETTERS_EXCHANGE, "topic"),
         ),
         queues=(
@@ -167,6 +170,7 @@ def platform() -> Topology:
         ),
         bindings=(
             Binding(SETTLE_EXCHANGE, SETTLE_ROUTING_KEY, SETTLE_QUEUE),
+            Binding(RECEIPTS_EXCHANGE, SETTLE_ROUTING_KEY, SETTLE_QUEUE),
             Binding(DEAD_LETTERS_EXCHANGE, "job.#", DEAD_QUEUE),
             Binding(DEAD_LETTERS_EXCHANGE, SETTLE_ROUTING_KEY, PARKED_QUEUE),
             Binding(DEAD_LETTERS_EXCHANGE, DIAGNOSED_ROUTING_KEY, DIAGNOSED_QUEUE),

@@ -1,16 +1,18 @@
 """The broker's definitions file: virtual host, users, permissions, and the platform's topology.
 
-Permissions are RabbitMQ's three regular expressions on names (configure, write, read). Every process declares the
-platform's topology at start-up, and on RabbitMQ even an idempotent declare needs `configure` on the name, and a
-repeated bind needs `write` on the queue and `read` on the exchange. So every user has these on the platform's names;
-they allow neither consuming from a queue nor publishing. The users are separated in these respects:
+Permissions are RabbitMQ's three regular expressions on names (configure, write, read). Gateways and billing declare the
+platform's topology at start-up: on RabbitMQ even an idempotent declare needs `configure` on the name, and a bind needs
+`write` on the queue and `read` on the exchange; these rights allow neither consuming nor publishing. A worker may run
+on a machine that is trusted less, so it has none of them:
 
-- only `billing` consumes usage records, dead letters, parked and diagnosed messages;
-- only `worker` consumes jobs (and declares the job queues of its model);
-- a worker can't publish jobs, and a gateway can't publish windows.
+- a worker consumes jobs, and declares (so may delete) only job queues;
+- a worker publishes windows, heartbeats, usage records and dead jobs; neither receipts, which decide what a job costs,
+  nor jobs, control messages or parked messages;
+- only `billing` consumes usage records, receipts, dead letters, parked and diagnosed messages;
+- a gateway can't consume jobs, and can't publish windows.
 
-Not separated: server-named queues (`amq.gen-...`) share one name pattern, so each user may bind a private queue to any
-exchange and read its messages.
+Not separated: workers of different models, and private queues, which share one name pattern but are exclusive to their
+connection: gateways and billing may bind theirs to any exchange.
 """
 
 from __future__ import annotations
@@ -37,23 +39,17 @@ class Permissions:
     configure: str
     write: str
     read: str
+    routing_keys: str = ".*"
+    """Regular expression of the routing keys with which the user may publish dead letters."""
 
 
 def permissions() -> dict[str, Permissions]:
     """Return the permissions of each RabbitMQ user of the platform, by user name."""
     granted = {
         "gateway": _permissions(
-            publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.SETTLE_EXCHANGE]
+            publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.RECEIPTS_EXCHANGE]
         ),
-        "worker": _permissions(
-            publishes=[
-                topology.REPLY_EXCHANGE,
-                topology.STATUS_EXCHANGE,
-                topology.SETTLE_EXCHANGE,
-                topology.DEAD_LETTERS_EXCHANGE,
-            ],
-            owns=[r"hr\.job\..*"],
-        ),
+        "worker": _worker_permissions(),
         "billing": _permissions(
             publishes=[
                 topology.REPLY_EXCHANGE,
@@ -88,6 +84,16 @@ def render(passwords: Mapping[str, str]) -> dict[str, Any]:
             }
             for name, regex in granted.items()
         ],
+        "topic_permissions": [
+            {
+                "user": name,
+                "vhost": VIRTUAL_HOST,
+                "exchange": topology.DEAD_LETTERS_EXCHANGE,
+                "write": regex.routing_keys,
+                "read": ".*",
+            }
+            for name, regex in granted.items()
+        ],
         **_topology(topology.platform()),
     }
 
@@ -97,19 +103,32 @@ def hash_password(password: str, salt: bytes) -> str:
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 
-def _permissions(
-    publishes: list[str],
-    consumes: list[str] | None = None,
-    owns: list[str] | None = None,
-) -> Permissions:
+def _permissions(publishes: list[str], consumes: list[str] | None = None) -> Permissions:
+    """Return the permissions of a process that declares the platform's topology."""
     platform = topology.platform()
     exchanges = [_literal(exchange.name) for exchange in platform.exchanges]
     queues = [_literal(queue.name) for queue in platform.queues]
-    own = [_PRIVATE, *(owns or [])]
     return Permissions(
-        configure=_any_of(exchanges + queues + own),
-        write=_any_of([_literal(name) for name in publishes] + queues + own),
-        read=_any_of(exchanges + [_literal(name) for name in consumes or []] + own),
+        configure=_any_of([*exchanges, *queues, _PRIVATE]),
+        write=_any_of([*map(_literal, publishes), *queues, _PRIVATE]),
+        read=_any_of([*exchanges, *map(_literal, consumes or []), _PRIVATE]),
+    )
+
+
+def _worker_permissions() -> Permissions:
+    own = [_PRIVATE, r"hr\.job\..*"]
+    publishes = [
+        topology.REPLY_EXCHANGE,
+        topology.STATUS_EXCHANGE,
+        topology.SETTLE_EXCHANGE,
+        topology.DEAD_LETTERS_EXCHANGE,  # also to declare job queues, whose dead letters go there
+    ]
+    binds_to = [topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE]
+    return Permissions(
+        configure=_any_of(own),
+        write=_any_of([*map(_literal, publishes), *own]),
+        read=_any_of([*map(_literal, binds_to), *own]),
+        routing_keys=_any_of([_literal(topology.dead_job_routing_key("")) + ".*", topology.DIAGNOSED_ROUTING_KEY]),
     )
 
 

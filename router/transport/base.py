@@ -50,6 +50,8 @@ class Delivery(ABC):
     body: bytes
     headers: Mapping[str, HeaderValue]
     message_id: str | None
+    exchange: str
+    """Exchange that the message was published to, as the broker states it."""
     routing_key: str
     redelivered: bool
     delivery_count: int

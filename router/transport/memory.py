@@ -216,6 +216,7 @@ class _MemoryDelivery(Delivery):
         self.body = message.outgoing.body
         self.headers = message.outgoing.headers
         self.message_id = message.outgoing.message_id
+        self.exchange = message.outgoing.exchange
         self.routing_key = message.outgoing.routing_key
         self.redelivered = message.delivery_count > 0
         self.delivery_count = message.delivery_count

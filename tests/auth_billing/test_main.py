@@ -53,7 +53,7 @@ async def test_it_settles_a_record_and_closes_a_dead_lettered_job(
     serving = asyncio.create_task(serve(settings, stop))
     transport = RabbitMQTransport(rabbitmq_node.amqp_url("worker"), "worker-1", publish_timeout=10)
     worker, connection = Bus(transport), StoreConnection(database_url, operation_ms=20_000)
-    await worker.start()
+    await worker.start(declares_platform=False)
     used = record(job=f"chatcmpl-{uuid.uuid4().hex}")
     dead = dead_job()
     try:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from operator import methodcaller
 
+import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
 
-from router import control_targets, topology
+from router import control_targets, messages, topology
 from router.bus import Bus
-from router.diagnosis import Diagnosis
+from router.diagnosis import REASON_HEADER, Diagnosis
 from router.errors import BrokerRefused
 from router.messages import Cancel, FailureCode, ServiceClass, Window
 from router.transport.rabbitmq import RabbitMQTransport
 from tests.child_process import NodeProcess
-from tests.contract.examples import JOB, STATUS, USAGE_RECORD, msgspec_replace
+from tests.contract.examples import JOB, RECEIPT, STATUS, USAGE_RECORD, msgspec_replace
 from tests.contract.test_transport import take
 
 pytestmark = pytest.mark.rabbitmq
@@ -31,7 +36,7 @@ async def connect(rabbitmq_node: NodeProcess) -> AsyncIterator[Connect]:
         transport = RabbitMQTransport(rabbitmq_node.amqp_url(user), f"{user}-1", publish_timeout=10)
         bus = Bus(transport)
         opened.append(bus)
-        await bus.start()
+        await bus.start(declares_platform=user != "worker")
         return bus, transport
 
     yield start
@@ -81,3 +86,76 @@ async def test_users_can_not_consume_queues_of_other_processes(connect: Connect,
     with pytest.raises(BrokerRefused, match="ACCESS_REFUSED"):
         async with asyncio.timeout(10):
             await transport.consume(queue, prefetch=1)
+
+
+@pytest.fixture
+def open_channel(rabbitmq_node: NodeProcess) -> Iterator[Callable[[str], BlockingChannel]]:
+    """Open a channel with a user's credentials, as an attacker on that user's machine could."""
+    with ExitStack() as opened:
+
+        def start(user: str) -> BlockingChannel:
+            connection = pika.BlockingConnection(pika.URLParameters(rabbitmq_node.amqp_url(user)))
+            opened.callback(connection.close)
+            channel = connection.channel()
+            channel.confirm_delivery()
+            return channel
+
+        yield start
+
+
+QUEUES = [queue.name for queue in topology.platform().queues]
+EXCHANGES = [exchange.name for exchange in topology.platform().exchanges]
+ATTACKS: dict[str, Callable[[BlockingChannel], object]] = {
+    **{f"delete {name}": methodcaller("queue_delete", name) for name in QUEUES},
+    **{f"purge {name}": methodcaller("queue_purge", name) for name in QUEUES},
+    **{f"declare {name}": methodcaller("queue_declare", name, durable=True) for name in QUEUES},
+    **{f"delete {name}": methodcaller("exchange_delete", name) for name in EXCHANGES},
+    "bind the settlement queue": methodcaller("queue_bind", topology.SETTLE_QUEUE, topology.REPLY_EXCHANGE, "x"),
+    "unbind the receipts": methodcaller(
+        "queue_unbind", topology.SETTLE_QUEUE, topology.RECEIPTS_EXCHANGE, topology.SETTLE_ROUTING_KEY
+    ),
+    "read receipts": lambda channel: channel.queue_bind(
+        channel.queue_declare("", exclusive=True).method.queue, topology.RECEIPTS_EXCHANGE, topology.SETTLE_ROUTING_KEY
+    ),
+    **{
+        f"publish to {exchange!r} with {key}": methodcaller("basic_publish", exchange, key, messages.encode(RECEIPT))
+        for exchange, key in (
+            (topology.RECEIPTS_EXCHANGE, topology.SETTLE_ROUTING_KEY),
+            (topology.DEAD_LETTERS_EXCHANGE, topology.SETTLE_ROUTING_KEY),
+            ("", topology.SETTLE_QUEUE),
+            (topology.JOBS_EXCHANGE, topology.job_routing_key(JOB.model, ServiceClass.DEFAULT)),
+            (topology.CONTROL_EXCHANGE, control_targets.ALL),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+def test_a_workers_credentials_do_not_reach_receipts_or_the_platforms_queues(
+    open_channel: Callable[[str], BlockingChannel], attack: Callable[[BlockingChannel], object]
+) -> None:
+    with pytest.raises(ChannelClosedByBroker, match="ACCESS_REFUSED"):
+        attack(open_channel("worker"))
+
+
+async def test_a_receipt_that_a_worker_publishes_as_a_usage_record_settles_nothing(
+    connect: Connect, open_channel: Callable[[str], BlockingChannel]
+) -> None:
+    gateway, _ = await connect("gateway")
+    billing, transport = await connect("billing")
+    settlements = await billing.settlements(prefetch=10)
+    forged = msgspec_replace(RECEIPT, job="job-forged")
+    open_channel("worker").basic_publish(
+        topology.SETTLE_EXCHANGE, topology.SETTLE_ROUTING_KEY, messages.encode(forged), mandatory=True
+    )
+    await gateway.publish_settlement(RECEIPT)
+    [envelope] = await take(settlements, 1)
+    assert envelope.message == RECEIPT
+    envelope.delivery.ack()
+    parked = await transport.consume(topology.PARKED_QUEUE, prefetch=10)
+    async with asyncio.timeout(10):
+        async for delivery in parked:
+            delivery.ack()
+            if delivery.body == messages.encode(forged):
+                break
+    assert topology.RECEIPTS_EXCHANGE in str(delivery.headers[REASON_HEADER])

@@ -41,7 +41,7 @@ async def _run(arguments: argparse.Namespace) -> None:
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=worker.status)
     await ops.start()
     try:
-        await bus.start()
+        await bus.start(declares_platform=False)
         await worker.run(stop)
     finally:
         await bus.close()

@@ -201,6 +201,8 @@ INDEX: dict[str, list[str]] = {
         f"{KEYS}test_reaper.py::test_an_undecodable_job_is_kept_for_inspection",
     ],
     "H115": [
+        "tests/contract/test_permissions.py::test_a_workers_credentials_do_not_reach_receipts_or_the_platforms_queues",
+        "tests/contract/test_permissions.py::test_a_receipt_that_a_worker_publishes_as_a_usage_record_settles_nothing",
         f"{GATEWAY}jobs/test_recovery.py::test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped",
         f"{GATEWAY}jobs/test_recovery.py::test_only_a_start_makes_an_attempt_authoritative",
         f"{GATEWAY}jobs/test_recovery.py::test_a_reply_about_a_choice_that_the_job_lacks_fails_the_request",

@@ -60,6 +60,7 @@ class RabbitMQDelivery(Delivery):
         self.body = body
         self.headers: Mapping[str, HeaderValue] = conversion.plain_headers(properties.headers)
         self.message_id = properties.message_id
+        self.exchange = str(method.exchange)
         self.routing_key = method.routing_key
         self.redelivered = bool(method.redelivered)
         self.delivery_count = conversion.delivery_count(properties.headers)
