@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -58,7 +57,7 @@ async def complete(
         price_list = await prices.current()  # before admission: submission follows it without another await
         admitted = await gateway.admission.admit(principal, body)
         settings = gateway.settings
-        origin = Origin(settings.gateway_id, time.time() + settings.max_request_seconds, settings.default_max_tokens)
+        origin = Origin.of(settings)
         job = build_chat_job(body, admitted, origin)
         price = price_list.price(job.model, job.service_class)
         async with gateway.jobs.submit(admitted, [job], allowance, streamed=True) as generation:

@@ -1,4 +1,4 @@
-"""Submits an HTTP request's jobs, with the deadline from its headers; abandons them when its client disconnects.
+"""Submits an HTTP request's jobs, and abandons them when its client disconnects.
 
 `gateway/jobs/submission.py` does the rest, without HTTP.
 """
@@ -16,15 +16,7 @@ from gateway.http import rate_limits
 from gateway.http.disconnect import disconnected
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
-from gateway.jobs.job_builder import Origin, deadline
 from router.messages import Job
-
-
-def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> Origin:
-    """Return what all jobs of a request have in common: this gateway's id, the deadline, the default output limit."""
-    settings = gateway.settings
-    until = deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
-    return Origin(settings.gateway_id, until, settings.default_max_tokens)
 
 
 def submit(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,6 +17,7 @@ from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import to_wire
 from gateway.openai.structured_output import grammar_of
 from gateway.openai.tools import tool_choice_to_wire, tools_to_wire
+from gateway.settings import GatewaySettings
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
@@ -36,32 +35,24 @@ T = TypeVar("T")
 GREEDY_BELOW = 1e-5
 """Temperature below which sampling is greedy: dividing logits by less only overflows."""
 
-READ_TIMEOUT = "x-stainless-read-timeout"
-READ_TIMEOUT_MARGIN = 1.0
-"""Seconds added to a client's own timeout, so that it fires before our 408."""
-
 
 @dataclass(frozen=True)
 class Origin:
-    """The gateway that a job's replies go to, and the Unix time by which its client stops waiting."""
+    """The gateway that a job's replies go to, and the Unix time until which it generates.
+
+    The deadline is the operator's alone (`HEADRACE_MAX_REQUEST_SECONDS`), because what it cuts off costs nothing. A client
+    that stops waiting disconnects, and pays for what was generated.
+    """
 
     gateway_id: str
     deadline: float
     default_max_tokens: int
     """The operator's limit, for requests without one."""
 
-
-def deadline(headers: Mapping[str, str], *, stream: bool, longest: float) -> float:
-    """Return the deadline of a request (Unix seconds), at most `longest` seconds from now.
-
-    OpenAI's clients state how long they wait for the next byte. That bounds a whole response; a stream sends bytes all
-    the time (at least comments), so only the operator's limit applies to it.
-    """
-    try:
-        stated = math.inf if stream else float(headers.get(READ_TIMEOUT, "inf")) + READ_TIMEOUT_MARGIN
-    except ValueError:
-        stated = math.inf
-    return time.time() + (min(stated, longest) if stated > READ_TIMEOUT_MARGIN else longest)
+    @classmethod
+    def of(cls, settings: GatewaySettings) -> Origin:
+        """Return the origin of a request that arrives now."""
+        return cls(settings.gateway_id, time.time() + settings.max_request_seconds, settings.default_max_tokens)
 
 
 def build_chat_job(body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin) -> Job:

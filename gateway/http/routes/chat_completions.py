@@ -9,11 +9,11 @@ from gateway.answers.chat_answer import ChatAnswer
 from gateway.answers.collection import best, collect
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedChat
-from gateway.http.job_submission import origin_of, submit
+from gateway.http.job_submission import submit
 from gateway.http.json_response import json_response
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream
-from gateway.jobs.job_builder import build_chat_job
+from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -27,7 +27,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
     """Generate the assistant's next message of a conversation."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit(caller, body)
-    job = build_chat_job(body, admitted, origin_of(request, gateway, stream=bool(body.stream)))
+    job = build_chat_job(body, admitted, Origin.of(gateway.settings))
     answer = ChatAnswer(
         AnswerMetadata.of(job, admitted),
         body.choices,

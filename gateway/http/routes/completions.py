@@ -9,11 +9,11 @@ from gateway.answers.collection import best, collect
 from gateway.answers.completion_answer import CompletionAnswer
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedCompletion
-from gateway.http.job_submission import origin_of, submit
+from gateway.http.job_submission import submit
 from gateway.http.json_response import json_response
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream
-from gateway.jobs.job_builder import build_completion_jobs
+from gateway.jobs.job_builder import Origin, build_completion_jobs
 from gateway.openai.completions import Completion, CompletionRequest
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -24,7 +24,7 @@ async def create_completion(request: Request, authorised: AuthorisedCompletion) 
     """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of that prompt."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit(caller, body)
-    jobs = build_completion_jobs(body, admitted, origin_of(request, gateway, stream=bool(body.stream)))
+    jobs = build_completion_jobs(body, admitted, Origin.of(gateway.settings))
     answer = CompletionAnswer(AnswerMetadata.of(jobs[0], admitted), body.choices, AnswerOptions.of(body))
     async with submit(request, gateway, admitted, jobs, streamed=bool(body.stream)) as generation:
         if body.stream:

@@ -10,9 +10,9 @@ from gateway.answers import embedding_answer
 from gateway.answers.collection import collect_vectors
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedEmbeddings
-from gateway.http.job_submission import origin_of, submit
+from gateway.http.job_submission import submit
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.jobs.job_builder import build_embedding_job
+from gateway.jobs.job_builder import Origin, build_embedding_job
 from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -23,7 +23,7 @@ async def create_embeddings(request: Request, authorised: AuthorisedEmbeddings) 
     """Return an embedding (a vector of length one) for each input, in order of the inputs."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit_embeddings(caller, body)
-    job = build_embedding_job(body, admitted, origin_of(request, gateway, stream=False))
+    job = build_embedding_job(body, admitted, Origin.of(gateway.settings))
     async with submit(request, gateway, admitted, [job], streamed=False) as generation:
         vectors = await collect_vectors(generation)
     body_bytes = await asyncio.to_thread(

@@ -1,19 +1,21 @@
-"""The deadline of an HTTP request's jobs."""
+"""Submission of an HTTP request's jobs: a client that disconnects abandons them."""
 
 from __future__ import annotations
 
-import time
+import asyncio
 
-from fastapi import Request
+import pytest
 
-from gateway.http.job_submission import origin_of
-from tests.gateway.conftest import SetStage
+from tests.fakes.scripted_worker import start_and_wait
+from tests.gateway.conftest import Serve, eventually, reset
 
 
-async def test_the_clients_timeout_bounds_a_whole_answer_only(set_stage: SetStage) -> None:
-    stage = await set_stage(max_request_seconds=100, default_max_tokens=77)
-    request = Request({"type": "http", "headers": [(b"x-stainless-read-timeout", b"10")]})
-    whole, stream = (origin_of(request, stage.gateway, stream=stream) for stream in (False, True))
-    assert (whole.gateway_id, whole.default_max_tokens) == ("gateway-1", 77)
-    assert 9 < whole.deadline - time.time() < 12
-    assert 99 < stream.deadline - time.time() < 101
+@pytest.mark.parametrize("stream", [False, True])
+async def test_jobs_are_cancelled_when_their_client_disconnects(serve: Serve, stream: bool) -> None:
+    server = await serve(start_and_wait)
+    _, writer = await server.post(stream=stream)
+    await eventually(lambda: bool(server.stage.worker.jobs))
+    (job,) = server.stage.worker.jobs
+    reset(writer)
+    async with asyncio.timeout(10):
+        await server.stage.worker.cancel_of(job.id).wait()

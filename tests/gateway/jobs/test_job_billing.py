@@ -184,6 +184,20 @@ async def test_an_answer_after_its_deadline(set_stage: SetStage, stream: bool, p
     assert (await stage.receipt()).usage == paid
 
 
+async def test_a_client_can_not_end_a_paid_answer_for_free(set_stage: SetStage) -> None:
+    async def slow(worker: ScriptedWorker, job: Job) -> None:
+        await asyncio.sleep(1.5)
+        await count(worker, job)
+
+    stage = await set_stage(slow)
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}]}
+    answer = await stage.client.post(
+        "/v1/chat/completions", json=body, headers={"x-stainless-read-timeout": "0.1", "x-stainless-timeout": "0.1"}
+    )
+    assert answer.status_code == 200
+    assert (await stage.receipt()).usage == told(answer.json())
+
+
 async def test_usage_above_the_hold_is_neither_reported_nor_billed(set_stage: SetStage) -> None:
     async def lie(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex

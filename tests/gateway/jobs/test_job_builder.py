@@ -10,16 +10,15 @@ import pytest
 from auth_billing.access.principal import Principal
 from gateway.admission.controller import AdmittedRequest
 from gateway.jobs.job_builder import (
-    READ_TIMEOUT,
     Origin,
     build_chat_job,
     build_completion_jobs,
     build_embedding_job,
-    deadline,
 )
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from gateway.settings import GatewaySettings
 from router.messages import EmbeddingPrompt, Job, ServiceClass, TextPrompt, TokenPrompt
 from router.model_registry import ModelRegistry
 from tests.fakes.scripted_worker import status
@@ -96,10 +95,7 @@ def test_all_inputs_of_an_embedding_request_are_one_job() -> None:
     assert job.prompt == EmbeddingPrompt(inputs=["a", "b"], dimensions=8)
 
 
-@pytest.mark.parametrize(
-    ("stated", "stream", "seconds"),
-    [("10", False, 11), ("10", True, 600), ("9999", False, 600), ("soon", False, 600), ("-5", False, 600)],
-)
-def test_the_clients_timeout_bounds_a_whole_answer(stated: str, stream: bool, seconds: float) -> None:
-    remaining = deadline({READ_TIMEOUT: stated}, stream=stream, longest=600) - time.time()
-    assert remaining == pytest.approx(seconds, abs=1)
+def test_the_deadline_is_the_operators() -> None:
+    origin = Origin.of(GatewaySettings(gateway_id="gateway-7", max_request_seconds=100, default_max_tokens=77))
+    assert (origin.gateway_id, origin.default_max_tokens) == ("gateway-7", 77)
+    assert origin.deadline - time.time() == pytest.approx(100, abs=1)
