@@ -40,8 +40,8 @@ GREEDY_BELOW = 1e-5
 class Origin:
     """The gateway that a job's replies go to, and the Unix time until which it generates.
 
-    The deadline is the operator's alone (`HEADRACE_MAX_REQUEST_SECONDS`), because what it cuts off costs nothing. A client
-    that stops waiting disconnects, and pays for what was generated.
+    The deadline is the operator's alone, because what it cuts off costs nothing. A client that stops waiting
+    disconnects, and pays for what was generated.
     """
 
     gateway_id: str

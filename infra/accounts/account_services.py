@@ -52,7 +52,6 @@ from auth_billing.store.users import MongoUserStore
 from infra.accounts.embedded_store import running_store_url
 from infra.home.credentials import read_client_key, write_client_env
 from infra.home.home import Home
-from infra.home.process_records import ProcessRecords
 from router.messages import KeySet
 from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.lifecycle import StartupError
@@ -162,7 +161,7 @@ async def open_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnect
     Raises:
         StartupError: no store is there, or the context was left by `StoreUnavailable`.
     """
-    url = mongodb_url or running_store_url(ProcessRecords(home.run))
+    url = mongodb_url or running_store_url(home)
     if url is None:
         raise StartupError(
             f"nothing runs in {home.path}, and no store is given: "

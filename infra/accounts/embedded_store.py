@@ -3,6 +3,7 @@
 It is accessed only by `motor` in the `store/` folders. It has a write-ahead log: a write with `j: true` is acknowledged
 after `fsync`. Other writes are synced within some tenths of a second; if the program is killed before, they are lost.
 `--sync-on-commit` (every write synced) is not used: the balance and ledger stores request the journal themselves.
+Every user of the machine can connect to its port, so it requires a password (SCRAM-SHA-256), which is in the home.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import socket
 import struct
 from pathlib import Path
 
+from infra.home.credentials import read_password
+from infra.home.home import Home
 from infra.home.process_records import ProcessRecords
 from runtime.lifecycle import StartupError
 
@@ -20,6 +23,9 @@ PROGRAM = Path("store-venv") / "bin" / "secantusd-py"
 
 NAME = "store"
 """Process name in launchers."""
+
+USER = "headrace"
+_SERVER = Path(__file__).with_name("embedded_store_server.py")
 
 _HELLO = b"\x10hello\x00\x01\x00\x00\x00" + b"\x02$db\x00\x06\x00\x00\x00admin\x00"
 _ANSWER_TIMEOUT = 2.0
@@ -43,7 +49,12 @@ class EmbeddedStore:
     @property
     def url(self) -> str:
         """MongoDB URL for clients."""
-        return _url(self.port)
+        password = read_password(self._password_file)
+        return f"mongodb://{USER}:{password}@127.0.0.1:{self.port}/headrace?directConnection=true&authSource=admin"
+
+    @property
+    def _password_file(self) -> Path:
+        return self.home / "secrets" / "store"
 
     def command(self) -> list[str]:
         """Return the command line that runs the store program, for a process supervisor.
@@ -59,18 +70,21 @@ class EmbeddedStore:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         configuration = data / "headrace.toml"
         configuration.touch()  # empty: without one it searches the current folder, ~ and /etc
-        argv = [str(self._program), "--host", "127.0.0.1", "--port", str(self.port), "--storage-path", str(data)]
+        read_password(self._password_file)
+        argv = [str(self._program.with_name("python")), str(_SERVER), USER, str(self._password_file), "--auth"]
+        argv += ["--host", "127.0.0.1", "--port", str(self.port), "--storage-path", str(data)]
         # Standalone: without an oplog for replicas, which doubles the cost of a write.
         return [*argv, "--config", str(configuration), "--log-level", "WARNING", "--standalone"]
 
 
-def running_store_url(records: ProcessRecords) -> str | None:
-    """Return the MongoDB URL of the store that a launcher with these process records runs; `None` if there is none."""
-    process = next((record.process() for record in records.all() if record.name == NAME), None)
+def running_store_url(home: Home) -> str | None:
+    """Return the MongoDB URL of the store that a launcher runs in `home`; `None` if there is none."""
+    records = ProcessRecords(home.run).all()
+    process = next((record.process() for record in records if record.name == NAME), None)
     if process is None:
         return None
     argv = process.cmdline()
-    return _url(int(argv[argv.index("--port") + 1])) if "--port" in argv else None
+    return EmbeddedStore(home.path, int(argv[argv.index("--port") + 1])).url if "--port" in argv else None
 
 
 def answers(port: int) -> bool:
@@ -81,10 +95,6 @@ def answers(port: int) -> bool:
             return len(connection.recv(16)) == 16
     except OSError:
         return False
-
-
-def _url(port: int) -> str:
-    return f"mongodb://127.0.0.1:{port}/headrace?directConnection=true"
 
 
 def _hello() -> bytes:

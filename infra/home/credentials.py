@@ -1,4 +1,4 @@
-"""Secrets in the home directory: passwords of the launcher's private broker, and the development API key."""
+"""Secrets in the home directory: passwords of the launcher's private broker and store, and the development API key."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def password_file(home: Home, user: str) -> Path:
 
 def broker_passwords(home: Home, users: Iterable[str]) -> dict[str, str]:
     """Return the passwords of these RabbitMQ users by name; generate missing ones and store them in the home."""
-    passwords = {}
-    for user in users:
-        path = password_file(home, user)
-        if not path.exists():
-            write_secret(path, secrets.token_urlsafe(24) + "\n")
-        passwords[user] = path.read_text().strip()
-    return passwords
+    return {user: read_password(password_file(home, user)) for user in users}
+
+
+def read_password(path: Path) -> str:
+    """Return the password in the file `path`; generate and store one if the file is missing."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_secret(path, secrets.token_urlsafe(24) + "\n")
+    return path.read_text().strip()
 
 
 def write_client_env(home: Home, base_url: str, api_key: str) -> None:

@@ -3,9 +3,12 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
 from infra.accounts.embedded_store import EmbeddedStore, StoreNotInstalled, answers
 from infra.launcher.readiness import free_port
@@ -25,6 +28,36 @@ def test_it_answers_after_start_and_is_gone_after_stop(tmp_path: Path) -> None:
     assert store.pid is None
     assert not answers(store.port)
     assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.store
+def test_it_serves_nobody_without_the_password(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    start_or_skip(store)
+    try:
+        with MongoClient[dict[str, Any]](store.url) as owner:
+            owner.headrace.accounts.insert_one({"_id": "acme", "available": 1})
+        password = (tmp_path / "secrets" / "store").read_text().strip()
+        wrong = store.url.replace(password, "guessed")
+        anonymous = f"mongodb://127.0.0.1:{store.port}/headrace?directConnection=true"
+        for url in (anonymous, wrong):
+            with MongoClient[dict[str, Any]](url) as stranger:
+                with pytest.raises(OperationFailure):
+                    stranger.headrace.accounts.update_one({"_id": "acme"}, {"$set": {"available": 10**18}})
+                with pytest.raises(OperationFailure):
+                    stranger.headrace.accounts.find_one()
+                with pytest.raises(OperationFailure):
+                    stranger.admin.command("createUser", "eve", pwd="eve", roles=["root"])
+                with pytest.raises(OperationFailure):
+                    stranger.list_database_names()
+        assert os.stat(tmp_path / "secrets" / "store").st_mode & 0o077 == 0
+        assert password not in " ".join(psutil.Process(store.pid).cmdline())
+        store.stop()
+        store.start()  # its user exists already
+        with MongoClient[dict[str, Any]](store.url) as owner:
+            assert owner.headrace.accounts.find_one() == {"_id": "acme", "available": 1}
+    finally:
+        store.stop()
 
 
 def test_a_missing_program_says_what_to_do(tmp_path: Path) -> None:
