@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from router.messages import PromptBounds, Task, WorkerState, WorkerStatus
 from router.throughput import Throughput
 from router.timings import DEFAULT_TIMINGS
@@ -90,11 +92,19 @@ class ModelRegistry:
         """Cache by name: a model is looked up several times per request, heartbeats arrive once a second."""
 
     def observe(self, status: WorkerStatus) -> None:
-        """Update the worker and its model from a heartbeat that has just arrived."""
+        """Update the worker and its model from a heartbeat that has just arrived.
+
+        A worker that loads a model keeps it alive, but does not make it known: it does not report the model's limits.
+        """
         now = self._clock()
         self._forget(now)
         self._described.clear()
         before = self._seen.get(status.worker)
+        if status.state is WorkerState.STARTING:
+            known = before or next((each for each in self._seen.values() if each.status.model == status.model), None)
+            if known is None or known.status.model != status.model:
+                return
+            status = _loading(status, known.status)
         same_life = before is not None and before.status.started == status.started
         throughput = before.throughput if before is not None and same_life else Throughput()
         throughput.observe(status)
@@ -162,6 +172,13 @@ class ModelRegistry:
         self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_PERIOD}
         models = {worker.status.model for worker in self._seen.values()}
         self._created = {name: created for name, created in self._created.items() if name in models}
+
+
+def _loading(status: WorkerStatus, known: WorkerStatus) -> WorkerStatus:
+    """Return the status of a worker that loads its model, with the limits of a `known` worker of that model."""
+    return msgspec.structs.replace(
+        known, worker=status.worker, state=status.state, running=0, waiting=0, started=status.started
+    )
 
 
 def _effective_capacity(worker: _SeenWorker) -> int:

@@ -77,7 +77,11 @@ class Worker:
             EngineDied: the engine crashed too often; jobs not begun went back to the queue.
             BrokerUnavailable: the broker can't be reached.
         """
-        self._ready = await self._handler.start()
+        loading = asyncio.create_task(self._consumer.send_heartbeats())
+        try:
+            self._ready = await self._handler.start()
+        finally:
+            loading.cancel()
         try:
             await self._consumer.open(self._handler)
             async with asyncio.TaskGroup() as group:
@@ -95,7 +99,7 @@ class Worker:
         return {
             "model": self._model,
             "device": self._settings.device,
-            "state": "starting" if self._ready is None else str(self._consumer.state),
+            "state": str(self._consumer.state),
             "running": load.running,
             "waiting": load.waiting + self._consumer.admission.waiting,
             "kv_cache_usage": round(kv_usage(load), 4),
@@ -103,16 +107,14 @@ class Worker:
         }
 
     def _heartbeat(self, state: WorkerState) -> WorkerStatus:
-        if self._ready is None:
-            raise RuntimeError("a heartbeat before the engine is ready")
-        load = self._handler.load
+        load, ready = self._handler.load, self._ready
         return WorkerStatus(
             worker=self._settings.id,
             model=self._model,
             state=state,
-            device=self._ready.device,
-            max_model_len=self._ready.max_model_len,
-            max_num_seqs=self._ready.max_num_seqs,
+            device=ready.device if ready else self._settings.device,
+            max_model_len=ready.max_model_len if ready else 0,
+            max_num_seqs=ready.max_num_seqs if ready else 0,
             running=load.running,
             waiting=load.waiting + self._consumer.admission.waiting,
             kv_cache_usage=kv_usage(load),
@@ -120,7 +122,7 @@ class Worker:
             max_token_bytes=self._handler.max_token_bytes,
             prompt_bounds=self._handler.prompt_bounds,
             task=self._handler.task,
-            dimensions=self._ready.dimensions,
+            dimensions=ready.dimensions if ready else 0,
             started=self._started,
             at=time.time(),
         )

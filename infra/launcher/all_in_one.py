@@ -38,6 +38,7 @@ from infra.web_app.app import create_web_app
 from proxy.server import serve as serve_proxy
 from proxy.settings import ProxySettings
 from router.bus import Bus
+from router.messages import WorkerState
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime import logging
 from runtime.lifecycle import StartupError, stop_on_signals
@@ -229,10 +230,10 @@ class AllInOne:
 
 
 async def _first_heartbeat(bus: Bus) -> str:
-    """Return the model in the first heartbeat."""
+    """Return the model in the first heartbeat of a worker that has loaded it."""
     statuses = await bus.statuses()
     try:
-        return (await anext(aiter(statuses))).model
+        return await anext(each.model async for each in statuses if each.state is not WorkerState.STARTING)
     finally:
         await statuses.close()
 

@@ -5,7 +5,7 @@ By exit status:
 ====================  ==============================================================================
 0                     stopped on purpose (also by an operator's SIGTERM): not restarted
 78 (`EX_CONFIG`)      it can't start, its last log line says why: reported, retried slowly
-any other             it died: restarted after a delay that doubles with each early death
+any other             it died: restarted after a delay that doubles with each death before it was ready
 ====================  ==============================================================================
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,6 +30,10 @@ from runtime.retry import delay_after, exponential_backoff
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
 KILL_DELAY = 5.0
 """Seconds from the second SIGTERM to SIGKILL."""
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+"""Option of Linux's `prctl`: the signal that a process gets when its parent ends."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +59,13 @@ class RestartBackoff:
 
     first: float = 0.5
     limit: float = 30.0
-    stable_after: float = 60.0
-    """Uptime after which earlier deaths no longer count."""
     refused: float = 15.0
     """Delay after a process exited with `EXIT_CANNOT_START`."""
     poll: float = 0.1
     """Seconds between two readiness checks."""
 
     def pause(self, deaths: int) -> float:
-        """Return the seconds to wait after the `deaths`-th early exit in a row (from 1)."""
+        """Return the seconds to wait after the `deaths`-th exit in a row before readiness (from 1)."""
         return delay_after(deaths, exponential_backoff(self.first, self.limit))
 
 
@@ -86,6 +89,8 @@ class SupervisedProcess:
         self._stopping = asyncio.Event()
         self._settled = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
+        self._was_ready = False
+        """Whether the latest run of the process became ready."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -146,11 +151,10 @@ class SupervisedProcess:
     async def _keep_running(self) -> None:
         deaths = 0
         while not self._stopping.is_set():
-            began = time.monotonic()
             status = await self._run_once()
             if self._stopping.is_set() or status == 0:
                 break
-            deaths = 1 if time.monotonic() - began >= self._backoff.stable_after else deaths + 1
+            deaths = 1 if self._was_ready else deaths + 1
             await self._pause(status, deaths)
         self._change(ProcessState.STOPPED)
         self._settled.set()
@@ -167,6 +171,7 @@ class SupervisedProcess:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
+                    preexec_fn=_end_with_parent,
                 )
             except OSError as error:
                 log.write(f"headrace: {self.spec.argv[0]}: {error.strerror}\n".encode())
@@ -184,6 +189,7 @@ class SupervisedProcess:
         created = 0.0
         with contextlib.suppress(psutil.NoSuchProcess):
             created = psutil.Process(pid).create_time()
+        self._was_ready = False
         self._change(ProcessState.STARTING, pid=pid, created=created)
         if self._stopping.is_set():  # `stop` was called while the process was being created
             self._signal(signal.SIGTERM)
@@ -193,6 +199,7 @@ class SupervisedProcess:
         while not ready:
             await asyncio.sleep(self._backoff.poll)
             ready = await self.spec.ready()
+        self._was_ready = True
         if self.state is ProcessState.STARTING:
             self._change(ProcessState.READY)
             self._settled.set()
@@ -221,6 +228,11 @@ class SupervisedProcess:
             created=created if pid is not None else self._record.created if running else 0.0,
         )
         self._records.write(self._record)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel kill this process when the launcher that started it ends, even by SIGKILL."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _describe_exit(status: int, log: Path) -> str:

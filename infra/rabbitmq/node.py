@@ -96,7 +96,7 @@ class RabbitMQNode:
         """
         server = find_program("rabbitmq-server")
         self._write_files()
-        script = 'epmd -port "$ERL_EPMD_PORT" & exec "$0"'
+        script = 'setpriv --pdeathsig KILL epmd -port "$ERL_EPMD_PORT" & exec "$0"'
         return ["/bin/sh", "-c", script, str(server)], self.environment()
 
     def environment(self) -> dict[str, str]:

@@ -100,7 +100,7 @@ class JobConsumer(Generic[T]):
         self.admission: Admission[T] = Admission(slots)
         self.outbox = ReplyOutbox(bus, worker, self._handle_dead_gateway)
         self._resume_requests = ResumeRequests(self.outbox, timings.resume_request_interval)
-        self.state = WorkerState.READY
+        self.state = WorkerState.STARTING
         self._clocks = GatewayClocks()
         self._settling = GroupCommit()
         self._cancelled = RecentJobIds()
@@ -127,6 +127,7 @@ class JobConsumer(Generic[T]):
             await self._bus.jobs(self._model, each, prefetch=self._slots, priority=self._priority)
             for each in ServiceClass
         ]
+        self.state = WorkerState.READY
         _log.info("worker is ready", worker=self._worker, model=self._model)
 
     async def serve(self, stop: asyncio.Event) -> None:
@@ -135,7 +136,7 @@ class JobConsumer(Generic[T]):
             loops = [
                 *(group.create_task(self._consume(consumer)) for consumer in self._consumers),
                 group.create_task(self._handle_controls(self._controls)),
-                group.create_task(self._send_heartbeats()),
+                group.create_task(self.send_heartbeats()),
             ]
             await self._wait_for(stop, self._stop_requested)
             await self._drain()
@@ -312,7 +313,8 @@ class JobConsumer(Generic[T]):
             gateway, AttemptReport(job_id=job_id, attempt_id=attempt_id, state=state, crashes=crashes), urgent=True
         )
 
-    async def _send_heartbeats(self) -> None:
+    async def send_heartbeats(self) -> None:
+        """Send heartbeats until cancelled, as `serve` does; a worker that still loads its model calls it before."""
         while True:
             self._send_status()
             for attempt in self.attempts:

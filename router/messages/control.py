@@ -107,6 +107,8 @@ Control = Cancel | Drain | Ping | Resume | KeysChanged | GatewayLoad
 class WorkerState(StrEnum):
     """State of a worker in its heartbeat."""
 
+    STARTING = "starting"
+    """It loads the model. Its limits are not known yet, and it takes no jobs."""
     READY = "ready"
     DRAINING = "draining"
 

@@ -220,7 +220,7 @@ def test_ps_lists_the_processes(serving: Launched) -> None:
 
 
 def test_ctrl_c_ends_all_processes_and_keeps_the_account(serving: Launched) -> None:
-    """The last test of the module: it stops the shared launcher and starts it once more."""
+    """It stops the shared launcher and starts it once more: tests that need the shared one come before."""
     key = serving.client().api_key
     assert serving.interrupt() == 0
     serving.leaves_nothing()
@@ -232,6 +232,17 @@ def test_ctrl_c_ends_all_processes_and_keeps_the_account(serving: Launched) -> N
         again.process.send_signal(signal.SIGTERM)
         again.process.send_signal(signal.SIGTERM)
         assert again.process.wait(60) == 0
+        again.leaves_nothing()
+    finally:
+        again.end()
+
+
+def test_a_killed_launcher_takes_all_processes_with_it(serving: Launched) -> None:
+    again = Launched(["serve"], serving.home, serving.port)
+    try:
+        again.until_ready()
+        again.process.kill()
+        again.process.wait()
         again.leaves_nothing()
     finally:
         again.end()

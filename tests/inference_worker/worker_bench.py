@@ -28,6 +28,7 @@ from router.messages import (
     ServiceClass,
     Terminal,
     UsageRecord,
+    WorkerState,
     WorkerStatus,
 )
 from router.timings import DEFAULT_TIMINGS, Timings
@@ -93,7 +94,9 @@ class Bench:
         self.inbox = inbox
         running = self.running = asyncio.create_task(self.worker.run(self.stop))
         try:
-            await self.until(lambda: self.statuses or running.done())
+            await self.until(
+                lambda: running.done() or any(status.state is WorkerState.READY for status in self.statuses)
+            )
             yield self
         finally:
             self.hand_over.set()

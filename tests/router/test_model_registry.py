@@ -105,6 +105,23 @@ def test_a_draining_worker_is_alive_without_capacity(registry: ModelRegistry) ->
     assert (model.alive, model.workers, model.capacity) == (True, 0, 0)
 
 
+def test_a_loading_worker_keeps_its_model_alive_without_capacity(registry: ModelRegistry, clock: FakeClock) -> None:
+    loading = status(state=WorkerState.STARTING, max_model_len=0, max_num_seqs=0, max_token_bytes=0)
+    registry.observe(loading)
+    assert registry.find("m") is None  # its limits are not known
+    registry.observe(status())
+    for worker in ("w-1", "w-2"):
+        clock.now += 100
+        model = registry.find("m")
+        assert model is not None
+        assert (model.alive, model.recently_alive) == (False, False)
+        registry.observe(msgspec.structs.replace(loading, worker=worker))
+        model = registry.find("m")
+        assert model is not None
+        assert (model.alive, model.recently_alive, model.workers, model.capacity) == (True, True, 0, 0)
+        assert (model.max_model_len, model.max_token_bytes) == (2048, 16)
+
+
 def test_the_limits_of_a_dead_worker_do_not_count(registry: ModelRegistry, clock: FakeClock) -> None:
     registry.observe(status(worker="small", max_model_len=512))
     clock.now += 10

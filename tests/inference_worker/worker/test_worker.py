@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from tenacity import wait_fixed
 
+from inference_worker.engine_protocol import Ready
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.worker import capacity
 from router import control_targets, topology
@@ -34,10 +36,12 @@ from router.messages import (
     TextPrompt,
     TokenPrompt,
     UsageRecord,
+    WorkerState,
     encode,
 )
 from router.timings import Timings
 from router.transport.base import Outgoing
+from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import FIRST
 from tests.inference_worker.worker_bench import CHAT, MODEL, Bench, make_job
 
@@ -229,6 +233,20 @@ async def test_a_worker_with_a_clock_an_hour_off_answers(ahead: float) -> None:
         bench.engine.step(2)
         terminal, _ = await bench.ended("j")
     assert isinstance(terminal, Finished)
+
+
+async def test_a_worker_that_loads_its_model_says_so_until_it_is_ready() -> None:
+    class SlowToLoad(CountingEngine):
+        async def start(self) -> Ready:
+            await asyncio.sleep(0.3)
+            return await super().start()
+
+    async with Bench(SlowToLoad(), timings=Timings(worker_heartbeat_interval=0.05)).up() as bench:
+        states = [(status.state, status.worker, status.model) for status in bench.statuses]
+        loading = (WorkerState.STARTING, bench.settings.id, MODEL)
+        assert states.count(loading) >= 3
+        assert states[: states.count(loading)] == [loading] * states.count(loading)
+        assert states[states.count(loading)][0] is WorkerState.READY
 
 
 async def test_a_running_job_is_stopped_at_its_deadline() -> None:

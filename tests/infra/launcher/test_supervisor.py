@@ -175,6 +175,51 @@ async def test_children_of_a_dead_process_are_killed(stages: Stages) -> None:
     await until(lambda: not _running(grandchild))
 
 
+async def test_only_deaths_before_readiness_lengthen_the_pause(stages: Stages) -> None:
+    stage = stages(RestartBackoff(first=0.01, limit=600, poll=0.001))
+    process = stage.supervisor.add(stage.spec(SLEEP))
+    for deaths in range(1, 17):  # 0.01 s doubled 15 times is 5 minutes
+        await until(lambda: process.state is ProcessState.READY)
+        os.kill(stage.record().pid, signal.SIGKILL)
+        await until(lambda deaths=deaths: len(stage.said) == deaths)  # type: ignore[misc]
+    assert {line.rpartition(" in ")[2] for line in stage.said} == {"0.0 s"}
+    process.spec = replace(process.spec, ready=never)
+    for deaths in range(17, 25):
+        await until(lambda: process.state is ProcessState.STARTING)
+        os.kill(stage.record().pid, signal.SIGKILL)
+        await until(lambda deaths=deaths: len(stage.said) == deaths)  # type: ignore[misc]
+    pauses = [float(line.rpartition(" in ")[2].split()[0]) for line in stage.said[17:]]
+    assert pauses[-1] >= 0.5
+
+
+async def test_children_end_with_a_killed_launcher(tmp_path: Path) -> None:
+    program = f"""
+import asyncio, os, sys
+from pathlib import Path
+from infra.home.process_records import ProcessRecords
+from infra.launcher.supervisor import ProcessSpec, Supervisor
+async def ready(): return True
+async def main():
+    folder = Path({str(tmp_path)!r})
+    for name in ("a", "b"):
+        spec = ProcessSpec(name, (sys.executable, "-c", {SLEEP!r}), os.environ, folder / name, ready)
+        await Supervisor(ProcessRecords(folder), print).add(spec).settled()
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+    launcher = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert launcher.stdout is not None
+    assert await asyncio.wait_for(launcher.stdout.readline(), 60) == b"ready\n"
+    children = [record.pid for record in ProcessRecords(tmp_path).all()]
+    assert len(children) == 2
+    launcher.kill()
+    await launcher.wait()
+    await until(lambda: not any(map(_running, children)))
+
+
 async def test_all_processes_stop_in_reverse_order(stages: Stages) -> None:
     stage = stages(QUICK)
     order: list[str] = []
