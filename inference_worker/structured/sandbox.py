@@ -11,9 +11,11 @@ import asyncio
 import hashlib
 import multiprocessing
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -22,11 +24,14 @@ from inference_worker.errors import GrammarRejected
 from inference_worker.structured.sandbox_process import CheckRequest, CheckResult, serve
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
+from router.tenant_fair_queue import TenantFairQueue
 
 ANSWER_TIMEOUT = 15.0
 """Seconds that the sandbox process may take to answer, including its start."""
 MAX_CONCURRENT_CHECKS = 8
-"""Maximum concurrent checks; further ones wait."""
+"""Maximum concurrent checks; further ones wait, and tenants take turns."""
+MAX_CHECKS_PER_TENANT = 4
+"""Maximum concurrent checks of one tenant, so that another tenant's check need not wait for slow ones."""
 CACHE_SIZE = 10_000
 """Cached results, of at most some 500 bytes each."""
 
@@ -41,19 +46,19 @@ class GrammarSandbox:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._results: OrderedDict[bytes, str | None] = OrderedDict()
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
+        self._slots = _TenantSlots()
         self._lock = threading.Lock()
         self._process: _SandboxProcess | None = None
 
-    async def check(self, grammar: Grammar) -> None:
-        """Compile `grammar` in the sandbox process; return if it compiles within the limits of work, time and memory.
+    async def check(self, grammar: Grammar, tenant: str = "") -> None:
+        """Compile a tenant's `grammar` in the sandbox process; return if it compiles within its time and memory.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.
         """
         digest = hashlib.sha256(f"{grammar.kind}\0{grammar.source}".encode()).digest()
         if digest not in self._results:
-            async with self._slots:
+            async with self._slots.hold(tenant):
                 reason = await self._request_check(grammar)
             self._results[digest] = reason
             while len(self._results) > CACHE_SIZE:
@@ -88,6 +93,43 @@ class GrammarSandbox:
             _log.error("the grammar process does not answer")
             process.kill()
             raise GrammarRejected(UNCHECKED) from None
+
+
+class _Waiting(NamedTuple):
+    tenant: str
+    granted: asyncio.Future[None]
+
+
+class _TenantSlots:
+    """Slots of concurrent checks, granted to the waiting tenants in turn."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+        self._waiting: TenantFairQueue[_Waiting] = TenantFairQueue()
+
+    @asynccontextmanager
+    async def hold(self, tenant: str) -> AsyncIterator[None]:
+        """Wait for a slot and hold it while the context lasts."""
+        waiting = _Waiting(tenant, asyncio.get_running_loop().create_future())
+        self._waiting.push(tenant, waiting)
+        try:
+            self._grant()
+            await waiting.granted
+            yield
+        finally:
+            if not self._waiting.discard(tenant, waiting):
+                self._held -= Counter((tenant,))
+                self._grant()
+
+    def _grant(self) -> None:
+        while self._held.total() < MAX_CONCURRENT_CHECKS and (first := self._waiting.peek(self._may_start)):
+            self._waiting.take(first.tenant, first)
+            self._held[first.tenant] += 1
+            if not first.granted.done():  # else its job was cancelled, and gives the slot back
+                first.granted.set_result(None)
+
+    def _may_start(self, waiting: _Waiting) -> bool:
+        return self._held[waiting.tenant] < MAX_CHECKS_PER_TENANT
 
 
 class _SandboxProcess:

@@ -105,12 +105,12 @@ class TextProcessor:
             loop = asyncio.get_running_loop()
             request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
         if request.grammar is not None:
-            await self._check_grammar(request.grammar)
+            await self._check_grammar(request.grammar, job.tenant)
         return request
 
-    async def _check_grammar(self, grammar: Grammar) -> None:
+    async def _check_grammar(self, grammar: Grammar, tenant: str) -> None:
         try:
-            await self._sandbox.check(grammar)
+            await self._sandbox.check(grammar, tenant)
         except GrammarRejected as error:
             message = f"Invalid '{grammar.param}': {error}."
             raise PromptRejected(message, grammar.param) from error

@@ -100,3 +100,36 @@ async def test_the_result_cache_is_bounded(sandboxed: GrammarSandbox, monkeypatc
     for count in range(1, 20):
         await sandboxed.check(grammar("regex", f"a{{{count}}}"))
     assert len(sandboxed._results) == 5
+
+
+async def test_one_tenants_grammars_do_not_delay_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    may_end = asyncio.Semaphore(0)
+
+    async def slow(grammar: Grammar) -> None:
+        started.append(grammar.source)
+        await may_end.acquire()
+
+    sandboxed = GrammarSandbox(VOCABULARY)
+    monkeypatch.setattr(sandboxed, "_request_check", slow)
+
+    def check(tenant: str, number: int) -> asyncio.Task[None]:
+        return asyncio.create_task(sandboxed.check(grammar("regex", f"{tenant}{number}"), tenant))
+
+    flood = [check("flood", number) for number in range(50)]
+    await asyncio.sleep(0.01)
+    other = [check("other", number) for number in range(10)]
+    await asyncio.sleep(0.01)
+    assert [name[:5] for name in started] == ["flood"] * 4 + ["other"] * 4
+    left = [flood.pop() for _ in range(20)]
+    for task in left:
+        task.cancel()
+    for _ in range(24):  # in order of arrival it would be 42
+        may_end.release()
+        await asyncio.sleep(0.01)
+    assert {f"other{number}" for number in range(10)} <= set(started)
+    for _ in range(100):
+        may_end.release()
+    async with asyncio.timeout(10):
+        await asyncio.gather(*flood, *other)
+    assert (sandboxed._slots._held.total(), len(sandboxed._slots._waiting)) == (0, 0)
