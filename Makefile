@@ -44,8 +44,9 @@ pictures: setup-dev ## A tour of the chat in Chromium over RabbitMQ, with a scre
 	HEADRACE_SCREENSHOTS=$(abspath $(PICTURES)) $(BIN)/pytest tests/e2e/test_chat_in_browser.py
 
 chaos: setup-dev ## Fault injection on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
-	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 $(BIN)/pytest -s tests/chaos/test_mutations.py \
-		tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py tests/chaos/test_cancellation.py
+	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 CHAOS_LAUNCHER=1 $(BIN)/pytest -s \
+		tests/chaos/test_mutations.py tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py \
+		tests/chaos/test_cancellation.py tests/chaos/test_launcher_storm.py
 	$(BIN)/python -m tests.chaos --publish $(CHAOS)
 
 races: setup-dev ## Billing races: four processes, a thousand iterations each (some minutes)

@@ -1,4 +1,4 @@
-"""The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118 and H121 of
+"""The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118, H121 and H122 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -67,6 +67,7 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}openai/test_structured_output.py::test_bad_schemas_are_refused_at_once",
         f"{STRUCTURED}test_matchers.py::test_an_invalid_grammar_is_rejected_in_one_line",
         f"{STRUCTURED}test_sandbox.py::test_bombs_do_not_delay_other_checks",
+        f"{STRUCTURED}test_sandbox.py::test_one_tenants_grammars_do_not_delay_anothers",
         f"{STRUCTURED}test_sandbox.py::test_a_check_that_exceeds_a_limit_is_killed",
         f"{STRUCTURED}test_bombs.py::test_bombs_do_not_slow_down_a_running_stream",
     ],
@@ -232,4 +233,5 @@ INDEX: dict[str, list[str]] = {
         f"{ORGANIZATION}test_rate_limits.py::test_administrators_lower_the_operators_limits_and_do_not_lift_them",
         f"{ORGANIZATION}test_rate_limits.py::test_an_organisation_has_one_limit_over_all_its_projects",
     ],
+    "H122": ["tests/infra/accounts/test_embedded_store.py::test_it_serves_nobody_without_the_password"],
 }
