@@ -9,7 +9,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points test-brokers test-mongodb test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,13 @@ chaos: setup-dev ## Fault injection on the whole platform: 14 configurations x 1
 		tests/chaos/test_mutations.py tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py \
 		tests/chaos/test_cancellation.py tests/chaos/test_launcher_storm.py
 	$(BIN)/python -m tests.chaos --publish $(CHAOS)
+
+test-brokers: setup-dev ## The tests that need RabbitMQ on 3.10, 4.0 and 4.3 (root and debootstrap; half an hour), into docs/reliability.md
+	$(BIN)/python -m tests.brokers --publish
+
+test-mongodb: setup-dev ## Every test of the store on a MongoDB of yours: HEADRACE_MONGODB_URL=mongodb://... (databases test_*, dropped)
+	@: $${HEADRACE_MONGODB_URL:?is the URL of a MongoDB}
+	TEST_MONGODB_URL="$$HEADRACE_MONGODB_URL" env -u HEADRACE_MONGODB_URL $(BIN)/pytest -m store
 
 races: setup-dev ## Billing races: four processes, a thousand iterations each (some minutes)
 	HEADRACE_RACE_ITERATIONS=1000 $(BIN)/pytest tests/auth_billing/races --durations=0

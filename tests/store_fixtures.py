@@ -1,6 +1,7 @@
-"""The embedded store for the whole test session, and a fresh database for each test that asks for one.
+"""A store for the whole test session, and a fresh database for each test that asks for one.
 
-Without the program these tests are skipped on a laptop and fail where `CI` is set.
+The store is the MongoDB of `TEST_MONGODB_URL` (`make test-mongodb`), else an embedded store. Without its program these
+tests are skipped on a laptop and fail where `CI` is set.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import pytest
+from pymongo import MongoClient
 
 from infra.accounts.embedded_store import PROGRAM
 from infra.launcher.readiness import free_port
@@ -27,6 +30,9 @@ def make_store(home: Path) -> StoreProcess:
 
 @pytest.fixture(scope="session")
 def mongodb_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if (url := os.environ.get("TEST_MONGODB_URL")) is not None:
+        yield url
+        return
     store = make_store(tmp_path_factory.mktemp("store"))
     start_or_skip(store)
     yield store.url
@@ -34,9 +40,15 @@ def mongodb_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def database_url(mongodb_url: str) -> str:
-    """The shared store, with a database of this test's own."""
-    return mongodb_url.replace("/headrace?", f"/test_{uuid.uuid4().hex[:12]}?")
+def database_url(mongodb_url: str) -> Iterator[str]:
+    """The shared store, with a database of this test's own, which is dropped after the test."""
+    url, name = urlsplit(mongodb_url), f"test_{uuid.uuid4().hex[:12]}"
+    query = dict(parse_qsl(url.query))
+    if url.username is not None:
+        query.setdefault("authSource", url.path.removeprefix("/") or "admin")
+    yield urlunsplit(url._replace(path=f"/{name}", query=urlencode(query)))
+    with MongoClient(mongodb_url) as client:
+        client.drop_database(name)
 
 
 @pytest.fixture

@@ -41,13 +41,15 @@ class BrokerNotInstalled(StartupError):
 
 
 def find_program(name: str) -> Path:
-    """Return the path of RabbitMQ's script `name`.
+    """Return the path of RabbitMQ's script `name`: the first on the `PATH`, or Debian's real script.
 
     Raises:
         BrokerNotInstalled: it is not found, or Erlang is missing.
     """
     debian = _DEBIAN_PROGRAMS / name
-    found = str(debian) if debian.exists() else shutil.which(name)
+    on_path = shutil.which(name)
+    is_wrapper = on_path is None or Path(on_path).resolve().parent == _DEBIAN_PROGRAMS
+    found = debian if is_wrapper and debian.exists() else on_path
     if found is None or shutil.which("erl") is None:
         raise BrokerNotInstalled(
             f"{name} is not installed; on Debian: apt-get install rabbitmq-server (needs root), "

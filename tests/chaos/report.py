@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from benchmarks.results import own_versions, this_machine
 from infra.install.step import ROOT
+from infra.rabbitmq.node import find_program
 from tests.chaos.checker import Run, longest_pause, look_at_text
 from tests.chaos.configurations import CONFIGURATIONS
 from tests.chaos.experiment import Outcome
@@ -43,11 +46,18 @@ class Row(msgspec.Struct, kw_only=True):
     """Violations of any other kind."""
     longest_pause: float
     """Seconds."""
+    rabbitmq: str = "unrecorded"
+    commit: str = "unrecorded"
+    python: str = "unrecorded"
+    cpu: str = "unrecorded"
+    """Model of the processor."""
+    cores: int = 2
 
 
 def row_of(outcome: Outcome) -> Row:
     """A run in figures."""
     run = outcome.run
+    versions, machine = own_versions(), this_machine()
     ends = Counter(request.end for request in run.requests)
     looked = [look_at_text(r.text(choice), whole=False) for r in run.requests for choice in range(r.choices)]
     kinds = Counter(violation.invariant for violation in outcome.violations)
@@ -68,7 +78,18 @@ def row_of(outcome: Outcome) -> Row:
         misbilled=misbilled,
         other=len(outcome.violations) - lost - misbilled - kinds["I2"],
         longest_pause=round(max(map(longest_pause, run.requests), default=0.0), 1),
+        rabbitmq=rabbitmq_version(),
+        commit=versions["commit"],
+        python=versions["python"],
+        cpu=machine.cpu,
+        cores=machine.cores,
     )
+
+
+def rabbitmq_version() -> str:
+    """Return the version of RabbitMQ that nodes started by this process run, e.g. `3.10.8`."""
+    command = [str(find_program("rabbitmqctl")), "version"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
 def _poison(run: Run) -> dict[str, int]:
@@ -86,25 +107,38 @@ def publish(rows: Sequence[Row]) -> None:
     by_name = {row.configuration: row for row in [*read(), *rows]}
     ordered = [by_name[each.name] for each in CONFIGURATIONS if each.name in by_name]
     RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(ordered)}{FINISH}{rest.partition(FINISH)[2]}")
+    replace_table(BEGIN, FINISH, table(ordered))
+
+
+def replace_table(begin: str, finish: str, text: str) -> None:
+    """Replace what is between the lines `begin` and `finish` of `docs/reliability.md`."""
+    before, _, rest = PAGE.read_text().partition(begin)
+    PAGE.write_text(f"{before}{begin}\n{text}{finish}{rest.partition(finish)[2]}")
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown."""
+    """Return the rows as a Markdown table."""
     names = ["configuration", "s", "faults", "requests", "tokens", "refused", "cut off", "left"]
-    names += ["duplicates", "gaps", "lost", "mis-billed", "other", "longest pause"]
-    lines = [_line(names), _line(["---"] * len(names))]
-    lines += [_line(_cells(row)) for row in rows]
-    return "\n".join(lines) + "\n"
+    names += ["duplicates", "gaps", "lost", "mis-billed", "other", "longest pause", "RabbitMQ", "commit"]
+    return markdown_table(names, [_cells(row) for row in rows])
+
+
+def markdown_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a Markdown table with a header of `names`."""
+    return "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in [names, ["---"] * len(names), *rows])
 
 
 def _cells(row: Row) -> list[Any]:
     faults = sum(row.faults.values())
     counts = [row.requests, f"{row.tokens:,}", row.refused, row.cut_off, row.left]
     wrong = [row.duplicates, row.gaps, row.lost, row.misbilled, row.other]
-    return [row.configuration, row.seconds, faults, *counts, *wrong, f"{row.longest_pause:.1f} s"]
-
-
-def _line(cells: Sequence[Any]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
+    return [
+        row.configuration,
+        row.seconds,
+        faults,
+        *counts,
+        *wrong,
+        f"{row.longest_pause:.1f} s",
+        row.rabbitmq,
+        row.commit,
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from contextlib import suppress
 from enum import StrEnum
@@ -30,10 +31,11 @@ class Mode(StrEnum):
 
 
 class TcpProxy:
-    """Forwards connections to a port of the loopback interface."""
+    """Forwards connections to a port of the loopback interface; with `tls`, clients connect by TLS."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, *, tls: ssl.SSLContext | None = None) -> None:
         self._target = target
+        self._tls = tls
         self._mode = Mode.PASS
         self._delay = 0.0
         self._open = asyncio.Event()
@@ -54,7 +56,7 @@ class TcpProxy:
 
     async def start(self) -> None:
         """Listen on a free port."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
