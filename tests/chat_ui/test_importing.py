@@ -19,7 +19,7 @@ from chat_ui.importing.importer import Importer
 from chat_ui.importing.parser import BATCH_SIZE, parse
 from chat_ui.importing.parser_process import parse_in_subprocess
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
-from router.timings import Timings
+from router.timings import DEFAULT_TIMINGS, Timings
 from tests.chat_ui.chat_clients import eventually
 from tests.fakes.chat import ChatHouse
 
@@ -41,8 +41,8 @@ def conversation(name: object, answers: int = 1) -> dict[str, Any]:
 class House(ChatHouse):
     """A chat whose parsers wait for a signal before each batch."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(self, timings: Timings = DEFAULT_TIMINGS) -> None:
+        super().__init__(timings)
         self.go = asyncio.Semaphore(0)
         self.death: Exception | None = None
         self.made: list[Importer] = []
