@@ -15,12 +15,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.platform_stack import INSTALLED
 from benchmarks.results import own_versions
 from infra.install.step import ROOT
 from tests.brokers import report
 from tests.brokers.debian_release import DebianRelease
 from tests.chaos.report import rabbitmq_version
-from tests.chaos.stack import INSTALLED
 
 INSTALLED_VERSION = "installed"
 RELEASES = (INSTALLED_VERSION, "trixie", "sid")

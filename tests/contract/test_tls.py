@@ -18,7 +18,8 @@ from router.errors import BrokerUnavailable
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
 from tests.chaos.tcp_proxy import TcpProxy
-from tests.rabbitmq_fixtures import make_node, start_or_skip
+from tests.child_process import start_or_skip
+from tests.rabbitmq_fixtures import make_node
 
 
 @pytest.fixture(scope="module")
