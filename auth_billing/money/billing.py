@@ -94,6 +94,10 @@ class Billing:
                 raise
         self._buffer.add(jobs, lease)
 
+    def is_written(self, job: str) -> bool:
+        """Return whether the hold and document of a job that was reserved, by id, are written: it can be settled."""
+        return self._buffer.is_written(job)
+
     async def flush_jobs(self, jobs: Collection[str]) -> None:
         """Wait until the holds and documents of jobs, by id, are written; from then on the jobs can be settled.
 

@@ -59,6 +59,10 @@ class JobWriteBuffer:
         oldest = next(iter(self._pending.values()), None)
         return oldest is not None and self._monotonic() - oldest.since > MAX_LAG
 
+    def is_written(self, job: str) -> bool:
+        """Return whether the job with this id is not waiting to be written."""
+        return job not in self._pending
+
     def add(self, jobs: Sequence[JobRecord], lease: str | None = None) -> None:
         """Buffer jobs for the next flush; `lease` is the id of the lease that their holds were drawn from, if any."""
         now = self._monotonic()

@@ -1,7 +1,8 @@
 """Runs each request with an `Idempotency-Key` once, however often it is sent.
 
 The first request with a key starts a run, and reads its response like the requests that join it; the run does not end
-with any of them. `auth_billing`, whose store all gateways share, decides which gateway may run a key.
+with any of them. `auth_billing`, whose store all gateways share, decides which gateway may run a key. No client gets
+the end of a response before it is stored: if the gateway dies, a repeated request gets what a client has got whole.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class IdempotentRequests:
         except AccountError as error:
             answer.end(error)
         finally:
-            answer.end(ServerShutdown())
+            answer.end(None if answer.is_complete else ServerShutdown())
             del self._running[request]
             answer.recorded.set()
 
@@ -115,9 +116,14 @@ class IdempotentRequests:
         except Exception as error:  # noqa: BLE001 - raised again in every reader, where it is handled and logged
             answer.end(error)
         finally:
-            answer.end(RuntimeError("the route did not complete its answer"))
+            if not answer.is_complete:
+                answer.end(RuntimeError("the route did not complete its answer"))
             entered.close()
-            await self._record(claim, _stored_form(answer))
+            kept = _stored_form(answer)
+            if kept is None:
+                answer.end()
+            await self._record(claim, kept)
+            answer.end()
             renewing.cancel()
 
     async def _renew(self, claim: Claim) -> None:
@@ -151,6 +157,7 @@ def _replay(kept: KeptAnswer, answer: SharedResponse) -> None:
     answer.is_replay = True
     answer.start(ResponseHead(kept.status, kept.headers))
     answer.append(kept.body or b"")
+    answer.complete()
     answer.end()
 
 
@@ -170,7 +177,7 @@ def _has_failed(answer: SharedResponse) -> bool:
 def _is_lasting(answer: SharedResponse) -> bool:
     """Return whether this response is stored for later requests with the key; otherwise they run again."""
     head = answer.head
-    if head is None or head.status in RETRYABLE_STATUSES or head.status >= 500:
+    if head is None or not answer.is_complete or head.status in RETRYABLE_STATUSES or head.status >= 500:
         return False
     return not head.is_stream or answer.ends_with(DONE.encode())
 

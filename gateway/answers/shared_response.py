@@ -1,7 +1,8 @@
 """A response that several requests may read: status and headers, then the body, for each reader from the beginning.
 
 A route writes it through `ResponseRecorder` as if to one client. Its buffer is bounded: a longer response loses its
-beginning, continues for the readers that are past it, and can't be stored.
+beginning, continues for the readers that are past it, and can't be stored. The end of a response is withheld from its
+readers until `end`, so that a response is stored before any client has all of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from starlette.types import Message
 
-from gateway.answers.event_frames import PING
+from gateway.answers.event_frames import DONE, PING
 from gateway.errors import SlowClient
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -51,6 +52,7 @@ class SharedResponse:
         self._chunks: deque[bytes] = deque()
         self._dropped = 0
         self._bytes = 0
+        self._complete = False
         self._ended = False
         self._error: Exception | None = None
         self._changed = asyncio.Event()
@@ -59,8 +61,13 @@ class SharedResponse:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the response is complete or has failed."""
+        """Whether its readers got, or get, all of the response, or it has failed."""
         return self._ended
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the whole response was written; its readers get the end of it after `end`."""
+        return self._complete
 
     @property
     def has_beginning(self) -> bool:
@@ -87,13 +94,20 @@ class SharedResponse:
         self._wake()
 
     def append(self, chunk: bytes) -> None:
-        """Append a chunk to the body; drop the oldest chunks above `MAX_BYTES`, but never the last one."""
+        """Append a chunk to the body; drop the oldest chunks above `MAX_BYTES`, but never the last one.
+
+        Readers get a chunk with the end of a stream of events only after `end`.
+        """
         self._chunks.append(chunk)
         self._bytes += len(chunk)
         while self._bytes > MAX_BYTES and len(self._chunks) > 1:
             self._bytes -= len(self._chunks.popleft())
             self._dropped += 1
         self._wake()
+
+    def complete(self) -> None:
+        """Mark the response as written to its end, which readers do not get before `end`: it can be stored first."""
+        self._complete = True
 
     def end(self, error: Exception | None = None) -> None:
         """Mark the response as ended; an `error` is raised in its readers. Later calls do nothing."""
@@ -111,8 +125,8 @@ class SharedResponse:
             yield
         finally:
             self._readers -= 1
-            if not self._readers and not self._ended:
-                self._abandon_timer = asyncio.get_running_loop().call_later(LINGER_TIMEOUT, self.abandoned.set)
+            if not self._readers and not self._complete and not self._ended:
+                self._abandon_timer = asyncio.get_running_loop().call_later(LINGER_TIMEOUT, self._abandon)
 
     async def started(self) -> ResponseHead:
         """Wait for the response's status and headers, and return them.
@@ -141,7 +155,8 @@ class SharedResponse:
         while True:
             if position < self._dropped:
                 raise SlowClient
-            if position < self._dropped + len(self._chunks):
+            withheld = not self._ended and self.ends_with(DONE.encode())
+            if position < self._dropped + len(self._chunks) - withheld:
                 position += 1
                 yield self._chunks[position - 1 - self._dropped]
             elif not self._ended:
@@ -150,6 +165,10 @@ class SharedResponse:
                 raise self._error
             else:
                 return
+
+    def _abandon(self) -> None:
+        if not self._complete:
+            self.abandoned.set()
 
     def _wake(self) -> None:
         self._changed.set()
@@ -183,4 +202,4 @@ class ResponseRecorder:
         elif chunk:
             self._answer.append(chunk)
         if not message.get("more_body", False):
-            self._answer.end()
+            self._answer.complete()

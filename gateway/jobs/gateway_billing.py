@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import structlog
 
@@ -46,6 +47,13 @@ FLUSH_TIMEOUT = 5.0
 _log = structlog.get_logger(__name__)
 
 
+class _UnpublishedReceipt(NamedTuple):
+    """A receipt, and the event to set when the broker has confirmed it."""
+
+    receipt: Receipt
+    confirmed: asyncio.Event
+
+
 class GatewayBilling:
     """Billing of one gateway process: holds, checkpoints, receipts, voids. `run` must run while requests are served."""
 
@@ -59,6 +67,8 @@ class GatewayBilling:
         self._breaker = CircuitBreaker(open_seconds=STORE_PAUSE)
         self._reserving = 0
         self._requests: set[RequestBilling] = set()
+        self._early_receipts = RetryQueue(self._await_jobs)
+        """Receipts of jobs whose documents are not written yet."""
         self._receipts = RetryQueue(self._publish)
         self._voids = RetryQueue(self._void)
         self._checkpoint_due = asyncio.Event()
@@ -83,7 +93,8 @@ class GatewayBilling:
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
         """Hold the most that the jobs of `holds` may cost: all or none. Raises as `BillingPort.reserve` does."""
-        if self._breaker.is_open or self._reserving >= MAX_RESERVING or len(self._receipts) >= MAX_UNPUBLISHED_RECEIPTS:
+        backed_up = self._reserving >= MAX_RESERVING or self._unpublished >= MAX_UNPUBLISHED_RECEIPTS
+        if self._breaker.is_open or backed_up:
             self._metrics.holds.labels("refused_unasked").inc()
             raise StoreUnavailable("holds are backed up or have failed lately")
         began, outcome = time.monotonic(), "left"
@@ -105,10 +116,16 @@ class GatewayBilling:
             self._metrics.holds.labels(outcome).inc()
             self._metrics.hold_seconds.observe(time.monotonic() - began)
 
-    def submit_receipt(self, receipt: Receipt) -> None:
-        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it."""
-        self._receipts.add([receipt])
-        self._metrics.receipts_waiting.set(len(self._receipts))
+    def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
+        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it.
+
+        Return an event that is set when the broker has confirmed it. The receipt waits for its job's document.
+        """
+        unpublished = _UnpublishedReceipt(receipt, asyncio.Event())
+        queue = self._receipts if self._billing.is_written(receipt.job) else self._early_receipts
+        queue.add([unpublished])
+        self._metrics.receipts_waiting.set(self._unpublished)
+        return unpublished.confirmed
 
     def void(self, jobs: Sequence[str]) -> None:
         """Release the holds of `jobs` (ids), which were never queued, in the background; retry until the store has."""
@@ -133,21 +150,27 @@ class GatewayBilling:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._send_heartbeats())
             group.create_task(self._checkpoint())
+            group.create_task(self._early_receipts.run())
             group.create_task(self._receipts.run())
             group.create_task(self._voids.run())
 
     async def flush(self) -> None:
         """Publish the last receipts and release the last holds, after the last request."""
-        done = await asyncio.gather(
-            self._receipts.wait_until_empty(FLUSH_TIMEOUT), self._voids.wait_until_empty(FLUSH_TIMEOUT)
-        )
-        if not all(done):
-            _log.error("receipts or voids left at shutdown", receipts=len(self._receipts), voids=len(self._voids))
+        voids = asyncio.create_task(self._voids.wait_until_empty(FLUSH_TIMEOUT))
+        done = await self._early_receipts.wait_until_empty(FLUSH_TIMEOUT)
+        done = await self._receipts.wait_until_empty(FLUSH_TIMEOUT) and done
+        if not (await voids and done):
+            _log.error("receipts or voids left at shutdown", receipts=self._unpublished, voids=len(self._voids))
         try:
             async with asyncio.timeout(FLUSH_TIMEOUT):
                 await self._billing.release_leases()
         except (TimeoutError, StoreUnavailable) as error:
             _log.warning("leases not released, the sweeper will do it", reason=str(error))
+
+    @property
+    def _unpublished(self) -> int:
+        """Number of receipts that the broker has not confirmed."""
+        return len(self._early_receipts) + len(self._receipts)
 
     def _update_breaker(self, outcome: str) -> None:
         if outcome == "unavailable":
@@ -182,24 +205,30 @@ class GatewayBilling:
                         request.checkpointed(usage)
             await asyncio.sleep(MIN_CHECKPOINT_INTERVAL)
 
-    async def _publish(self, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
+    async def _await_jobs(self, early: Sequence[_UnpublishedReceipt]) -> Sequence[_UnpublishedReceipt]:
         try:
-            await self._billing.flush_jobs([receipt.job for receipt in receipts])
+            await self._billing.flush_jobs([each.receipt.job for each in early])
         except StoreUnavailable as error:
-            _log.warning("receipts wait for their jobs' documents", receipts=len(receipts), reason=str(error))
-            return receipts
+            _log.warning("receipts wait for their jobs' documents", receipts=len(early), reason=str(error))
+            return early
+        self._receipts.add(early)
+        return ()
+
+    async def _publish(self, batch: Sequence[_UnpublishedReceipt]) -> Sequence[_UnpublishedReceipt]:
         results = await asyncio.gather(
-            *(self._bus.publish_settlement(receipt) for receipt in receipts), return_exceptions=True
+            *(self._bus.publish_settlement(each.receipt) for each in batch), return_exceptions=True
         )
         left = []
-        for receipt, result in zip(receipts, results, strict=True):
+        for each, result in zip(batch, results, strict=True):
             if isinstance(result, PublishError):
-                left.append(receipt)
+                left.append(each)
             elif isinstance(result, BaseException):
                 raise result
+            else:
+                each.confirmed.set()
         if left:
             _log.warning("receipts not published, retrying", receipts=len(left))
-        self._metrics.receipts_waiting.set(len(self._receipts) - len(receipts) + len(left))
+        self._metrics.receipts_waiting.set(self._unpublished - len(batch) + len(left))
         return left
 
     async def _void(self, jobs: Sequence[str]) -> Sequence[str]:

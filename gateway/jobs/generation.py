@@ -1,6 +1,7 @@
 """The generation of one request's answer: from publishing its jobs to exactly one outcome, success or one error.
 
-Enforces the deadline, detects that no worker is left, and cancels the jobs whenever the workers did not end them.
+Enforces the deadline, detects that no worker is left, and cancels the jobs whenever the workers did not end them. The
+last output is returned when the request's receipts are confirmed, so that what a client gets is billed.
 """
 
 from __future__ import annotations
@@ -267,6 +268,8 @@ class Generation:
                     if isinstance(reply, Finished):
                         self._queue_entries[number].leave()
                 output = read(arrivals)
+                if self.finished:
+                    await self._settle()
                 if output or self.finished:
                     yield output
                 if self._failure is not None:
@@ -274,7 +277,16 @@ class Generation:
         except errors.GenerationError as error:
             self.close(error)
             raise
+
+    async def _settle(self) -> None:
+        """Close the finished generation, and wait until its receipts are confirmed: only then the client gets the end.
+
+        A gateway that dies afterwards has billed what it delivered. While the broker or the store is away the answer
+        does not wait for longer than a request waits for them anyway.
+        """
         self.close()
+        remaining = max(0.0, self._deadline - time.monotonic())
+        await self._billing.wait_for_receipts(min(remaining, self._services.timings.unreachable_after))
 
     def _embedded(self, arrivals: list[Arrival]) -> list[Embedded]:
         """Return the vectors among `arrivals`; other replies change the state."""

@@ -2,11 +2,14 @@
 
 A receipt states the usage that the client received: the whole usage of a finished job; of any other job the prompt and
 the delivered tokens, or nothing if no token was delivered (docs/design/reliability-contract.md#I4). A response
-that is not streamed and fails costs nothing, unless the client disconnected.
+that is not streamed and fails costs nothing, unless the client disconnected. The end of an answer is delivered after
+its receipts are confirmed, so that it is billed even if the gateway dies (docs/design/money.md#settlement).
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
@@ -16,6 +19,7 @@ import structlog
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.holds import HoldRequest
+from auth_billing.money.job_write_buffer import FLUSH_DELAY
 from gateway.errors import ClientDisconnected
 from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Usage
 
@@ -36,8 +40,11 @@ class BillingPort(Protocol):
             StoreUnavailable: it is not known whether the credit was held.
         """
 
-    def submit_receipt(self, receipt: Receipt) -> None:
-        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it."""
+    def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
+        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it.
+
+        Return an event that is set when the broker has confirmed it.
+        """
 
     def void(self, jobs: Sequence[str]) -> None:
         """Release the holds of `jobs` (ids), which were never queued, in the background."""
@@ -131,6 +138,10 @@ class RequestBilling:
         self._streamed = streamed
         self._jobs = [_BilledJob(hold) for hold in holds]
         self._may_be_held = False
+        self._held_at = math.inf
+        """Monotonic time at which the holds were taken."""
+        self._receipts: list[asyncio.Event] = []
+        """For each submitted receipt, whether the broker has confirmed it."""
 
     @property
     def usage(self) -> Usage:
@@ -152,6 +163,7 @@ class RequestBilling:
         except AccountError:
             self._may_be_held = False
             raise
+        self._held_at = time.monotonic()
         self._port.started(self)
 
     def queued(self, number: int) -> None:
@@ -186,7 +198,21 @@ class RequestBilling:
         pays = self._streamed or not failed or isinstance(error, ClientDisconnected)
         for job in self._jobs:
             if job.queued:
-                self._port.submit_receipt(self._receipt(job, error, pays=pays))
+                self._receipts.append(self._port.submit_receipt(self._receipt(job, error, pays=pays)))
+
+    async def wait_for_receipts(self, seconds: float) -> None:
+        """Wait, at most `seconds`, until the broker has confirmed the receipts: then this gateway's death loses none.
+
+        Returns at once if the jobs are so young that their documents, which receipts wait for, are not due.
+        """
+        if time.monotonic() - self._held_at < FLUSH_DELAY:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                for confirmed in self._receipts:
+                    await confirmed.wait()
+        except TimeoutError:
+            _log.warning("answer ends before its receipt is confirmed", job=self._jobs[0].hold.job, seconds=seconds)
 
     def _receipt(self, job: _BilledJob, error: Exception, *, pays: bool) -> Receipt:
         outcome = Outcome.FINISHED

@@ -15,7 +15,8 @@ only, in order of position only, and never after the end. It reads no clock; `re
 | ENDED     | terminal reply, or request closed     | never                                                       |
 
 A gap is requested again from the worker (`Ping`) in every state that has an attempt. Republished copies are numbered:
-once a newer copy runs, older messages, their workers and their dead letters are of no consequence.
+once a newer copy runs, older messages, their workers and their dead letters are of no consequence. A job runs again by
+a resume decision only (also after a crash of its engine), which counts all silent ends of attempts as crashes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class JobRecovery:
         """The worker of the authoritative attempt."""
         self.attempt_id: str | None = None
         self.crashes = 0
-        """Attempts in a row whose worker died, none but the first having made progress."""
+        """Crashes of workers and engines since the output last grew, as far as they can't be ruled out."""
         self.copy_number = 0
         """The copy of the job that the authoritative attempt was given."""
         self.copies = JobCopies(timings)
@@ -58,9 +59,9 @@ class JobRecovery:
         self._closed = False
         self._superseded: set[str] = set()
         self._released = False
-        self._progressed = False
-        """Whether the authoritative attempt has extended the output."""
-        self._bound_at = self._heard_at = now
+        self._handed_over = False
+        """Whether the authoritative attempt ended without a crash: its worker returned the job."""
+        self._heard_at = now
         self._candidate: Candidate | None = None
         self._gap: Gap | None = None
 
@@ -121,7 +122,7 @@ class JobRecovery:
             missing = acceptance is Acceptance.GAP and self._gap is None
             return [events.Drop(), *self._request_missing(now), *self._wake()] if missing else [events.Drop()]
         self._heard_at = now
-        self._progressed = self._progressed or isinstance(reply, PROGRESS)
+        self.crashes = 0 if isinstance(reply, PROGRESS) else self.crashes
         self.ended = isinstance(reply, TERMINAL)
         return [events.Deliver(reply)]
 
@@ -134,6 +135,7 @@ class JobRecovery:
         starts = self.attempt_id is None or isinstance(reply, messages.Started)
         if reply.attempt_id in self._superseded or not starts or self.output.begun:
             return False
+        self.crashes += self.attempt_id is not None and not self._handed_over
         self._bind(reply.attempt_id, worker_id, now)
         return True
 
@@ -182,7 +184,7 @@ class JobRecovery:
         return [*self._ping(mandatory=True), *self._wake()]
 
     def _attempt_reported(self, report: messages.AttemptReport, now: float) -> list[Command]:
-        if self._closed or self.ended or self.attempt_id not in (None, report.attempt_id):
+        if self._closed or self.ended or self.attempt_id != report.attempt_id:
             return []
         candidate = self._candidate
         if report.state is AttemptState.ALIVE:
@@ -191,12 +193,11 @@ class JobRecovery:
                 return []
             self._candidate = candidate._replace(timeout=math.inf)
             return [_decision(candidate.worker_id, candidate.request, ResumeDecision.WAIT)]
-        self._released = True
-        if not self._progressed:
-            self.crashes = max(self.crashes, report.crashes)
+        self._released, lost = True, report.state is AttemptState.LOST
+        self._handed_over = self._handed_over or not lost
+        self.crashes = max(self.crashes, report.crashes)
         if candidate is not None:
             return self._resume(candidate, now)
-        lost = report.state is AttemptState.LOST and report.attempt_id == self.attempt_id
         return self._replace_attempt(now) if lost else []
 
     def _worker_unreachable(self, target: str, now: float) -> list[Command]:
@@ -213,11 +214,11 @@ class JobRecovery:
             return [events.FailRequest(WorkerLost()), _decision(worker_id, request, ResumeDecision.GONE)]
         commands: list[Command] = []
         if self.attempt_id != request.attempt_id:
-            if not self._released and self._broker.lost_at < self._bound_at:
-                self.crashes = 1 if self._progressed else self.crashes + 1
+            self.crashes += not self._handed_over
             previous, tokens = self.worker_id, self.output.tokens
             commands.append(events.AttemptResumed(worker_id, request.attempt_id, previous, tokens, self.crashes))
             self._bind(request.attempt_id, worker_id, now, copy_number=request.copy_number)
+        self.crashes = max(self.crashes, request.crashes)
         decision = ResumeDecision.FAIL if self.crashes >= self._timings.poison_after_crashes else ResumeDecision.START
         solo, point = self.crashes >= self._timings.solo_after_crashes, self.output.resume_point
         answer = _decision(worker_id, request, decision, solo=solo, crashes=self.crashes, **point._asdict())
@@ -227,8 +228,8 @@ class JobRecovery:
         if self.attempt_id is not None and self.attempt_id != attempt_id:
             self._superseded.add(self.attempt_id)
         self.attempt_id, self.worker_id, self.copy_number = attempt_id, worker_id, copy_number
-        self._released = self._progressed = False
-        self._bound_at = self._heard_at = now
+        self._released = self._handed_over = False
+        self._heard_at = now
 
     # Silence
 

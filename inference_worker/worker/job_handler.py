@@ -172,24 +172,48 @@ class EngineJobHandler(ABC, Generic[J]):
 
     def _report_due(self) -> bool:
         """Whether the engine has unfinished jobs, so that a report of it is due."""
-        return self._up and any(self._admission.has_slot(attempt) for attempt in self._attempts if not attempt.ended)
+        return self._up and bool(self._in_engine())
+
+    def _in_engine(self) -> list[J]:
+        """Return the attempts that are in the engine, or were when it crashed."""
+        has_slot = self._admission.has_slot
+        return [each for each in self._attempts if has_slot(each) and not (each.ended or each.awaits_permission)]
 
     def _handle_engine_exit(self, reason: str) -> None:
-        """Count an engine crash against the jobs that were running: isolate or give up those without progress
-        (docs/design/queue-topology.md#poison).
+        """Count an engine crash against the jobs that were running: give up or isolate those without progress. Each
+        runs again only when its gateway permits it (docs/design/queue-topology.md#poison).
         """
-        in_engine = [attempt for attempt in self._attempts if not attempt.ended and self._admission.has_slot(attempt)]
-        for attempt in in_engine:  # a copy, because giving up a job admits further ones
+        for attempt in self._in_engine():
             attempt.crashes = 1 if attempt.progressed else attempt.crashes + 1
             attempt.progressed = False
             if attempt.crashes >= self._timings.poison_after_crashes:
                 how = "isolated" if attempt.solo else "beside other jobs"
                 times = f"the engine crashed {attempt.crashes} times in a row while it ran this job"
                 self._consumer.fail_permanently(attempt, f"{times}, the last time {how}: {reason}")
-            elif attempt.crashes >= self._timings.solo_after_crashes:
-                attempt.solo = True
-                self._admission.release(attempt)
-                self._admission.enqueue(attempt)
+                continue
+            attempt.awaits_permission = True
+            if attempt.crashes >= self._timings.solo_after_crashes:
+                self._isolate(attempt)
+            else:
+                self._consumer.spawn(self._run_again(attempt), attempt)
+
+    def _isolate(self, attempt: J) -> None:
+        """Queue a suspect for a slot, in which it runs solo."""
+        attempt.solo = True
+        self._admission.release(attempt)
+        self._admission.enqueue(attempt)
+
+    async def _run_again(self, attempt: J) -> None:
+        """Submit a job that was in a crashed engine, and has a slot, to the next engine once its gateway permits it."""
+        isolated = attempt.solo
+        if await self._consumer.permission_to_run(attempt) is None:
+            return
+        attempt.awaits_permission = False
+        if attempt.solo and not isolated:  # the gateway knows of further crashes
+            self._isolate(attempt)
+            self.admit()
+        else:
+            self._submit(attempt)
 
     async def _restart(self, reason: str) -> None:
         while True:
@@ -214,9 +238,8 @@ class EngineJobHandler(ABC, Generic[J]):
     def _resubmit(self) -> None:
         """Submit the unfinished jobs to the new engine."""
         self._metrics.engine_restarts.inc()
-        for attempt in self._attempts:
-            if not attempt.ended and self._admission.has_slot(attempt):
-                self._submit(attempt)
+        for attempt in self._in_engine():
+            self._submit(attempt)
         self.admit()
 
     # Start of a job
@@ -240,6 +263,9 @@ class EngineJobHandler(ABC, Generic[J]):
     def admit(self) -> None:
         """Submit waiting jobs to the engine while slots are free."""
         while (attempt := self._admission.admit()) is not None and attempt.request is not None:
+            if attempt.awaits_permission:
+                self._consumer.spawn(self._run_again(attempt), attempt)
+                continue
             started = Started(
                 job_id=attempt.job.id,
                 attempt_id=attempt.attempt_id,

@@ -10,15 +10,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
 import structlog
 
 from router.diagnosis import Diagnosis
-from router.messages import Job, Usage
+from router.messages import Cancelled, Failed, Finished, Job, Outcome, Resume, Terminal, Usage, UsageRecord
 from router.transport.base import Delivery
 
 REMEMBERED_PERIOD = 600.0
 """Seconds for which the id of an ended job is remembered, to acknowledge its redelivery."""
 REMEMBERED_IDS = 100_000
+
+_OUTCOMES: dict[type[Terminal], Outcome] = {
+    Finished: Outcome.FINISHED,
+    Failed: Outcome.FAILED,
+    Cancelled: Outcome.CANCELLED,
+}
 
 _log = structlog.get_logger(__name__)
 
@@ -58,6 +65,31 @@ class Attempt(ABC):
     @abstractmethod
     def digest(self) -> str:
         """SHA-256 (hex) of the output released to the gateway, for the usage record."""
+
+    def continue_after(self, resume: Resume) -> None:
+        """Set what the gateway delivered before as delivered in the attempt's job."""
+        self.job = msgspec.structs.replace(
+            self.job,
+            delivered=resume.delivered,
+            ended=resume.ended,
+            embedded=resume.embedded,
+            cached_tokens=resume.cached_tokens,
+        )
+
+    def usage_record(self, terminal: Terminal, worker: str) -> UsageRecord:
+        """Return the usage record of the attempt that `worker` ended with `terminal`."""
+        return UsageRecord(
+            job=self.job.id,
+            attempt=self.attempt_id,
+            tenant=self.job.tenant,
+            model=self.job.model,
+            worker=worker,
+            outcome=_OUTCOMES[type(terminal)],
+            usage=self.usage,
+            at=time.time(),
+            digest=self.digest,
+            error=terminal.code if isinstance(terminal, Failed) else None,
+        )
 
     @property
     def log(self) -> structlog.stdlib.BoundLogger:

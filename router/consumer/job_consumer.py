@@ -7,7 +7,6 @@ acknowledgement of the job (docs/design/queue-topology.md#acknowledgement). A `J
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -31,14 +30,10 @@ from router.messages import (
     AttemptReport,
     AttemptState,
     Cancel,
-    Cancelled,
     Control,
     Drain,
-    Failed,
     FailureCode,
-    Finished,
     Job,
-    Outcome,
     Ping,
     Resume,
     ResumeDecision,
@@ -58,12 +53,6 @@ SETTLE_WAIT = exponential_backoff(first=0.2, longest=5.0)
 
 BUSY_SHARE = 0.5
 """Share of the slots in use from which usage records are published at once: waiting for a group would hold prefetch."""
-
-_OUTCOMES: dict[type[Terminal], Outcome] = {
-    Finished: Outcome.FINISHED,
-    Failed: Outcome.FAILED,
-    Cancelled: Outcome.CANCELLED,
-}
 
 _log = structlog.get_logger(__name__)
 
@@ -178,17 +167,26 @@ class JobConsumer(Generic[T]):
         if job.id in self._cancelled:
             self._handler.cancel(attempt)
         elif not self._expired(attempt):
-            self._spawn(self._begin(attempt), attempt)
+            self.spawn(self._begin(attempt), attempt)
 
     async def _begin(self, attempt: T) -> None:
         """Start a job; for one that may have been delivered before, as its gateway decides."""
-        decision = await self._resume_requests.request_decision(attempt) if attempt.may_resume else ResumeDecision.START
-        if decision is ResumeDecision.START:
-            await self._handler.begin(attempt)
-        elif decision is ResumeDecision.FAIL:
+        if attempt.may_resume:
+            if (resume := await self.permission_to_run(attempt)) is None:
+                return
+            attempt.continue_after(resume)
+        await self._handler.begin(attempt)
+
+    async def permission_to_run(self, attempt: T) -> Resume | None:
+        """Return the gateway's permission to run a job that may have run before; without it, end the attempt."""
+        response = await self._resume_requests.response_to(attempt)
+        if response is None or response.decision is ResumeDecision.START:
+            return response
+        if response.decision is ResumeDecision.FAIL:
             self.fail_permanently(attempt, f"it crashed {attempt.crashes} workers in a row without progress")
-        elif decision is not None:
+        else:
             self._drop(attempt)
+        return None
 
     def _adopt(self, current: T, envelope: Envelope[Job]) -> None:
         """Handle another delivery of a running job: adopt it if the first was lost or is an older copy."""
@@ -225,22 +223,9 @@ class JobConsumer(Generic[T]):
         attempt.ended = True
         self.admission.release(attempt)
         self.outbox.put(attempt.job.reply_to, terminal, urgent=True)
-        outcome = _OUTCOMES[type(terminal)]
-        code = terminal.code if isinstance(terminal, Failed) else None
-        record = UsageRecord(
-            job=attempt.job.id,
-            attempt=attempt.attempt_id,
-            tenant=attempt.job.tenant,
-            model=self._model,
-            worker=self._worker,
-            outcome=outcome,
-            usage=attempt.usage,
-            at=time.time(),
-            digest=attempt.digest,
-            error=code,
-        )
-        attempt.log.info("job ended", outcome=str(outcome), error=code and str(code))
-        self._spawn(self._settle(attempt, record))
+        record = attempt.usage_record(terminal, self._worker)
+        attempt.log.info("job ended", outcome=str(record.outcome), error=record.error and str(record.error))
+        self.spawn(self._settle(attempt, record))
 
     async def _settle(self, attempt: T, record: UsageRecord) -> None:
         if self.state is WorkerState.READY and len(self.attempts) < BUSY_SHARE * self._slots:
@@ -378,7 +363,8 @@ class JobConsumer(Generic[T]):
 
     # Tasks
 
-    def _spawn(self, work: Coroutine[Any, Any, None], attempt: T | None = None) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], attempt: T | None = None) -> None:
+        """Run `work` in a task, cancelled at the end of `serve`; an unexpected error in it fails `attempt`."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
 

@@ -1,15 +1,14 @@
-"""Resume requests: a worker queries a redelivered job's gateway how to continue it, until it is answered.
+"""Resume requests: a worker asks a job's gateway whether and how to run the job again, until it is answered.
 
-The job must not start before (docs/design/queue-topology.md#resume): another worker may be running it, or its client
-may have a part of the answer.
+A job that another attempt may have started must not start before (docs/design/queue-topology.md#resume): another worker
+may be running it, or its client may have a part of the answer. Nor must a job that was in a crashed engine run again
+before: the crash is counted then, even if this worker dies too (docs/design/queue-topology.md#poison).
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-
-import msgspec
 
 from router.consumer.attempts import Attempt
 from router.consumer.reply_outbox import ReplyOutbox
@@ -24,32 +23,24 @@ class ResumeRequests:
         self._interval = interval
         self._pending: dict[str, asyncio.Queue[Resume]] = {}
 
-    async def request_decision(self, attempt: Attempt) -> ResumeDecision | None:
-        """Return the gateway's decision on `attempt`, `None` if it ended; copies what was delivered into its job."""
+    async def response_to(self, attempt: Attempt) -> Resume | None:
+        """Return the gateway's response about `attempt`, `None` if it ended; copies its number of crashes from it."""
         responses = self._pending[attempt.attempt_id] = asyncio.Queue()
         try:
-            response = await self._response_to(attempt, responses)
+            response = await self._first_response(attempt, responses)
         finally:
             del self._pending[attempt.attempt_id]
-        if response is None:
-            return None
-        attempt.log.info("job was redelivered", decision=str(response.decision))
-        attempt.solo, attempt.crashes = response.solo, response.crashes
-        attempt.job = msgspec.structs.replace(
-            attempt.job,
-            delivered=response.delivered,
-            ended=response.ended,
-            embedded=response.embedded,
-            cached_tokens=response.cached_tokens,
-        )
-        return response.decision
+        if response is not None:
+            attempt.log.info("gateway decided on a job", decision=str(response.decision), crashes=response.crashes)
+            attempt.solo, attempt.crashes = response.solo, response.crashes
+        return response
 
     def handle_response(self, response: Resume) -> None:
         """Complete the request that `response` answers; ignored if no request is pending for its attempt."""
         if (responses := self._pending.get(response.attempt)) is not None:
             responses.put_nowait(response)
 
-    async def _response_to(self, attempt: Attempt, responses: asyncio.Queue[Resume]) -> Resume | None:
+    async def _first_response(self, attempt: Attempt, responses: asyncio.Queue[Resume]) -> Resume | None:
         """Return the first response that is not "wait"; after a "wait" it may arrive unrequested."""
         while not attempt.ended:
             request = ResumeRequest(
@@ -57,6 +48,7 @@ class ResumeRequests:
                 attempt_id=attempt.attempt_id,
                 delivery_count=attempt.delivery.delivery_count,
                 copy_number=attempt.job.copy_number,
+                crashes=attempt.crashes,
             )
             self._outbox.put(attempt.job.reply_to, request, urgent=True)
             with suppress(TimeoutError):

@@ -50,14 +50,16 @@ class Started(_Reply, frozen=True, kw_only=True, tag="start"):
 
 
 class ResumeRequest(_Reply, frozen=True, kw_only=True, tag="resume?"):
-    """Asks the gateway how to continue a redelivered or republished job, which does not start before `Resume`.
+    """Asks the gateway how to continue a job that another attempt may have started, or that was in a crashed engine.
 
-    `attempt_id` is the attempt that would start. Repeated until it is answered.
+    The job does not run before `Resume`. `attempt_id` is the attempt that would run. Repeated until it is answered.
     """
 
     delivery_count: Count = 0
     copy_number: Count = msgspec.field(name="copy", default=0)
     """`Job.copy_number` of the delivered message."""
+    crashes: Count = 0
+    """Consecutive crashes with the job that its worker knows of; 0 if the attempt has not run."""
 
 
 class AttemptState(StrEnum):

@@ -5,6 +5,7 @@ Runs a program as `python -m MODULE` would, with one function replaced. The prod
 
 from __future__ import annotations
 
+import asyncio
 import runpy
 import sys
 from collections.abc import Callable, Mapping
@@ -78,9 +79,12 @@ def _unsettled_hold() -> None:
 
     right, numbers = GatewayBilling.submit_receipt, count(1)
 
-    def submit_receipt(self: GatewayBilling, receipt: Any) -> None:
+    def submit_receipt(self: GatewayBilling, receipt: Any) -> Any:
         if next(numbers) % 3:
-            right(self, receipt)
+            return right(self, receipt)
+        confirmed = asyncio.Event()
+        confirmed.set()
+        return confirmed
 
     GatewayBilling.submit_receipt = submit_receipt  # type: ignore[method-assign]
 

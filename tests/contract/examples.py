@@ -285,6 +285,10 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             Delta(job_id="m", attempt_id="e", start=0, token_ids=[1], text="Hi", cached_tokens=16),
         ],
     ),
+    "window_crashed": Window(
+        worker_id="worker-2",
+        replies=[ResumeRequest(job_id="j", attempt_id="b", crashes=2)],
+    ),
     "window_handed_over": Window(
         worker_id="worker-2",
         replies=[AttemptReport(job_id="l", attempt_id="d", state=AttemptState.HANDED_OVER, crashes=2)],

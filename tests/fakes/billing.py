@@ -27,6 +27,8 @@ class FakeBilling(Billing):
         self.away = False
         self.slow: asyncio.Event | None = None
         """If set, `reserve` waits for this event."""
+        self.unwritten: set[str] = set()
+        """Jobs whose documents are not written; those of all others are written by `reserve`."""
         self.asked = 0
 
     async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:
@@ -46,8 +48,13 @@ class FakeBilling(Billing):
         self._answer()
         self.voided.extend(jobs)
 
+    def is_written(self, job: str) -> bool:
+        return job not in self.unwritten
+
     async def flush_jobs(self, jobs: Collection[str]) -> None:
-        """All of them are written by `reserve`."""
+        """Wait until `unwritten` has none of them."""
+        while self.unwritten.intersection(jobs):
+            await asyncio.sleep(0.001)
 
     async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
         self._answer()

@@ -16,7 +16,7 @@ from inference_worker.worker.engine_client import EngineClient
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.worker import Worker
-from router import topology
+from router import control_targets, topology
 from router.bus import Bus
 from router.messages import (
     ChatPrompt,
@@ -24,6 +24,9 @@ from router.messages import (
     Job,
     Prompt,
     Reply,
+    Resume,
+    ResumeDecision,
+    ResumeRequest,
     SamplingParams,
     ServiceClass,
     Terminal,
@@ -74,6 +77,8 @@ class Bench:
         self.replies: list[Reply] = []
         self.records: list[UsageRecord] = []
         self.statuses: list[WorkerStatus] = []
+        self.permits = True
+        """Whether the gateway permits jobs of a crashed engine to run again, or does not answer."""
         self.running: asyncio.Task[None] | None = None
         self._collectors: list[asyncio.Task[None]] = []
 
@@ -153,9 +158,24 @@ class Bench:
         """Return the number of ready messages in a job queue."""
         return len(self.broker.queue(topology.job_queue(MODEL, service_class)))
 
+    def permit(self, worker: str, request: ResumeRequest) -> None:
+        """Permit a job to run again, as a gateway does after a first crash or a second."""
+        solo = request.crashes >= DEFAULT_TIMINGS.solo_after_crashes
+        answer = Resume(
+            job=request.job_id,
+            attempt=request.attempt_id,
+            decision=ResumeDecision.START,
+            solo=solo,
+            crashes=request.crashes,
+        )
+        self.outside.send_control(control_targets.worker(worker), answer)
+
     async def _collect_replies(self, inbox: Any) -> None:
         async for window in inbox:
             self.replies.extend(window.replies)
+            for reply in window.replies:
+                if isinstance(reply, ResumeRequest) and reply.crashes and self.permits:
+                    self.permit(window.worker_id, reply)
 
     async def _collect_records(self, usage: Any) -> None:
         async for envelope in usage:

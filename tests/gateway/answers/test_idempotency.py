@@ -340,6 +340,31 @@ async def test_a_response_is_stored_when_the_store_is_available_again(
     assert len(stage.worker.jobs) == 1
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_no_client_has_a_whole_response_that_is_not_stored(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """A gateway that dies before the response is stored: its client sends the request again, which runs once more."""
+    monkeypatch.setattr("gateway.answers.idempotency.DEFAULT_WAIT", wait_fixed(0.01))
+    store = DictIdempotencyStore()
+    held = Held()
+    here = await set_stage(held, idempotency=store)
+    first = asyncio.create_task(ask(here, stream=stream))
+    await here.worker.received.wait()
+    store.absence.away = True
+    held.go.set()
+    await here.receipt()
+    await asyncio.sleep(0.05)
+    assert not first.done(), "the store does not have the response"
+    store.absence.away = False
+    answer = await first
+    assert answer.status_code == 200
+    there = await set_stage(idempotency=store)
+    again = await ask(there, stream=stream)
+    assert (again.text, again.headers[REPLAYED]) == (answer.text, "true")
+    assert there.worker.jobs == []
+
+
 async def test_an_overlong_response_is_delivered_but_not_stored(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

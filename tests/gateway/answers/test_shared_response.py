@@ -25,6 +25,8 @@ async def test_readers_at_any_time_get_the_whole_body() -> None:
     await recorder.send(part(b"one"))
     assert (await response.started()).is_stream
     await recorder.send(part(b"two", more=False))
+    assert response.is_complete
+    response.end()
     assert await early == await response.wait_for_body() == b"onetwo"
     assert response.has_ended
     assert response.is_storable
@@ -37,8 +39,26 @@ async def test_comments_are_kept_apart_from_the_body() -> None:
     await recorder.send(START)
     await recorder.send(part(b": queue position 3\n\n"))
     await recorder.send(part(b"", more=False))
+    response.end()
     assert response.comment == b": queue position 3\n\n"
     assert await response.wait_for_body() == b""
+
+
+async def test_readers_get_the_end_of_a_stream_when_the_response_has_ended() -> None:
+    response = SharedResponse()
+    recorder = ResponseRecorder(b"", response)
+    await recorder.send(START)
+    await recorder.send(part(b"data: 1\n\n"))
+    await recorder.send(part(b"data: 2\n\ndata: [DONE]\n\n"))
+    await recorder.send(part(b"", more=False))
+    chunks = response.chunks()
+    assert await anext(chunks) == b"data: 1\n\n"
+    rest = asyncio.ensure_future(anext(chunks))
+    await asyncio.sleep(0.01)
+    assert response.is_complete
+    assert not rest.done()
+    response.end()
+    assert await rest == b"data: 2\n\ndata: [DONE]\n\n"
 
 
 async def test_an_overlong_body_loses_its_beginning_for_slow_readers_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.jobs import gateway_billing
+from gateway.jobs import gateway_billing, job_billing
 from gateway.jobs.gateway_billing import MAX_RESERVING
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import (
@@ -125,6 +125,67 @@ async def test_receipts_are_retried_until_the_broker_confirms(
     assert not stage.receipts
     assert (await stage.receipt()).usage.completion_tokens == 5
     assert tries == 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_ends_when_its_receipt_is_confirmed(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """A gateway that is killed after its client has the whole answer has billed it."""
+    monkeypatch.setattr(job_billing, "FLUSH_DELAY", 0.0)
+    stage = await set_stage()
+    publish, confirms, delivered = stage.gateway.bus.publish_settlement, asyncio.Event(), asyncio.Event()
+
+    async def confirm_later(receipt: Receipt) -> None:
+        delivered.set()
+        await confirms.wait()
+        await publish(receipt)
+
+    monkeypatch.setattr(stage.gateway.bus, "publish_settlement", confirm_later)
+    asking = asyncio.create_task(stage.chat(stream=stream))
+    await delivered.wait()
+    await asyncio.sleep(0.05)
+    assert not asking.done()
+    confirms.set()
+    assert (await asking).status_code == 200
+    assert (await stage.receipt()).usage.completion_tokens == 5
+
+
+async def test_an_answer_does_not_wait_for_its_receipt_for_ever(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_billing, "FLUSH_DELAY", 0.0)
+    stage = await set_stage(timings=Timings(unreachable_after=0.05))
+
+    async def away(_receipt: Receipt) -> None:
+        raise BrokerUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.gateway.bus, "publish_settlement", away)
+        assert (await stage.chat()).status_code == 200
+        assert not stage.receipts
+    assert (await stage.receipt()).usage.completion_tokens == 5
+
+
+async def test_a_receipt_waits_for_its_own_jobs_document_only(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    billing = stage.billing
+    is_written, unwritten = billing.is_written, 0
+
+    def first_is_unwritten(job: str) -> bool:
+        nonlocal unwritten
+        unwritten += 1
+        if unwritten == 1:
+            billing.unwritten.add(job)
+        return is_written(job)
+
+    billing.is_written = first_is_unwritten  # type: ignore[method-assign]
+    assert (await stage.chat()).status_code == 200
+    (early,) = billing.unwritten
+    assert (await stage.chat()).status_code == 200
+    assert (await stage.receipt()).job != early
+    billing.unwritten.clear()
+    await eventually(lambda: early in [receipt.job for receipt in stage.receipts])
 
 
 async def test_voids_are_retried_until_the_store_is_available(

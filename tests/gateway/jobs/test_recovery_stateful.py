@@ -22,6 +22,8 @@ from router.messages import (
     Cancel,
     ChatPrompt,
     Delta,
+    Failed,
+    FailureCode,
     Finished,
     Ping,
     Reply,
@@ -58,6 +60,10 @@ class Attempt:
     copy_number: int
     deliveries: int
     running: bool = False
+    ran: bool = False
+    """Whether an engine has had the job, in a run that may still crash."""
+    crashes: int = 0
+    """Crashes in a row that its worker knows of."""
     position: int = 0
     """Tokens generated or given by the gateway."""
     hangs: bool = False
@@ -78,8 +84,10 @@ class Recovering(RuleBasedStateMachine):
         """By worker, while it lives."""
         self.senders: list[Attempt] = []
         self.client: list[int] = []
+        self.crashes = 0
+        """Crashes of workers and engines with the job since a token was generated or delivered."""
         self.ends = 0
-        self.failed = False
+        self.failed = self.poisoned = False
         self.wake_at: float | None = None
         self.count = 0
         self.event(events.JobQueued())
@@ -99,8 +107,10 @@ class Recovering(RuleBasedStateMachine):
                 assert delta.start == len(self.client)
                 assert delta.attempt_id == self.recovery.attempt_id
                 self.client += delta.token_ids
+                self.crashes = 0
             case events.Deliver(reply) if isinstance(reply, Terminal):
                 self.ends += 1
+                self.poisoned = isinstance(reply, Failed)
             case events.SendControl(target, control, mandatory):
                 reached = [a for a in self.attempts.values() if control_targets.worker(a.worker) == target]
                 if mandatory and not reached:
@@ -126,12 +136,14 @@ class Recovering(RuleBasedStateMachine):
             case Resume(attempt=id_, decision=decision) if id_ == attempt.id:
                 attempt.asked = decision is ResumeDecision.WAIT
                 if decision is ResumeDecision.START:
-                    attempt.running, attempt.position = True, len((control.delivered or [[]])[0])
-                    assert attempt.position == len(self.client)
+                    if not attempt.ran:
+                        attempt.position = len((control.delivered or [[]])[0])
+                        assert attempt.position == len(self.client)
+                    attempt.running, attempt.ran, attempt.crashes = True, True, control.crashes
                 elif decision is not ResumeDecision.WAIT:
                     self.leave(attempt, requeue=False)
             case Ping(attempt=id_, received=received):
-                alive = id_ == attempt.id and attempt.running
+                alive = id_ == attempt.id and attempt.ran
                 report = AttemptState.ALIVE if alive else AttemptState.LOST
                 attempt.sent.append(AttemptReport(job_id="j", attempt_id=id_, state=report))
                 if alive and attempt.position > received[0]:
@@ -164,14 +176,18 @@ class Recovering(RuleBasedStateMachine):
         if copy_number or deliveries:
             self.request(attempt)
         else:
-            attempt.running = True
+            attempt.running = attempt.ran = True
             attempt.sent.append(Started(job_id="j", attempt_id=attempt.id, worker_id=attempt.worker, prompt_tokens=1))
         return attempt
 
     def request(self, attempt: Attempt) -> None:
         attempt.asked = True
         request = ResumeRequest(
-            job_id="j", attempt_id=attempt.id, copy_number=attempt.copy_number, delivery_count=attempt.deliveries - 1
+            job_id="j",
+            attempt_id=attempt.id,
+            copy_number=attempt.copy_number,
+            delivery_count=attempt.deliveries - 1,
+            crashes=attempt.crashes,
         )
         self.event(events.ReplyReceived(attempt.worker, request))
 
@@ -189,6 +205,7 @@ class Recovering(RuleBasedStateMachine):
                 Delta(job_id="j", attempt_id=attempt.id, start=attempt.position, token_ids=ids, finish_reason=reason)  # type: ignore[arg-type]
             )
         attempt.position = end
+        attempt.crashes = self.crashes = 0
         if reason:
             attempt.sent.append(Finished(job_id="j", attempt_id=attempt.id, usage=Usage(prompt_tokens=1)))
 
@@ -210,8 +227,29 @@ class Recovering(RuleBasedStateMachine):
             return
         self.leave(attempt, requeue=True)
         if fault == "hand over":
-            report = AttemptReport(job_id="j", attempt_id=attempt.id, state=AttemptState.HANDED_OVER)
+            state = AttemptState.HANDED_OVER
+            report = AttemptReport(job_id="j", attempt_id=attempt.id, state=state, crashes=attempt.crashes)
             self.event(events.ReplyReceived(attempt.worker, report))
+        else:
+            self.crashes += attempt.running
+
+    @precondition(lambda self: any(a.running and not a.hangs for a in self.attempts.values()))
+    @rule(data=st.data(), reported=st.booleans())
+    def crash_engine(self, data: st.DataObject, reported: bool) -> None:
+        """The engine in a living worker crashes; the worker's request for another run may be lost."""
+        attempt = self.some(data, [a for a in self.attempts.values() if a.running and not a.hangs])
+        attempt.running, attempt.crashes = False, attempt.crashes + 1
+        self.crashes += 1
+        if attempt.crashes >= self.timings.poison_after_crashes:
+            failed = Failed(
+                job_id="j", attempt_id=attempt.id, code=FailureCode.FAILED_REPEATEDLY, message="", usage=None
+            )
+            attempt.sent.append(failed)
+            self.leave(attempt, requeue=False)
+        elif reported:
+            while attempt.sent:
+                self.event(events.ReplyReceived(attempt.worker, attempt.sent.pop(0)))
+            self.request(attempt)
 
     @rule()
     def lose_broker(self) -> None:
@@ -239,7 +277,11 @@ class Recovering(RuleBasedStateMachine):
     @invariant()
     def ends_once_and_only_when_whole(self) -> None:
         assert self.ends <= 1
-        assert not self.ends or len(self.client) == LENGTH
+        assert not self.ends or self.poisoned or len(self.client) == LENGTH
+
+    @invariant()
+    def a_poison_message_crashes_three_times_at_most(self) -> None:
+        assert self.crashes <= self.timings.poison_after_crashes
 
     @invariant()
     def a_contest_has_a_timer(self) -> None:

@@ -143,4 +143,69 @@ def test_an_attempt_that_made_progress_begins_a_new_row_of_crashes() -> None:
     assert job.crashes == 2
 
 
+def test_a_crash_counts_even_if_the_gateways_connection_was_lost_meanwhile() -> None:
+    job = running()
+    job.broker.lost_at = job.now + 1
+    job.now += 2
+    job.request("b", "w-2")
+    job.now += 10
+    job.receive(TimerFired(), job.now)
+    assert (job.attempt_id, job.crashes) == ("b", 1)
+
+
+def test_a_worker_that_has_lost_the_attempt_in_a_restart_counts_as_crashed() -> None:
+    job = running()
+    job.request("b", "w-2")
+    job.report(AttemptState.LOST)
+    assert (job.attempt_id, job.crashes) == ("b", 1)
+
+
+def test_a_job_that_was_handed_over_did_not_crash_its_worker() -> None:
+    job = running()
+    job.report(AttemptState.HANDED_OVER, crashes=1)
+    job.request("b", "w-2")
+    assert (job.attempt_id, job.crashes) == ("b", 1), "its engine crashed before, and it was handed over afterwards"
+
+
+def test_a_worker_that_has_forgotten_the_attempt_that_it_handed_over_did_not_crash() -> None:
+    job = running()
+    job.report(AttemptState.HANDED_OVER)
+    job.report(AttemptState.LOST)
+    job.request("b", "w-2")
+    assert (job.attempt_id, job.crashes) == ("b", 0)
+
+
+def test_an_engine_gets_a_job_again_after_two_crashes_and_not_after_three() -> None:
+    job, answers = running(), []
+    for crashes in (1, 1, 2, 3):
+        (answer,) = [each.control for each in job.request("a", "w-1", crashes=crashes) if isinstance(each, SendControl)]
+        assert isinstance(answer, Resume)
+        answers.append((answer.crashes, answer.solo, answer.decision))
+        assert job.state is JobState.RUNNING
+    assert answers == [
+        (1, False, ResumeDecision.START),
+        (1, False, ResumeDecision.START),
+        (2, True, ResumeDecision.START),
+        (3, True, ResumeDecision.FAIL),
+    ]
+
+
+def test_a_crash_that_its_worker_could_not_report_counts_with_the_workers_death() -> None:
+    """The engine crashed once, its worker was killed before the broker was back: two crashes at most, one at least."""
+    job = Recovery()
+    job.request("b", "w-2", delivery_count=1)
+    assert job.crashes == 1, "the first attempt may have begun, and its first reply may be lost"
+    job.request("b", "w-2", delivery_count=1, crashes=2)
+    job.request("c", "w-3", delivery_count=2)
+    job.receive(TimerFired(), job.now + 10)
+    assert job.crashes == 3
+
+
+def test_progress_clears_the_crashes() -> None:
+    job = running()
+    job.request("a", "w-1", crashes=2)
+    assert job.accepts(delta(0))
+    assert job.crashes == 0
+
+
 # Silence and copies

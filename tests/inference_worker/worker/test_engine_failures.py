@@ -17,6 +17,9 @@ from router.messages import (
     Failed,
     FailureCode,
     Finished,
+    Resume,
+    ResumeDecision,
+    ResumeRequest,
     TextOptions,
 )
 from router.timings import Timings
@@ -102,6 +105,30 @@ async def test_jobs_suspected_beside_a_poison_message_finish_in_isolation(monkey
         for number in range(3):
             terminal, _ = await bench.ended(f"j{number}")
             assert isinstance(terminal, Finished)
+
+
+async def test_a_job_that_was_in_a_crashed_engine_runs_again_only_when_its_gateway_permits_it() -> None:
+    async with Bench(timings=Timings(resume_request_interval=0.05)).up() as bench:
+        bench.permits = False
+        await bench.send(make_job("poison"), make_job("begun", max_tokens=5))
+        await bench.submitted(2)
+        bench.engine.die()
+        await bench.until(lambda: bench.engine.starts == 2)
+        asked = [reply for reply in bench.of("poison") if isinstance(reply, ResumeRequest)]
+        assert [request.crashes for request in asked] == [1] * len(asked)
+        await bench.until(lambda: len([r for r in bench.of("poison") if isinstance(r, ResumeRequest)]) > 2)
+        assert len(bench.engine.submitted) == 2
+        bench.permit("worker-1", next(r for r in bench.of("begun") if isinstance(r, ResumeRequest)))
+        await bench.submitted(3)
+        bench.engine.step(5)
+        finished, _ = await bench.ended("begun")
+        fail = Resume(job="poison", attempt=asked[0].attempt_id, decision=ResumeDecision.FAIL, crashes=3)
+        bench.outside.send_control(control_targets.worker("worker-1"), fail)
+        failed, _ = await bench.ended("poison")
+    assert isinstance(finished, Finished)
+    assert isinstance(failed, Failed)
+    assert failed.code is FailureCode.FAILED_REPEATEDLY
+    assert len(bench.engine.submitted) == 3
 
 
 async def test_discarded_tokens_of_a_cancelled_job_are_counted() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from tenacity import wait_none
@@ -12,7 +13,9 @@ from auth_billing.reaper import Reaper
 from inference_worker.settings import EngineSettings
 from inference_worker.worker import job_handler
 from inference_worker.worker.engine_process import ProcessEngine
+from router.bus import Bus
 from router.dead_letters import DeadLetters
+from router.errors import BrokerUnavailable
 from router.messages import REAPER, Failed, FailureCode, Finished, Outcome, TokenPrompt
 from router.topology import JOB_DELIVERY_LIMIT
 from router.transport.base import Transport
@@ -49,6 +52,44 @@ async def test_a_poison_message_fails_alone_among_thirty_two_jobs(monkeypatch: p
     assert (kept.id, kept.deaths, kept.closed_by) == ("poison", 3, "worker-1")
     assert "signal 6" in kept.reason
     assert len(bench.records) == SLOTS
+
+
+@pytest.mark.parametrize("gateway_reconnects", [False, True])
+async def test_crashes_that_workers_could_not_report_before_they_died_count(
+    monkeypatch: pytest.MonkeyPatch, *, gateway_reconnects: bool
+) -> None:
+    """Each worker is cut off from the broker when its engine crashes, and killed before the connection is back."""
+    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
+    broker = MemoryBroker()
+
+    async def connect(name: str) -> Transport:
+        transport = MemoryTransport(broker, name)
+        await transport.start()
+        return transport
+
+    def unsent(*_: object) -> None:
+        raise BrokerUnavailable("cut off")
+
+    async with Fleet(connect, reconnect_resume_timeout=0.05) as fleet:
+        answer = await fleet.ask("poison", TOKENS)
+        engines = []
+        for number in range(3):
+            worker = await fleet.start(f"worker-{number}", step_time=None)
+            engines.append(worker.engine)
+            await until(lambda engine=worker.engine: engine.submitted)  # type: ignore[misc]
+            monkeypatch.setattr(worker.worker._consumer._bus, "send_window", unsent)
+            worker.engine.die()
+            await until(lambda engine=worker.engine: engine.starts == 2)  # type: ignore[misc]
+            await asyncio.sleep(0.02)
+            if gateway_reconnects:
+                monkeypatch.setattr(Bus, "lost_at", time.monotonic())
+            await worker.kill()
+        last = await fleet.start("worker-3", step_time=None)
+        engines.append(last.engine)
+        await answer.read()
+    assert isinstance(answer.terminal, Failed)
+    assert answer.terminal.code is FailureCode.FAILED_REPEATEDLY
+    assert [len(engine.submitted) for engine in engines] == [1, 1, 1, 0]
 
 
 async def test_without_an_answering_gateway_the_delivery_limit_and_the_reaper_end_a_poison_message() -> None:
