@@ -202,7 +202,7 @@ class JobConsumer(Generic[T]):
 
     def _expired(self, attempt: T) -> bool:
         """Fail a job whose time is over: at `begin_by` if it was not started, else at its deadline."""
-        begun = attempt.may_resume or self.admission.has_slot(attempt)
+        begun = attempt.may_resume or attempt.crashes > 0 or self.admission.has_slot(attempt)
         until = attempt.job.deadline if begun else attempt.job.begin_by or attempt.job.deadline
         if self._clocks.now(attempt.job.reply_to) < until:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from tenacity import wait_none
@@ -129,6 +130,19 @@ async def test_a_job_that_was_in_a_crashed_engine_runs_again_only_when_its_gatew
     assert isinstance(failed, Failed)
     assert failed.code is FailureCode.FAILED_REPEATEDLY
     assert len(bench.engine.submitted) == 3
+
+
+async def test_a_suspect_that_has_begun_and_waits_for_a_slot_has_until_its_deadline() -> None:
+    """`begin_by` limits the wait of a job that has not begun."""
+    async with Bench(timings=Timings(worker_heartbeat_interval=0.02)).up() as bench:
+        await bench.send(*(make_job(f"j{number}", begin_by=time.time() + 1.0) for number in range(2)))
+        for submitted in (2, 4):
+            await bench.submitted(submitted)
+            bench.permits = submitted == 2
+            bench.engine.die()
+        await bench.until(lambda: bench.worker._consumer.admission.waiting == 1)
+        await asyncio.sleep(1.2)
+        assert not bench.terminals("j0") + bench.terminals("j1")
 
 
 async def test_discarded_tokens_of_a_cancelled_job_are_counted() -> None:
