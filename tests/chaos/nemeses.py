@@ -156,7 +156,7 @@ async def _ctl(stack: Stack, *arguments: str) -> None:
         try:
             await asyncio.to_thread(rabbitmqctl, stack.processes.broker, *arguments)
             return
-        except subprocess.CalledProcessError:
+        except subprocess.SubprocessError:  # it failed, or did not end in time
             if not tries_left:
                 raise
             await asyncio.sleep(2)
