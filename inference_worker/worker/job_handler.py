@@ -180,8 +180,8 @@ class EngineJobHandler(ABC, Generic[J]):
         return [each for each in self._attempts if has_slot(each) and not (each.ended or each.awaits_permission)]
 
     def _handle_engine_exit(self, reason: str) -> None:
-        """Count an engine crash against the jobs that were running: give up or isolate those without progress. Each
-        runs again only when its gateway permits it (docs/design/queue-topology.md#poison).
+        """Count an engine crash against the jobs that were running: give up those that crashed it repeatedly, and have
+        the others run again one by one, each when its gateway permits it (docs/design/queue-topology.md#poison).
         """
         for attempt in self._in_engine():
             attempt.crashes = 1 if attempt.progressed else attempt.crashes + 1
@@ -190,29 +190,15 @@ class EngineJobHandler(ABC, Generic[J]):
                 how = "isolated" if attempt.solo else "beside other jobs"
                 times = f"the engine crashed {attempt.crashes} times in a row while it ran this job"
                 self._consumer.fail_permanently(attempt, f"{times}, the last time {how}: {reason}")
-                continue
-            attempt.awaits_permission = True
-            if attempt.crashes >= self._timings.solo_after_crashes:
-                self._isolate(attempt)
             else:
-                self._consumer.spawn(self._run_again(attempt), attempt)
-
-    def _isolate(self, attempt: J) -> None:
-        """Queue a suspect for a slot, in which it runs solo."""
-        attempt.solo = True
-        self._admission.release(attempt)
-        self._admission.enqueue(attempt)
+                attempt.solo = attempt.awaits_permission = True
+                self._admission.release(attempt)
+                self._admission.enqueue(attempt)
 
     async def _run_again(self, attempt: J) -> None:
         """Submit a job that was in a crashed engine, and has a slot, to the next engine once its gateway permits it."""
-        isolated = attempt.solo
-        if await self._consumer.permission_to_run(attempt) is None:
-            return
-        attempt.awaits_permission = False
-        if attempt.solo and not isolated:  # the gateway knows of further crashes
-            self._isolate(attempt)
-            self.admit()
-        else:
+        if await self._consumer.permission_to_run(attempt) is not None:
+            attempt.awaits_permission = False
             self._submit(attempt)
 
     async def _restart(self, reason: str) -> None:

@@ -32,7 +32,7 @@ class ResumeRequests:
             del self._pending[attempt.attempt_id]
         if response is not None:
             attempt.log.info("gateway decided on a job", decision=str(response.decision), crashes=response.crashes)
-            attempt.solo, attempt.crashes = response.solo, response.crashes
+            attempt.solo, attempt.crashes = attempt.solo or response.solo, response.crashes
         return response
 
     def handle_response(self, response: Resume) -> None:

@@ -53,6 +53,8 @@ async def test_after_an_engine_crash_jobs_continue_after_their_last_token() -> N
         await bench.submitted(2)
         await bench.until(lambda: bench.worker._handler.tokens == 3)
         bench.engine.die()
+        await bench.submitted(3)
+        bench.engine.step()
         await bench.submitted(4)
         assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]], []]
         bench.engine.step(8)
@@ -80,29 +82,31 @@ async def test_a_hung_engine_is_restarted_and_its_jobs_continue(monkeypatch: pyt
         assert bench.engine.starts == starts, "an engine without work owes nothing"
 
 
-async def test_jobs_suspected_beside_a_poison_message_finish_in_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three crashes at the first step: only the job that crashes the engine alone is given up."""
+async def test_jobs_beside_a_poison_message_crash_once_in_a_row_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash jobs run one by one until each has a token: only the poison message reaches its limit."""
     monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
     async with Bench(max_num_seqs=4).up() as bench:
-        await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=2) for number in range(3)))
+        await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=50) for number in range(3)))
         await bench.submitted(4)
+        attempts = {attempt.job.id: attempt for attempt in bench.worker._consumer.attempts}
         bench.engine.die()
-        await bench.submitted(8)
+        await bench.submitted(5)
+        assert [request.id for request in bench.engine.requests] == [attempts["poison"].attempt_id]
         bench.engine.die()
+        for submitted in (6, 7, 8):  # a job's progress ends its isolation, and the next one runs alone
+            await bench.submitted(submitted)
+            assert attempts["poison"].attempt_id not in [request.id for request in bench.engine.requests]
+            bench.engine.step()
         await bench.submitted(9)
-        (alone,) = bench.engine.requests
-        poison = next(taken for taken in bench.worker._consumer.attempts if taken.job.id == "poison")
-        assert alone.id == poison.attempt_id
         bench.engine.die()
         failed, _ = await bench.ended("poison")
         assert isinstance(failed, Failed)
         assert failed.code is FailureCode.FAILED_REPEATEDLY
-        await bench.submitted(10)
-        assert len(bench.engine.requests) == 1
-        for submitted in (11, 12):  # a job's progress ends its isolation, and the next one runs alone
-            bench.engine.step()
+        assert [attempts[f"j{number}"].crashes for number in range(3)] == [1, 1, 1]
+        for submitted in (10, 11, 12):
             await bench.submitted(submitted)
-        bench.engine.step(3)
+            bench.engine.step()
+        bench.engine.step(50)
         for number in range(3):
             terminal, _ = await bench.ended(f"j{number}")
             assert isinstance(terminal, Finished)
@@ -115,17 +119,18 @@ async def test_a_job_that_was_in_a_crashed_engine_runs_again_only_when_its_gatew
         await bench.submitted(2)
         bench.engine.die()
         await bench.until(lambda: bench.engine.starts == 2)
-        asked = [reply for reply in bench.of("poison") if isinstance(reply, ResumeRequest)]
-        assert [request.crashes for request in asked] == [1] * len(asked)
         await bench.until(lambda: len([r for r in bench.of("poison") if isinstance(r, ResumeRequest)]) > 2)
+        asked = [reply for reply in bench.of("poison") if isinstance(reply, ResumeRequest)]
+        assert {request.crashes for request in asked} == {1}
         assert len(bench.engine.submitted) == 2
-        bench.permit("worker-1", next(r for r in bench.of("begun") if isinstance(r, ResumeRequest)))
-        await bench.submitted(3)
-        bench.engine.step(5)
-        finished, _ = await bench.ended("begun")
+        assert not [reply for reply in bench.of("begun") if isinstance(reply, ResumeRequest)], "its turn comes later"
         fail = Resume(job="poison", attempt=asked[0].attempt_id, decision=ResumeDecision.FAIL, crashes=3)
         bench.outside.send_control(control_targets.worker("worker-1"), fail)
         failed, _ = await bench.ended("poison")
+        bench.permits = True
+        await bench.submitted(3)
+        bench.engine.step(5)
+        finished, _ = await bench.ended("begun")
     assert isinstance(finished, Finished)
     assert isinstance(failed, Failed)
     assert failed.code is FailureCode.FAILED_REPEATEDLY
@@ -136,10 +141,9 @@ async def test_a_suspect_that_has_begun_and_waits_for_a_slot_has_until_its_deadl
     """`begin_by` limits the wait of a job that has not begun."""
     async with Bench(timings=Timings(worker_heartbeat_interval=0.02)).up() as bench:
         await bench.send(*(make_job(f"j{number}", begin_by=time.time() + 1.0) for number in range(2)))
-        for submitted in (2, 4):
-            await bench.submitted(submitted)
-            bench.permits = submitted == 2
-            bench.engine.die()
+        await bench.submitted(2)
+        bench.permits = False
+        bench.engine.die()
         await bench.until(lambda: bench.worker._consumer.admission.waiting == 1)
         await asyncio.sleep(1.2)
         assert not bench.terminals("j0") + bench.terminals("j1")
