@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog
-from auth_billing.errors import NoSuchRecord, NotPermitted
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.usage_reports import UsageReports
 from auth_billing.people.invitations import Invitations
-from auth_billing.people.members import Members
+from auth_billing.people.members import Members, current_actor
 from auth_billing.people.projects import Projects
 
 
@@ -39,14 +38,6 @@ class Administration:
         Raises:
             NotPermitted: the caller is not an administrator (any more).
         """
-        actor = Actor(principal.tenant, principal.user, await self._role(principal))
+        actor = await current_actor(self.members.memberships, Actor(principal.tenant, principal.user, Role.OWNER))
         actor.require(Role.ADMIN)
         return actor
-
-    async def _role(self, principal: Principal) -> Role:
-        if not principal.user:
-            return Role.OWNER
-        try:
-            return (await self.members.find(principal.tenant, principal.user)).role
-        except NoSuchRecord as error:
-            raise NotPermitted("the owner of the key has left") from error

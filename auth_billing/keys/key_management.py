@@ -18,6 +18,7 @@ from auth_billing.keys.key_issuance import IssuedKey, KeySpec, issue
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.money.budgets import Budgets
 from auth_billing.people.input_normalisation import checked_name
+from auth_billing.people.members import current_actor
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import MembershipStore
 from router.messages import KeySet
@@ -162,7 +163,7 @@ class ApiKeys:
         try:
             if project:
                 await self._require_project(organisation, project)
-            await self._require_member(actor, Role.MEMBER if project else Role.ADMIN)
+            (await current_actor(self.memberships, actor)).require(Role.MEMBER if project else Role.ADMIN)
         except PeopleError:
             await self.revoke_all(KeySet(key=issued.record.key_id))
             raise
@@ -172,13 +173,6 @@ class ApiKeys:
         found = await self.accounts.find_project(organisation, project)
         if found is None or found.archived is not None:
             raise NoSuchRecord(f"no project {project} of {organisation} is in use")
-
-    async def _require_member(self, actor: Actor, role: Role) -> None:
-        if actor.user:
-            membership = await self.memberships.find(actor.organisation, actor.user)
-            if membership is None:
-                raise NotPermitted("the user has left the organisation")
-            replace(actor, role=membership.role).require(role)
 
     def _checked(self, spec: KeySpec) -> KeySpec:
         if spec.expires is not None and spec.expires <= self.clock():

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from auth_billing.access.roles import Actor, Role
-from auth_billing.errors import LastOwner, NoSuchRecord
+from auth_billing.errors import LastOwner, NoSuchRecord, NotPermitted
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
@@ -26,6 +26,20 @@ class Member:
     user: User
     role: Role
     added: float
+
+
+async def current_actor(memberships: MembershipStore, actor: Actor) -> Actor:
+    """Return an actor with the role that its user has now: the request may have been authorised seconds ago.
+
+    Raises:
+        NotPermitted: the user has left the organisation.
+    """
+    if not actor.user:
+        return actor
+    membership = await memberships.find(actor.organisation, actor.user)
+    if membership is None:
+        raise NotPermitted("the user has left the organisation")
+    return replace(actor, role=membership.role)
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +100,7 @@ class Members:
             LastOwner: the member is the organisation's only owner.
         """
         membership = await self._membership(actor.organisation, user_id)
-        actor.require_over(role, membership.role)
+        (await current_actor(self.memberships, actor)).require_over(role, membership.role)
         if role is not Role.OWNER:
             await self._give_up_ownership(membership)
         await self.memberships.set_role(actor.organisation, user_id, role)
@@ -109,7 +123,8 @@ class Members:
         organisation, user = actor.organisation, await self.users.find(user_id)
         membership = await self.memberships.find(organisation, user_id)
         if actor.user != user_id:
-            actor.require_over(*([] if membership is None else [membership.role]))
+            current = await current_actor(self.memberships, actor)
+            current.require_over(*([] if membership is None else [membership.role]))
         if membership is not None:
             await self._give_up_ownership(membership)
             await self.memberships.remove(organisation, user_id)

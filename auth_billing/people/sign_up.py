@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auth_billing.access.roles import Role
-from auth_billing.errors import EmailTaken, InvalidCredentials, InvitationVoid, SignUpClosed
+from auth_billing.access.roles import Actor, Role
+from auth_billing.errors import EmailTaken, InvalidCredentials, InvitationVoid, NotPermitted, SignUpClosed
 from auth_billing.ids import new_id
 from auth_billing.people.input_normalisation import checked_email, checked_name, fold_email
 from auth_billing.people.invitations import Invitations
-from auth_billing.people.members import Members
+from auth_billing.people.members import Members, current_actor
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import Invitation, MembershipStore, User, UserStore
 from auth_billing.people.projects import Projects
@@ -98,11 +98,11 @@ class SignUp:
 
     async def _require_inviter(self, invitation: Invitation) -> None:
         """Raise `InvitationVoid` unless the user who made the invitation, if one did, may still give its role."""
-        if not invitation.invited_by:
-            return
-        inviter = await self.memberships.find(invitation.organisation, invitation.invited_by)
-        if inviter is None or inviter.role.rank < max(Role.ADMIN.rank, invitation.role.rank):
-            raise InvitationVoid("its maker may not give this role any more")
+        inviter = Actor(invitation.organisation, invitation.invited_by, Role.OWNER)
+        try:
+            (await current_actor(self.memberships, inviter)).require_over(invitation.role)
+        except NotPermitted as error:
+            raise InvitationVoid("its maker may not give this role any more") from error
 
     async def _add(self, email: str, sign_up: SignUpInput) -> User:
         name = checked_name(sign_up.name)

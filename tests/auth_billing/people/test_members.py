@@ -82,6 +82,21 @@ async def test_an_interrupted_removal_is_completed_by_the_next(team: TeamFixture
         await team.invitations.open(token)
 
 
+async def test_a_request_authorised_before_its_actor_was_removed_or_demoted_changes_nobody(team: TeamFixture) -> None:
+    await team.add_members(**ONE_PER_ROLE)
+    admin = team.actor("admin")  # whose request has been authorised, and whose body arrives later
+    await team.members.change_role(team.actor("owner"), "admin", Role.MEMBER)
+    with pytest.raises(NotPermitted):
+        await team.members.change_role(admin, "member", Role.ADMIN)
+    await team.members.remove(team.actor("owner"), "admin")
+    with pytest.raises(NotPermitted):
+        await team.members.change_role(admin, "member", Role.ADMIN)
+    with pytest.raises(NotPermitted):
+        await team.members.remove(admin, "viewer")
+    roles = {each.user.id: each.role for each in await team.members.all(ORG)}
+    assert roles == {name: role for name, role in ONE_PER_ROLE.items() if name != "admin"}
+
+
 async def test_what_is_no_user_is_not_removed(team: TeamFixture) -> None:
     await team.add_members(**ONE_PER_ROLE)
     with pytest.raises(NoSuchRecord):
