@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from inference_worker.errors import GrammarRejected
-from inference_worker.structured.sandbox_process import CheckRequest, CheckResult, serve
+from inference_worker.structured.sandbox_process import UNCHECKED, CheckRequest, CheckResult, serve
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
 from router.tenant_fair_queue import TenantFairQueue
@@ -34,8 +34,6 @@ MAX_CHECKS_PER_TENANT = 4
 """Maximum concurrent checks of one tenant, so that another tenant's check need not wait for slow ones."""
 CACHE_SIZE = 10_000
 """Cached results, of at most some 500 bytes each."""
-
-UNCHECKED = "it could not be checked"
 
 _log = structlog.get_logger(__name__)
 

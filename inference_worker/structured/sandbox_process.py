@@ -1,20 +1,18 @@
 """Sandbox process of `sandbox.py`: forks a child for each grammar, and kills children that exceed their limits.
 
-It has no threads and a small heap, so a fork takes about a millisecond. Children have limits on CPU time, wall-clock
-time and memory and a lower priority than the engine, and report why the grammar is rejected, or "".
+It has no threads and a small heap, so a fork takes about a millisecond. Children are confined (`runtime.sandbox`), have
+a lower priority than the engine, and report why the grammar is rejected, or "".
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe, connection
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import msgspec
 
@@ -22,16 +20,17 @@ from inference_worker.errors import GrammarRejected
 from inference_worker.structured.compiler import GrammarCompiler
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
+from runtime.sandbox.confinement import confine
+from runtime.sandbox.limits import Limits, SandboxUnavailable
 
-CPU_TIME_LIMIT = 0.4
-"""CPU seconds of one check."""
 WALL_TIME_LIMIT = 5.0
 """Wall-clock seconds of one check, for machines too busy to provide the CPU seconds."""
-MEMORY = 512 * 2**20
-"""Bytes of address space of a child beyond that of the sandbox process."""
-NICENESS = 5
+LIMITS = Limits(memory_bytes=512 * 2**20, cpu_seconds=0.4)
+"""Limits of one check."""
+MAX_REASON_BYTES = 64 * 1024
 
 TOO_COMPLEX = "it is too complex to be compiled"
+UNCHECKED = "it could not be checked"
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
@@ -95,23 +94,17 @@ def _begin(compiler: GrammarCompiler, request: CheckRequest, checks: dict[Connec
 def _run_child(compiler: GrammarCompiler, grammar: Grammar, results: Connection) -> None:
     """Check a grammar in the child process, and exit."""
     try:
-        _apply_limits()
-        results.send_bytes(_rejection_reason(compiler, grammar).encode())
+        results.send_bytes(_rejection_reason(compiler, grammar, results.fileno()).encode())
     finally:
         os._exit(0)  # also after an exception: a missing answer counts as a rejection
 
 
-def _apply_limits() -> None:
-    os.nice(NICENESS)
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    space = pages * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (space, space))
-    signal.setitimer(signal.ITIMER_PROF, CPU_TIME_LIMIT)  # its signal ends the child
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _rejection_reason(compiler: GrammarCompiler, grammar: Grammar) -> str:
-    """Return the reason of the rejection, or "" for a valid grammar."""
+def _rejection_reason(compiler: GrammarCompiler, grammar: Grammar, results: int) -> str:
+    """Confine this process, but for its pipe of `results`; return why the grammar is rejected, "" if it is valid."""
+    try:
+        confine(LIMITS, [results])
+    except SandboxUnavailable:
+        return UNCHECKED
     try:
         compiler.matcher(grammar)
     except GrammarRejected as error:
@@ -122,7 +115,7 @@ def _rejection_reason(compiler: GrammarCompiler, grammar: Grammar) -> str:
 def _end(results: Connection, check: _Check, pipe: Connection) -> None:
     """Send the result of a check; a child that exited without one exceeded a limit."""
     try:
-        reason = results.recv_bytes().decode()
+        reason = results.recv_bytes(MAX_REASON_BYTES).decode()
     except (EOFError, OSError):
         reason = TOO_COMPLEX
     results.close()

@@ -25,7 +25,7 @@ class Greedy(Endless):
     """Allocates more memory than the limit."""
 
     def matcher(self, grammar: Grammar) -> Matcher:
-        bytearray(2 * sandbox_process.MEMORY)
+        bytearray(2 * sandbox_process.LIMITS.memory_bytes)
         raise AssertionError
 
 

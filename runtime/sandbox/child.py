@@ -1,0 +1,56 @@
+"""Main function of the process that `process.run` starts: imports the work, confines itself, and runs the work.
+
+The order comes on standard input, messages go to standard output, each after its length. Untrusted bytes are read only
+after the confinement.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+from collections.abc import Callable, Iterable
+from typing import BinaryIO
+
+from runtime.sandbox.confinement import confine
+from runtime.sandbox.limits import Limits, SandboxUnavailable
+
+LENGTH_BYTES = 4
+OUT_OF_MEMORY, UNCONFINED = 75, 76
+"""Exit statuses."""
+NO_SOURCE = -1
+"""Descriptor of the source for work without one."""
+_STDIN, _STDOUT = 0, 1
+
+Work = Callable[[bytes, BinaryIO], Iterable[bytes]]
+"""A function of an importable module: gets the order and the source, which can only be read, and yields messages."""
+
+
+def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
+    """Run the function `work` (`MODULE:NAME`) confined, and exit. `source` is the descriptor of a file to read."""
+    status = 1
+    try:
+        module, _, name = work.partition(":")
+        function: Work = getattr(importlib.import_module(module), name)
+        descriptor = int(source)
+        keep = [_STDIN, _STDOUT] if descriptor == NO_SOURCE else [_STDIN, _STDOUT, descriptor]
+        gc.disable()  # collections would scan millions of objects of a parsed file
+        confine(Limits(int(memory_bytes), float(cpu_seconds)), keep)
+        _run(function, _STDIN if descriptor == NO_SOURCE else descriptor)
+        status = 0
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    except SandboxUnavailable:
+        status = UNCONFINED
+    finally:
+        os._exit(status)  # the work's objects are not torn down one by one
+
+
+def _run(function: Work, source: int) -> None:
+    with os.fdopen(_STDIN, "rb") as orders, os.fdopen(_STDOUT, "wb") as output:
+        order = orders.read()
+        with os.fdopen(source, "rb", closefd=False) as file:
+            for message in function(order, file):
+                output.write(len(message).to_bytes(LENGTH_BYTES, "big"))
+                output.write(message)
+                output.flush()

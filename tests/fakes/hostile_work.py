@@ -1,0 +1,143 @@
+"""Work that does what a sandbox must prevent. Each function is run by `runtime.sandbox.process.run`."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import resource
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+AMONG_DESCRIPTORS = range(64)
+
+
+def echo(order: bytes, source: BinaryIO) -> Iterator[bytes]:
+    """Send the order and the source back."""
+    yield order
+    yield source.read()
+
+
+def loop(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    while True:
+        pass
+    yield b""
+
+
+def stubborn_loop(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    """Loop, and ignore the signals that can be ignored."""
+    for number in (signal.SIGPROF, signal.SIGXCPU, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        pass
+    yield b""
+
+
+def sleep(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    threading.Event().wait()
+    yield b""
+
+
+def allocate(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    pieces = []
+    while True:
+        pieces.append(bytearray(2**20))
+    yield b""
+
+
+def write(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    while True:
+        yield bytes(2**16)
+
+
+def write_a_large_message(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    yield bytes(2**20)
+
+
+def fail(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    yield b"before"
+    raise ValueError
+
+
+def crash(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    ctypes.string_at(0)
+    yield b""
+
+
+def show(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    """Send the environment, and the open descriptors above those of order, output and errors."""
+    yield repr(dict(os.environ)).encode()
+    yield repr([each for each in AMONG_DESCRIPTORS if each > 2 and _is_open(each)]).encode()
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def attack(order: bytes, source: BinaryIO) -> Iterator[bytes]:
+    """Send the name of the exception that an attack raised; empty: it succeeded."""
+    try:
+        ATTACKS[order.decode()](source)
+    except OSError as error:
+        error = PermissionError() if error.errno == errno.EPERM else error  # `itimer_error` is one
+        yield type(error).__name__.encode()
+    else:
+        yield b""
+
+
+def _call(name: str, *arguments: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), name)
+
+
+def _thread(_source: BinaryIO) -> None:
+    try:
+        threading.Thread(target=len, args=("",)).start()
+    except RuntimeError as error:
+        raise PermissionError(str(error)) from error
+
+
+def _raise_memory_limit(_source: BinaryIO) -> None:
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    except ValueError as error:
+        raise PermissionError(str(error)) from error
+
+
+ATTACKS: dict[str, Callable[[BinaryIO], object]] = {
+    "internet": lambda _: socket.socket(socket.AF_INET),
+    "internet, version 6": lambda _: socket.socket(socket.AF_INET6),
+    "local sockets": lambda _: socket.socket(socket.AF_UNIX),
+    "netlink": lambda _: socket.socket(socket.AF_NETLINK),
+    "packets": lambda _: socket.socket(socket.AF_PACKET),
+    "a pair of sockets": lambda _: socket.socketpair(),
+    "an existing socket": lambda _: _call("connect", 0, 0, 0),
+    "read a file": lambda _: Path("/etc/passwd").read_bytes(),
+    "read its own memory": lambda _: Path("/proc/self/environ").read_bytes(),
+    "list a folder": lambda _: os.listdir("/"),
+    "look for a file": lambda _: Path("/etc/passwd").stat(),
+    "write a file": lambda _: Path("/tmp/sandboxed").write_bytes(b""),
+    "delete a file": lambda _: os.unlink("/tmp/sandboxed"),
+    "write to its source": lambda source: os.write(source.fileno(), b"x"),
+    "cut its source": lambda source: os.ftruncate(source.fileno(), 0),
+    "memory of a name": lambda _: os.memfd_create("x"),
+    "fork": lambda _: os.fork(),
+    "a program": lambda _: os.execv("/bin/true", ["true"]),
+    "a thread": _thread,
+    "signal its parent": lambda _: os.kill(os.getppid(), 0),
+    "trace its parent": lambda _: _call("ptrace", 16, os.getppid(), 0, 0),
+    "read its parent": lambda _: _call("process_vm_readv", os.getppid(), 0, 0, 0, 0, 0),
+    "more memory": _raise_memory_limit,
+    "more time": lambda _: signal.setitimer(signal.ITIMER_PROF, 1000),
+    "a namespace": lambda _: _call("unshare", 0x10000000),
+    "a terminal's input": lambda _: _call("ioctl", 0, 0x5412, 0),
+}
