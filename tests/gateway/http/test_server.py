@@ -15,7 +15,7 @@ from gateway.settings import GatewaySettings
 from router.messages import Delta, FailureCode, Finished, Job, Resume, ResumeDecision, ResumeRequest
 from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count, fail, flood, never, say, start_and_wait, usage
-from tests.gateway.conftest import HI, KEY, MODEL, Serve, answers, eventually, head, reset, stage
+from tests.gateway.conftest import HI, KEY, MODEL, Serve, Served, answers, eventually, head, reset, stage
 
 
 async def test_openai_client_whole_and_streamed(serve: Serve) -> None:
@@ -82,6 +82,16 @@ def begin_with_token(worker: ScriptedWorker, job: Job) -> None:
     worker.send_token(job, "a", 0, "0 ")
 
 
+async def error_in_stream(server: Served, seen: asyncio.Event) -> str | None:
+    """Stream an answer and set `seen` at its text; return the code of the error that ends it."""
+    stream = await server.client.chat.completions.create(model=MODEL, messages=HI, stream=True)
+    with pytest.raises(openai.APIError) as broken:  # noqa: PT012 - the error comes after the first chunks
+        async for chunk in stream:
+            if chunk.choices[0].delta.content:
+                seen.set()
+    return broken.value.code
+
+
 async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Serve) -> None:
     seen = asyncio.Event()
 
@@ -91,12 +101,7 @@ async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Ser
         worker.send(job, Delta(job_id=job.id, attempt_id="a", start=5, token_ids=[5], text="5 "))
 
     server = await serve(script)
-    stream = await server.client.chat.completions.create(model=MODEL, messages=HI, stream=True)
-    with pytest.raises(openai.APIError) as broken:  # noqa: PT012 - the error comes after the first chunks
-        async for chunk in stream:
-            if chunk.choices[0].delta.content:
-                seen.set()
-    assert broken.value.code == "replies_lost"
+    assert await error_in_stream(server, seen) == "replies_lost"
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
 
 
@@ -118,12 +123,7 @@ async def test_text_without_token_ids_is_not_resumed_when_its_worker_is_lost(ser
             heard.put_nowait(answer)
 
     listening = asyncio.create_task(listen())
-    stream = await server.client.chat.completions.create(model=MODEL, messages=HI, stream=True)
-    with pytest.raises(openai.APIError) as broken:  # noqa: PT012 - the error comes after the first chunks
-        async for chunk in stream:
-            if chunk.choices[0].delta.content:
-                seen.set()
-    assert broken.value.code == "worker_lost"
+    assert await error_in_stream(server, seen) == "worker_lost"
     answer = await heard.get()
     assert isinstance(answer, Resume)
     assert answer.decision is ResumeDecision.GONE
