@@ -10,7 +10,7 @@ from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import budget_usage
 from auth_billing.money.holds import ORGANISATION_BUDGET, month_of, project_budget
 from auth_billing.money.usage_reports import Dimension, UsageFilter
-from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, project_subject
+from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, organisation_subject, project_subject
 from chat_ui.admin_services import AdminServices
 from chat_ui.history.records import Owner
 from chat_ui.http.schemas.usage import BalanceSummary, Budget, DayUsage, Limit, PersonUsage
@@ -66,9 +66,10 @@ async def balance(admin: AdminServices, organisation: str, project: str | None) 
 
 async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit]:
     """Return the rate limits that apply to a person's chats, for any model."""
-    subjects = [key_subject("", owner.user), *([project_subject(project)] if project else [])]
-    names = ["you", project]
-    found: Sequence[Limits] = await admin.limits.limits_of(subjects)
+    subjects = {"you": key_subject("", owner.user)}
+    if project:
+        subjects |= {project: project_subject(project), "organisation": organisation_subject(owner.organisation)}
+    found: Sequence[Limits] = await admin.limits.limits_of(list(subjects.values()))
     return [
         Limit(
             subject=name,
@@ -77,7 +78,7 @@ async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit
             requests_per_day=_finite(each.requests_per_day),
             concurrent_requests=_finite(each.concurrent_requests),
         )
-        for name, each in zip(names, found, strict=False)
+        for name, each in zip(subjects, found, strict=True)
     ]
 
 

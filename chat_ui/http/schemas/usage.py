@@ -42,7 +42,7 @@ class BalanceSummary(Schema):
 
 
 class Limit(Schema):
-    """Rate limits of a subject (`you`, or a project's id); `null`: no limit."""
+    """Rate limits of a subject (`you`, a project's id, or `organisation`); `null`: no limit."""
 
     subject: str
     requests_per_minute: int | None

@@ -324,6 +324,12 @@ async def test_founders_by_open_sign_up_do_not_see_the_installation(scene: Scene
     assert (await (await scene.browser(Role.MEMBER)).get("/me")).json()["operator"] is False
 
 
+async def test_the_limits_of_person_project_and_organisation_are_shown(scene: Scene) -> None:
+    member = await scene.browser(Role.MEMBER)
+    limits = (await member.get("/usage")).json()["limits"]
+    assert [each["subject"] for each in limits] == ["you", f"proj_{ORGANISATION}", "organisation"]
+
+
 async def test_unknown_body_fields_are_ignored(scene: Scene) -> None:
     token = await scene.people.invite(Role.VIEWER)
     more = {"role": "owner", "balance": 10**9, "is_verified": True, "id": "user-1", "version": -1, "created": 0}

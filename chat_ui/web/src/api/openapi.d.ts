@@ -1405,7 +1405,7 @@ export interface components {
         };
         /**
          * Limit
-         * @description Rate limits of a subject (`you`, or a project's id); `null`: no limit.
+         * @description Rate limits of a subject (`you`, a project's id, or `organisation`); `null`: no limit.
          */
         readonly Limit: {
             /** Concurrent Requests */

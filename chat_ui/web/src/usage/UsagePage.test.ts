@@ -17,7 +17,10 @@ const USAGE = {
     month_used_nano: 1_234_000,
     budgets: [{ name: "organisation", limit_nano: 2_000_000_000, used_nano: 1_234_000 }],
   },
-  limits: [{ subject: "you", requests_per_minute: 60, tokens_per_minute: null, requests_per_day: null, concurrent_requests: 4 }],
+  limits: [
+    { subject: "you", requests_per_minute: 60, tokens_per_minute: null, requests_per_day: null, concurrent_requests: 4 },
+    { subject: "organisation", requests_per_minute: 900, tokens_per_minute: null, requests_per_day: null, concurrent_requests: null },
+  ],
 };
 
 it("shows balance, budget, limits, and usage as chart and table", async () => {
@@ -26,6 +29,7 @@ it("shows balance, budget, limits, and usage as chart and table", async () => {
   render(UsagePage);
   expect(await screen.findByText("$5.00")).toBeTruthy();
   expect(screen.getByRole("meter", { name: /organisation’s budget/ })).toBeTruthy();
+  expect(screen.getByRole("row", { name: /^The organisation 900 / })).toBeTruthy();
   const table = screen.getByRole("table", { name: "Usage by day and model", hidden: true });
   expect(within(table).getAllByRole("cell", { hidden: true }).map((cell) => cell.textContent)).toContain("$0.0012");
   expect(within(table).getByText("<b>tiny</b>")).toBeTruthy();

@@ -32,6 +32,7 @@ export const usage = {
   limits: "Limits",
   limitOf: "Of",
   limitOfProject: "The project",
+  limitOfOrganisation: "The organisation",
   requestsPerMinute: "Requests a minute",
   tokensPerMinute: "Tokens a minute",
   requestsPerDay: "Requests a day",

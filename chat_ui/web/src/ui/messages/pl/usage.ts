@@ -37,6 +37,7 @@ export const usage: typeof english = {
   limits: "Limity",
   limitOf: "Dla kogo",
   limitOfProject: "Projekt",
+  limitOfOrganisation: "Organizacja",
   requestsPerMinute: "Zapytania na minutę",
   tokensPerMinute: "Tokeny na minutę",
   requestsPerDay: "Zapytania na dzień",
