@@ -21,14 +21,8 @@ from tests.fakes.counting_text import counting_text
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    settings = WorkerSettings(
-        amqp_url=arguments.amqp_url,
-        model=arguments.model,
-        id=arguments.id,
-        max_num_seqs=arguments.capacity,
-        drain_grace=arguments.drain_grace,
-        ops_port=arguments.ops_port,
-    )
+    of_settings = {name: value for name, value in vars(arguments).items() if name in WorkerSettings.model_fields}
+    settings = WorkerSettings(max_num_seqs=arguments.capacity, **of_settings)
     logging.configure(settings.id, style="console", level=settings.log_level)
     stop, hand_over = asyncio.Event(), asyncio.Event()
     lifecycle.stop_on_signals(stop, again=hand_over.set)
