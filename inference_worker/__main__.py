@@ -41,7 +41,9 @@ async def serve(
     transport: Transport | None = None,
     hand_over: asyncio.Event | None = None,
 ) -> None:
-    """Serve one model until `stop` is set, then drain; setting `hand_over` ends the drain at once.
+    """Load one model and answer its jobs until `stop` is set, then drain.
+
+    Setting `hand_over` ends the drain at once: the running jobs go to other workers.
 
     `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
@@ -106,7 +108,7 @@ def _default_name(source: ModelSource) -> str:
 
 
 async def run(settings: WorkerSettings) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal hands the running jobs over to other workers."""
+    """Run the worker process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to other workers."""
     logging.configure(settings.id, style=settings.log_style, level=settings.log_level)
     stop, hand_over = asyncio.Event(), asyncio.Event()
     lifecycle.stop_on_signals(stop, again=hand_over.set)
@@ -119,7 +121,7 @@ async def run(settings: WorkerSettings) -> None:
 
 
 def main() -> None:
-    """Read the settings from the environment and run the worker."""
+    """Read the settings from the environment and run the worker process until it is stopped."""
     try:
         settings = WorkerSettings()
     except ValidationError as error:

@@ -84,7 +84,7 @@ def parse_size(value: object) -> object:
 
 
 def parse_choice(value: object) -> object:
-    """Return the integer of a string of digits (environment variables are strings); other values pass through."""
+    """Convert a setting that is a string of digits to an integer (for `ActivationBits`); other values pass through."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 

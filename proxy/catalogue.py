@@ -120,7 +120,7 @@ class Catalogue(_Table):
 
 
 def read(path: Path) -> Catalogue:
-    """Read and validate a catalogue file.
+    """Read and validate the proxy's catalogue of models and upstreams, a TOML file.
 
     Raises:
         StartupError: the file is missing, is not TOML, or is not a valid catalogue.

@@ -38,7 +38,7 @@ class Embeddings:
 
 
 def parse(body: bytes, inputs: int, dimensions: int | None) -> Embeddings:
-    """Return the vectors in the answer to a request with `inputs` inputs and `dimensions` (`None`: any number).
+    """Parse an upstream's answer as one vector for each of `inputs` inputs, of `dimensions` numbers (`None`: any).
 
     Raises:
         InvalidAnswer: the answer does not have exactly one valid vector per input.

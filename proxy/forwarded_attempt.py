@@ -41,11 +41,14 @@ class ForwardedAttempt(Attempt):
 
     @property
     def begun(self) -> bool:
-        """Whether output was released, so that no other upstream can answer the job."""
+        """Whether output was released to the gateway, so that no other upstream can answer the job."""
         return self.size > 0
 
     def release(self, piece: ChoiceDelta) -> Delta:
-        """Record a piece of the answer; return its delta, whose positions count log probabilities, or else pieces."""
+        """Record a piece of the answer as released and return its `Delta`.
+
+        The delta covers as many positions as the piece has log probabilities; without any, one if it has text.
+        """
         tokens = len(piece.logprobs or ())
         positions = tokens or int(piece.size > 0)
         delta = Delta(
@@ -69,7 +72,7 @@ class ForwardedAttempt(Attempt):
 
     @property
     def usage(self) -> Usage:
-        """The upstream's reported usage if it is plausible, else an estimate of what was delivered."""
+        """Tokens used so far: as the upstream reported if plausible, else estimated from the released output."""
         if (reported := self.plausible_usage) is not None:
             return reported
         limit = usage_limit(self.job, self.max_model_len)

@@ -52,7 +52,7 @@ class ProxyMetrics:
         self.time_to_first_token = collectors.first_token.labels(model)
 
     def load(self, running: int, waiting: int) -> None:
-        """Set the gauges of running and waiting requests."""
+        """Set the gauges of the model's running and waiting requests."""
         self._collectors.running.labels(self._model).set(running)
         self._collectors.waiting.labels(self._model).set(waiting)
 
@@ -65,7 +65,7 @@ class ProxyMetrics:
         self._collectors.success.labels(self._model, reason).inc()
 
     def ended(self, terminal: Terminal, usage: Usage, seconds: float) -> None:
-        """Record the end of a job, `seconds` after its delivery."""
+        """Count an ended job's tokens, and its failure or cancellation, or if finished its latency (`seconds`)."""
         self._collectors.prompt_tokens.labels(self._model).inc(usage.prompt_tokens)
         self._collectors.generation_tokens.labels(self._model).inc(usage.completion_tokens)
         if isinstance(terminal, Failed | Cancelled):

@@ -31,7 +31,9 @@ async def serve(
     transport: Transport | None = None,
     hand_over: asyncio.Event | None = None,
 ) -> None:
-    """Serve the catalogue until `stop` is set, then drain; setting `hand_over` ends the drain at once.
+    """Forward the jobs of all models in the catalogue until `stop` is set, then drain.
+
+    Setting `hand_over` ends the drain at once: the running jobs go to other workers.
 
     `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
@@ -100,7 +102,7 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 async def run(settings: ProxySettings) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal hands the running jobs over to other workers."""
+    """Run the proxy process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to other workers."""
     logging.configure(settings.proxy_id, style=settings.log_style, level=settings.log_level)
     stop, hand_over = asyncio.Event(), asyncio.Event()
     lifecycle.stop_on_signals(stop, again=hand_over.set)

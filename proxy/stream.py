@@ -128,11 +128,11 @@ class StreamParser:
 
     @property
     def finished(self) -> bool:
-        """Whether every choice has ended."""
+        """Whether every choice of the answer has ended."""
         return all(choice.finished for choice in self.choices)
 
     def parse(self, data: str) -> list[ChoiceDelta]:
-        """Return the choices' parts in the data of one event; records the usage if it is reported.
+        """Parse the data of one event, return the parts of choices in it, and keep the usage if it is reported.
 
         Raises:
             UpstreamError: the event is an error, or is not valid in this answer.

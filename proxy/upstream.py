@@ -50,7 +50,7 @@ class Upstream:
         await self._client.aclose()
 
     async def stream(self, path: str, body: dict[str, Any]) -> AsyncIterator[str]:
-        """Send a request and yield the data of each event of the answer. Closing the iterator closes the connection.
+        """POST `body` and yield the data of each server-sent event. Closing the iterator closes the connection.
 
         Raises:
             UpstreamError: the request failed, or the answer is not an event stream.
@@ -66,7 +66,7 @@ class Upstream:
                 yield event.data
 
     async def post(self, path: str, body: dict[str, Any]) -> bytes:
-        """Send a request and return the body of the answer.
+        """POST `body` as JSON and return the body of the answer.
 
         Raises:
             UpstreamError: the request failed, or the answer is too large.

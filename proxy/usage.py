@@ -24,7 +24,7 @@ MAX_TOKEN_BYTES = 256
 
 
 def estimate_tokens(size: int) -> int:
-    """Return the estimated tokens of `size` bytes of text; at least one if there are any."""
+    """Return the estimated number of tokens in `size` UTF-8 bytes of text, at least 1 unless `size` is 0."""
     return -(-size // BYTES_PER_TOKEN)
 
 
@@ -40,7 +40,7 @@ class TokenCount:
     """Bytes of the pieces without log probabilities."""
 
     def add(self, size: int, logprobs: int) -> None:
-        """Add a piece of `size` bytes with `logprobs` log probabilities."""
+        """Add a piece of an answer: `logprobs` tokens if not 0, else estimated from its `size` in bytes."""
         if logprobs:
             self.exact += logprobs
         elif size:
@@ -49,12 +49,12 @@ class TokenCount:
 
     @property
     def tokens(self) -> int:
-        """The estimated tokens; at least 1 once a piece was not empty."""
+        """Estimated number of tokens of all pieces added; at least 1 once a piece was not empty."""
         return self.exact + max(self.pieces, estimate_tokens(self.size))
 
 
 def estimate_prompt_tokens(job: Job) -> int:
-    """Return the estimated tokens of a job's prompt; exact for token ids."""
+    """Return the estimated number of tokens of a job's prompt; exact for token ids."""
     match job.prompt:
         case TokenPrompt():
             return len(job.prompt.token_ids)

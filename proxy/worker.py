@@ -56,7 +56,7 @@ class ProxyWorker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set or a drain is requested, then drain.
+        """Forward the model's jobs to upstreams until `stop` is set or a drain is requested, then drain.
 
         Raises:
             BrokerUnavailable: the broker can't be reached.

@@ -118,7 +118,7 @@ class Bus:
 
     @property
     def state(self) -> ConnectionState:
-        """Whether a publish can succeed now: the publishing connection's state, read from a local flag."""
+        """State of the publishing connection: only if `UP` can a publish succeed now. Read from a local flag."""
         return self._transport.state
 
     @property
@@ -128,12 +128,12 @@ class Bus:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of windows, heartbeats and control messages not yet written to the socket."""
+        """Bytes of published messages not yet written to the publishing connection's socket."""
         return self._transport.unsent_bytes
 
     @property
     def unconfirmed(self) -> int:
-        """Number of publishes that the broker has not confirmed yet."""
+        """Number of publishes in progress: not confirmed by the broker yet, or not sent yet."""
         return self._transport.unconfirmed
 
     async def start(self, *, declares_platform: bool = True) -> None:
@@ -177,7 +177,7 @@ class Bus:
     async def jobs(
         self, model: str, service_class: ServiceClass, *, prefetch: int, priority: int = 0
     ) -> TypedConsumer[Job]:
-        """Consume jobs of one model and class, at most `prefetch` unacknowledged at a time.
+        """Start consuming the jobs of one model and class, at most `prefetch` unacknowledged at a time.
 
         A consumer of lower `priority` gets only jobs for which those of higher priority have no capacity.
         """
@@ -186,7 +186,7 @@ class Bus:
         return TypedConsumer(consumer, messages.JOBS, partial(self._dead_letter, topology.dead_job_routing_key(model)))
 
     async def dead_jobs(self, *, prefetch: int) -> Consumer:
-        """Consume dead-lettered jobs as raw deliveries: some were dead-lettered because they are undecodable."""
+        """Start consuming dead-lettered jobs, as raw deliveries because some of them are undecodable."""
         return await self._transport.consume(topology.DEAD_QUEUE, prefetch=prefetch)
 
     async def park(self, delivery: Delivery, reason: str) -> None:
@@ -234,7 +234,7 @@ class Bus:
     # Replies
 
     async def replies(self, gateway: str) -> TypedSubscription[Window]:
-        """Open a gateway's reply inbox and return its windows. Call it before the first job is published."""
+        """Open a gateway's reply inbox and subscribe to its windows. Call it before the first job is published."""
         subscription = await self._transport.subscribe(
             topology.REPLY_EXCHANGE, [gateway], arguments=topology.REPLY_QUEUE_ARGUMENTS
         )
@@ -251,7 +251,7 @@ class Bus:
         )
 
     def on_gateway_unreachable(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(gateway)` when the broker returns a window because that gateway has no reply inbox."""
+        """Register `callback(gateway)`, called when the broker returns a window: that gateway has no reply inbox."""
         self._on_return(topology.REPLY_EXCHANGE, callback)
 
     # Usage
@@ -273,7 +273,7 @@ class Bus:
         )
 
     async def settlements(self, *, prefetch: int) -> TypedConsumer[Settlement]:
-        """Consume usage records and receipts; an undecodable one, or a worker's receipt, is parked with its reason."""
+        """Start consuming usage records and receipts; parks undecodable ones, and receipts sent by workers."""
         consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
         park = partial(self._dead_letter, topology.SETTLE_ROUTING_KEY)
         return TypedConsumer(consumer, messages.SETTLEMENTS, park, _check_publisher)
@@ -281,7 +281,7 @@ class Bus:
     # Control and status
 
     def on_control_unroutable(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(target)` when the broker returns a `mandatory` control message that no process receives."""
+        """Register `callback(target)`, called when the broker returns a `mandatory` control message as unroutable."""
         self._on_return(topology.CONTROL_EXCHANGE, callback)
 
     def _on_return(self, exchange: str, callback: Callable[[str], None]) -> None:
@@ -315,7 +315,7 @@ class Bus:
         return TypedSubscription(subscription, messages.CONTROLS, "control", self._accepts_control)
 
     def on_control_rejected(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(reason)` for each control message rejected as `unsigned`, `forged` or too `old`."""
+        """Set the callback called with `unsigned`, `forged` or `old` for each control message rejected as such."""
         self._control_rejected = callback
 
     def _accepts_control(self, received: Received) -> bool:

@@ -88,7 +88,7 @@ class DeadLetter:
 
     @property
     def deaths(self) -> int:
-        """How often the job crashed a worker or was returned to its queue; 0 if unknown."""
+        """How often the job crashed a worker or was requeued; 0 if unknown."""
         return int(self.delivery.headers.get(DEATHS_HEADER, 0))
 
     @property

@@ -94,7 +94,8 @@ class ModelRegistry:
     def observe(self, status: WorkerStatus) -> None:
         """Update the worker and its model from a heartbeat that has just arrived.
 
-        A worker that loads a model keeps it alive, but does not make it known: it does not report the model's limits.
+        A worker that is still loading its model keeps a known model listed, but can't make an unknown model known,
+        because its heartbeats lack the model's limits.
         """
         now = self._clock()
         self._forget(now)

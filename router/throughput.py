@@ -26,7 +26,7 @@ class Throughput:
         self._had_waiting = self._was_busy = False
 
     def observe(self, status: WorkerStatus) -> None:
-        """Update `is_full`, and `tokens_per_second` if this heartbeat and the previous one report a busy worker."""
+        """Update `is_full`, and `tokens_per_second` if this heartbeat and the one before report a busy worker."""
         self.is_full = self._had_waiting and status.waiting > 0
         self._had_waiting = status.waiting > 0
         is_busy = status.waiting > 0 or status.running >= BUSY_SHARE * status.max_num_seqs

@@ -133,7 +133,7 @@ def dead_job_routing_key(model: str) -> str:
 
 
 def platform() -> Topology:
-    """Return the exchanges and queues that every installation has, independent of its models."""
+    """Return the topology that every installation has, independent of its models. Declares nothing."""
     return Topology(
         exchanges=(
             Exchange(JOBS_EXCHANGE, "direct"),
@@ -179,7 +179,7 @@ def platform() -> Topology:
 
 
 def model(name: str) -> Topology:
-    """Return the job queues of one model, one per service class, with their bindings."""
+    """Return the topology of one model: a job queue per service class, with bindings. Declares nothing."""
     return Topology(
         queues=tuple(
             Queue(

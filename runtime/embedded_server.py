@@ -31,7 +31,7 @@ class EmbeddedServer(uvicorn.Server):
 
 
 async def wait_for(event: asyncio.Event, *tasks: asyncio.Task[Any]) -> None:
-    """Wait until an event is set or one of `tasks`, such as the server's, has ended."""
+    """Wait until an event is set or one of `tasks`, such as the server's, has ended; cancels no task."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -91,7 +91,7 @@ def _check_content_type(stated: str) -> None:
 
 
 async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float) -> bytes:
-    """Return the whole request body, joined from the `chunks` that the server yields.
+    """Read the whole request body from the `chunks` that the server yields, and return it.
 
     Raises:
         BodyTooLarge: the body exceeds `max_bytes`; the rest is not read.

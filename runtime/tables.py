@@ -35,12 +35,12 @@ _FORMULA = frozenset("=+-@＝＋－＠\t\r\n")
 
 
 async def csv_file(header: Sequence[str], rows: Rows) -> BinaryIO:
-    """Return a complete CSV file (RFC 4180, UTF-8), open at its beginning; it is deleted when closed."""
+    """Write a temporary CSV file (RFC 4180, UTF-8) and return it, open at its beginning; closing deletes it."""
     return await _file(_CsvWriter, header, rows)
 
 
 async def xlsx_file(header: Sequence[str], rows: Rows) -> BinaryIO:
-    """Return a complete XLSX file, open at its beginning; it is deleted when closed.
+    """Write a temporary XLSX file and return it, open at its beginning; closing deletes it.
 
     Text longer than `MAX_CELL_LENGTH` is cut; use `split_for_cells` to spread it over several cells.
     """

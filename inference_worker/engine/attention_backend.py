@@ -69,7 +69,7 @@ class AttentionBackend(ABC):
 
     @abstractmethod
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Write a step's keys and values to the paged cache, then attend from each query to its sequence's positions.
+        """Write a layer's new keys and values to the paged cache, then attend from each query to its sequence so far.
 
         Returns [T, query heads, head size], in the query's dtype.
         """

@@ -179,7 +179,7 @@ class Engine:
         self._prefill_interrupt.wakeup_fd, self._prefill_interrupt.handler = commands, prefill
 
     def step(self) -> list[TokenEvent]:
-        """Plan, compute and commit the next batch of scheduled sequences; return events with their new tokens."""
+        """Schedule, compute and commit one step (on CUDA perhaps several decode steps); return new tokens as events."""
         self._take_compiled()
         batch = self.scheduler.schedule()
         result = self.runner.execute(batch)
@@ -190,7 +190,7 @@ class Engine:
         return self.scheduler.has_work() or bool(self.compilations)
 
     def load(self) -> EngineLoad:
-        """Return the scheduler's counters (tokens, steps, preemptions) and gauges (sequences, KV blocks)."""
+        """Return the engine's load: counters (tokens, steps, preemptions) and gauges (sequences, KV blocks)."""
         return self.scheduler.load()
 
     def failures(self) -> list[RequestFailed]:

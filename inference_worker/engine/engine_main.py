@@ -64,7 +64,7 @@ class SteppingEngine(Protocol[R_contra]):
         """Return whether any request is live, so that `step` should be called."""
 
     def load(self) -> EngineLoad:
-        """Return the engine's counters and gauges, which are sent with each report."""
+        """Return the engine's load: counters and gauges, which are sent with each report."""
 
     def failures(self) -> list[RequestFailed]:
         """Return and clear the requests that failed since the last call, each with its reason."""

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def no_vocabulary() -> Vocabulary:
-    """Raise: the `read` function of a `CompilationQueue` for a model without a tokenizer.
+    """Raise `UnsupportedModel`: the vocabulary reader of a `CompilationQueue` whose model has no tokenizer.
 
     Raises:
         UnsupportedModel: always.
@@ -67,7 +67,7 @@ class CompilationQueue:
             self._waiting.pop(request)[1].cancel()
 
     def take(self, timeout: float = 0.0) -> list[CompiledRequest | RequestFailed]:
-        """Remove and return compiled and failed requests in order of arrival; wait up to `timeout` seconds for one."""
+        """Remove and return the requests whose compilation ended or failed; wait up to `timeout` seconds for one."""
         if not self._waiting:
             return []
         futures = [future for _, future in self._waiting.values()]

@@ -59,7 +59,7 @@ class GrammarCompiler:
         self._lock = threading.Lock()
 
     def matcher(self, grammar: Grammar) -> Matcher:
-        """Return a matcher at the grammar's start.
+        """Compile a grammar, unless an equal one is in use, and return a new matcher at its start.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.

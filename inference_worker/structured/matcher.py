@@ -23,7 +23,7 @@ class CompiledGrammar:
     """End-of-sequence token ids, allowed once the output is complete."""
 
     def matcher(self) -> Matcher:
-        """Return a matcher at the grammar's start; all matchers share the automaton."""
+        """Return a new matcher at the grammar's start; all matchers share the automaton."""
         return Matcher(self, self.inner.deep_copy())
 
 

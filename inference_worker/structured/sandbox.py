@@ -49,7 +49,7 @@ class GrammarSandbox:
         self._process: _SandboxProcess | None = None
 
     async def check(self, grammar: Grammar, tenant: str = "") -> None:
-        """Compile a tenant's `grammar` in the sandbox process; return if it compiles within its time and memory.
+        """Check in the sandbox process that `grammar` compiles within limits. Tenants take turns; results are cached.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.

@@ -22,7 +22,7 @@ class Vocabulary:
 
 
 def trie(vocabulary: Vocabulary, width: int, eos_token_ids: Collection[int]) -> llguidance.LLTokenizer:
-    """Index a vocabulary for masks of `width` tokens (the model's number of logits); takes about 0.1 s.
+    """Build llguidance's token trie of a vocabulary, for masks of `width` tokens (the logits); takes about 0.1 s.
 
     Args:
         eos_token_ids: ids of end-of-sequence tokens, at least one; allowed once the output is complete.

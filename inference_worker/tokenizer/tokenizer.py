@@ -85,7 +85,7 @@ class Tokenizer:
 
 
 def plain_encoder(definition: Definition) -> tokenizers.Tokenizer:
-    """Return a `tokenizers.Tokenizer` of a `tokenizer.json` that encodes control tokens as plain text.
+    """Build a `tokenizers.Tokenizer` from a `tokenizer.json` that encodes control tokens as plain text.
 
     Raises:
         UnsupportedModel: the library does not support this kind of tokenizer.

@@ -33,7 +33,7 @@ class EngineWatchdog:
         self._silence = 0.0
 
     async def run(self) -> None:
-        """Check periodically whether the engine hangs, until cancelled.
+        """Check periodically, until cancelled, whether the engine hangs, and kill it if so.
 
         Counts checks instead of reading a clock, so that a pause of the worker itself is not blamed on the engine.
         """

@@ -247,7 +247,7 @@ class EngineJobHandler(ABC, Generic[J]):
         self.admit()
 
     def admit(self) -> None:
-        """Submit waiting jobs to the engine while slots are free."""
+        """Give free slots to waiting jobs: send `Started` to their gateways and submit them to the engine."""
         while (attempt := self._admission.admit()) is not None and attempt.request is not None:
             if attempt.awaits_permission:
                 self._consumer.spawn(self._run_again(attempt), attempt)

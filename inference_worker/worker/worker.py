@@ -70,7 +70,7 @@ class Worker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Start the engine, serve until `stop` is set or a drain is requested, then drain.
+        """Start the engine and answer jobs until `stop` is set or a drain is requested, then drain.
 
         Raises:
             EngineStartFailed: the engine can't start.

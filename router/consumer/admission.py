@@ -28,11 +28,11 @@ class Admission(Generic[T]):
         self._admitted: dict[T, ServiceClass] = {}
 
     def enqueue(self, attempt: T) -> None:
-        """Queue a job for a slot."""
+        """Append a job to those of its class and tenant that wait for a slot; `admit` gives it one."""
         self._waiting[attempt.job.service_class].push(attempt.job.tenant, attempt)
 
     def admit(self) -> T | None:
-        """Give a slot to the next job by class and tenant, and return the job; `None` if no job or slot is left."""
+        """Give a slot to the next job by class and tenant, and return the job; `None` if none may start now."""
         if not len(self._waiting) or any(attempt.solo for attempt in self._admitted):
             return None
         if (suspect := self._suspect()) is not None:
@@ -45,7 +45,7 @@ class Admission(Generic[T]):
         return None if attempt is None else self._give_slot(attempt)
 
     def charge(self, attempt: T, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge a job's tenant, in the fair order, for prompt tokens computed and output tokens generated."""
+        """Charge a job's tenant for `prompt` and `output` tokens, weighted, so that its next jobs wait longer."""
         cost = prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT
         self._waiting[attempt.job.service_class].charge(attempt.job.tenant, cost)
 

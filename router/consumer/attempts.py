@@ -116,22 +116,22 @@ class AttemptTable(Generic[T]):
         return iter(list(self._by_id.values()))
 
     def add(self, attempt: T) -> None:
-        """Add an attempt."""
+        """Add a running attempt; it becomes the latest one of its job."""
         self._by_id[attempt.attempt_id] = attempt
         self._by_job[attempt.job.id] = attempt
 
     def remove(self, attempt: T) -> None:
-        """Remove an attempt."""
+        """Remove an attempt that no longer runs; does nothing if it is absent."""
         self._by_id.pop(attempt.attempt_id, None)
         if self._by_job.get(attempt.job.id) is attempt:
             del self._by_job[attempt.job.id]
 
     def by_id(self, attempt_id: str) -> T | None:
-        """Return the attempt with this id, or `None`."""
+        """Return the running attempt with this id, or `None`."""
         return self._by_id.get(attempt_id)
 
     def of_job(self, job_id: str) -> T | None:
-        """Return the latest attempt at this job, or `None`."""
+        """Return the latest running attempt at this job, or `None`."""
         return self._by_job.get(job_id)
 
     def of_gateway(self, gateway: str) -> list[T]:

@@ -33,7 +33,7 @@ class GatewayClocks:
         self._skew: dict[str, float] = {}
 
     def observe(self, job: Job) -> None:
-        """Update the estimate of the job's gateway; call it for jobs delivered for the first time only."""
+        """Update the estimated clock skew of the job's gateway; call it for jobs delivered for the first time only."""
         ages = self._ages.setdefault(job.reply_to, deque(maxlen=REMEMBERED_JOBS))
         ages.append((self._clock() - job.created, job.deadline - job.created))
         self._ages.move_to_end(job.reply_to)

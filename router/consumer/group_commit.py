@@ -15,7 +15,7 @@ class GroupCommit:
         self._released: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Wait until all waiting tasks are released together."""
+        """Wait until the group is released: `COMMIT_DELAY` after its first task began to wait, or by `release`."""
         if self._released is None:
             loop = asyncio.get_running_loop()
             self._released = loop.create_future()

@@ -219,7 +219,7 @@ class JobConsumer(Generic[T]):
         self._handler.fail(attempt, code, "This request has repeatedly brought down what tried to answer it.")
 
     def end(self, attempt: T, terminal: Terminal) -> None:
-        """Send a job's terminal reply and release its slot; then publish its usage record and acknowledge it."""
+        """Release a job's slot and queue its terminal reply; a task publishes its usage record and acknowledges it."""
         attempt.ended = True
         self.admission.release(attempt)
         self.outbox.put(attempt.job.reply_to, terminal, urgent=True)
@@ -299,7 +299,10 @@ class JobConsumer(Generic[T]):
         )
 
     async def send_heartbeats(self) -> None:
-        """Send heartbeats until cancelled, as `serve` does; a worker that still loads its model calls it before."""
+        """Send heartbeats and fail jobs past their deadline, until cancelled.
+
+        `serve` does so too; a worker calls this itself only while it loads its model.
+        """
         while True:
             self._send_status()
             for attempt in self.attempts:

@@ -82,6 +82,6 @@ class ReplayBuffer:
             self._ended_bytes -= ended.size
 
     def replies_after(self, attempt_id: str, received: Sequence[int]) -> list[Reply] | None:
-        """Return an attempt's replies after the first `received[choice]` tokens; `None` if some were evicted."""
+        """Return an attempt's replies after `received[choice]` tokens per choice; `None` if any is not stored."""
         sent = self._running.get(attempt_id) or self._ended.get(attempt_id)
         return sent.replies_after(received) if sent is not None else None

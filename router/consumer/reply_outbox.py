@@ -69,7 +69,7 @@ class ReplyOutbox:
         self._queue(gateway, reply, size, urgent=urgent)
 
     def replay(self, gateway: str, attempt_id: str, received: Sequence[int]) -> bool:
-        """Resend an attempt's replies after the first `received[choice]` tokens; return false if some were evicted."""
+        """Send an attempt's replies after `received[choice]` tokens again; return false if any is not stored."""
         replies = self.replay_buffer.replies_after(attempt_id, received)
         for reply in replies or ():
             self._queue(gateway, reply, _size(reply), urgent=True)
@@ -97,7 +97,7 @@ class ReplyOutbox:
                 self._send(gateway, unsent)
 
     def flush(self) -> None:
-        """Send all queued replies now."""
+        """Send all queued replies now; while the broker is down they stay queued."""
         self._timer = None
         for gateway, unsent in list(self._gateways.items()):
             if unsent.replies:

@@ -24,7 +24,10 @@ class ResumeRequests:
         self._pending: dict[str, asyncio.Queue[Resume]] = {}
 
     async def response_to(self, attempt: Attempt) -> Resume | None:
-        """Return the gateway's response about `attempt`, `None` if it ended; copies its number of crashes from it."""
+        """Ask the gateway how to continue `attempt` until it responds; return that, `None` if the attempt ended.
+
+        Sets the attempt's `solo` and its number of crashes from the response.
+        """
         responses = self._pending[attempt.attempt_id] = asyncio.Queue()
         try:
             response = await self._first_response(attempt, responses)

@@ -70,7 +70,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def reject(self, *, requeue: bool) -> None:
-        """Return the message to its queue if `requeue`, else dead-letter it."""
+        """Reject the message: put it back into its queue if `requeue`, else dead-letter it."""
 
 
 class Consumer(ABC):
@@ -89,7 +89,7 @@ class Browser(ABC):
 
     @abstractmethod
     async def get(self) -> Delivery | None:
-        """Return the next message, or `None` if no further one is ready.
+        """Take the next message, to be settled; `None` if no further one is ready.
 
         Raises:
             BrokerRefused: no such queue, or no permission.
@@ -98,7 +98,7 @@ class Browser(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Return all unsettled messages to the queue, in their order."""
+        """End the browser; all unsettled messages go back to the queue, in their order."""
 
 
 class Subscription(ABC):
@@ -153,12 +153,12 @@ class Transport(ABC):
     @property
     @abstractmethod
     def unsent_bytes(self) -> int:
-        """Bytes given to `publish_unconfirmed` and not yet written to the socket."""
+        """Bytes of published messages, confirmed or not, not yet written to the socket."""
 
     @property
     @abstractmethod
     def unconfirmed(self) -> int:
-        """Number of publishes that are not confirmed, including those not sent yet."""
+        """Number of calls of `publish` in progress: not confirmed by the broker yet, or not sent yet."""
 
     @abstractmethod
     async def declare(self, topology: Topology) -> None:
@@ -183,11 +183,11 @@ class Transport(ABC):
 
     @abstractmethod
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each message published unconfirmed that the broker returns."""
+        """Register `callback`, called for each message published unconfirmed that the broker returns."""
 
     @abstractmethod
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Consume a durable queue on a separate channel, at most `prefetch` unsettled messages at a time.
+        """Start consuming a durable queue on its own channel, at most `prefetch` unsettled messages at a time.
 
         A message goes to the consumer of the highest `priority` that has capacity; equal consumers take turns.
         """

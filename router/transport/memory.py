@@ -174,11 +174,11 @@ class MemoryTransport(Transport):
             asyncio.get_running_loop().call_soon(self._returned, message)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each message published unconfirmed that is returned."""
+        """Register `callback`, called for each message published unconfirmed that the broker returns."""
         self._return_callbacks.append(callback)
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Consume a durable queue, at most `prefetch` unsettled messages at a time."""
+        """Start consuming a durable queue, at most `prefetch` unsettled messages at a time."""
         self._check_running()
         consumer = _MemoryConsumer(self._broker.queue(queue), prefetch, priority)
         self._holders.append(consumer)

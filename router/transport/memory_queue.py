@@ -92,7 +92,7 @@ class MemoryQueue(Target):
         return message
 
     def return_message(self, message: Message, *, requeue: bool) -> None:
-        """Return a message that a consumer rejected or lost: requeue or dead-letter it."""
+        """Requeue a message that a consumer rejected or lost; dead-letter it past the delivery limit or on request."""
         message.delivery_count += 1
         if not requeue:
             self._dead_letter(self, message, "rejected")
@@ -109,7 +109,7 @@ class MemoryQueue(Target):
         self.deliver_ready()
 
     def remove_consumer(self, consumer: QueueConsumer) -> None:
-        """Remove a consumer."""
+        """Remove a consumer, which gets no further messages; does nothing if it is absent."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
 

@@ -38,7 +38,7 @@ class NativeAttention(AttentionBackend):
         return Kernels(torch.get_num_threads())
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
+        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
         query, key, value = (rows.float().contiguous() for rows in (inputs.query, inputs.key, inputs.value))
         converted = replace(inputs, query=query, key=key, value=value)
         return self.kernels.attention(self.cache, converted, metadata).to(inputs.query.dtype)

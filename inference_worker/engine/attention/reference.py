@@ -17,7 +17,7 @@ class ReferenceAttention(AttentionBackend):
     name = "reference"
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
+        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
         self.cache.write(inputs.layer, metadata.slot_mapping, inputs.key, inputs.value)
         query = inputs.query
         output = torch.empty_like(query)

@@ -59,7 +59,7 @@ class SdpaAttention(AttentionBackend):
         self._groups: list[_Group] = []
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
+        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
         self.cache.write(inputs.layer, metadata.slot_mapping, inputs.key, inputs.value)
         if metadata is not self._planned_for:
             self._groups, self._planned_for = _plan(metadata, self.cache.shape.block_size), metadata

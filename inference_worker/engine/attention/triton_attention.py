@@ -59,7 +59,7 @@ class TritonAttention(AttentionBackend):
         )
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a step's keys and values in the paged cache and return its attention, [T, query heads, head size]."""
+        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
         self._store(inputs.layer, _dense_rows(inputs.key), _dense_rows(inputs.value), metadata.slot_mapping)
         return self._attend(inputs, _dense_rows(inputs.query), metadata)
 

@@ -48,7 +48,7 @@ class Encoder:
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[list[int]]) -> Tensor:
-        """Return the vectors of token id lists, not normalised: [texts, dimensions], float32, on the CPU."""
+        """Compute the vectors of texts (token ids), not normalised: [texts, dimensions], float32, on the CPU."""
         lengths = torch.tensor([len(ids) for ids in texts])
         width = int(lengths.max())
         padded = torch.tensor([ids + [self._padding] * (width - len(ids)) for ids in texts])

@@ -98,7 +98,7 @@ class EmbeddingEngine:
         return len(self._batcher) > 0
 
     def load(self) -> EngineLoad:
-        """Return the numbers of waiting requests, computed tokens and steps, for the worker's metrics."""
+        """Return the engine's load for the worker's metrics: waiting requests, computed tokens and steps."""
         return EngineLoad(
             running=len(self._batcher), prompt_tokens=self._tokens, steps=self._steps, step_tokens=self._step_tokens
         )

@@ -56,7 +56,7 @@ class DecodeGraphs:
         self._captured: dict[GraphKey, Work] = {}
 
     def key(self, sequences: int, stage: Stage) -> GraphKey:
-        """Return the key of the captured step with the smallest padded batch size that holds `sequences` sequences."""
+        """Return the key of the smallest captured step that holds `sequences` sequences, for sampling `stage`."""
         return GraphKey(self.sizes[bisect_left(self.sizes, sequences)], stage)
 
     def capture(self, capture: Capture) -> None:

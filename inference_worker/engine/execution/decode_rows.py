@@ -70,7 +70,7 @@ class DecodeRows:
         self._host_rows: list[_HostRow | None] = [None] * capacity
 
     def sampling(self, count: int) -> RowParameters:
-        """Return the first `count` rows' sampling parameters: current `positions`, and views of the others."""
+        """Return the first `count` rows' sampling parameters: `positions` as a copy, all others as views."""
         of, number = self.integers[:, :count], self.floats[:, :count]
         return RowParameters(
             seeds=of[SEED],

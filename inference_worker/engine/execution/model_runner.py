@@ -41,7 +41,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def compute(self, entries: list[ScheduledSequence]) -> StepResult:
-        """Compute entries of a batch. May be repeated: keys and values are written again to the same cache slots."""
+        """Run the model over entries of a batch and sample the next tokens. Repeatable: writes the same cache slots."""
         if not entries:
             return StepResult()
         inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)

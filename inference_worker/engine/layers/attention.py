@@ -53,7 +53,7 @@ class SelfAttention(nn.Module):
             self.k_norm = RMSNorm(size, config.qk_norm_eps, dtype=dtype)
 
     def forward(self, x: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """Attend to the cached and the new tokens of each sequence: [T, hidden] to [T, hidden]."""
+        """Cache the new tokens' keys and values, and attend to all of each sequence: [T, hidden] to [T, hidden]."""
         config = self.config
         heads = self.qkv_proj(x).view(x.shape[0], -1, config.head_size)
         positioned, value = torch.split(heads, [config.query_heads + config.kv_heads, config.kv_heads], dim=1)

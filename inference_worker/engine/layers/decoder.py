@@ -63,7 +63,7 @@ class DecoderStack(nn.Module):
         self.norm = RMSNorm(hidden, config.norm_eps, dtype=dtype)
 
     def forward(self, token_ids: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """Return the final hidden states of token ids: [T] to [T, hidden]."""
+        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
         x = self.embed_tokens(token_ids)
         for layer in self.layers:
             x = layer(x, rotation, attention)

@@ -45,7 +45,7 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
 
 
 def read_config(folder: Path) -> PreTrainedConfig:
-    """Return the model configuration in `folder`: `config.json`, and the end-of-text ids of `generation_config.json`.
+    """Read the model configuration in `folder`: `config.json`, and the end-of-text ids of `generation_config.json`.
 
     Raises:
         UnsupportedModel: the family is unknown or needs its repository's code, or the weights are quantised.

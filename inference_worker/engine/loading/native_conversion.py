@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
-    """Return the model, on the CPU kernels if they support it, and its quantisation (`none`, `int8` or `int4`).
+    """Convert `model` to the CPU kernels if they support it; return it and its quantisation (`none`, `int8`, `int4`).
 
     Raises:
         UnsupportedModel: this model, file or machine does not support the configured quantisation.

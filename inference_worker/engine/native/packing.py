@@ -105,7 +105,7 @@ class PackedWeight:
 
 
 def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
-    """Return a weight in the kernels' layout, in panels of `panel` outputs (`Kernels.panel`).
+    """Pack a weight into the kernels' layout, a copy in panels of `panel` outputs (`Kernels.panel`).
 
     `row_bits`: bits of activations (16 or 8) for integer weights.
     """

@@ -23,7 +23,7 @@ class PrefillInterrupt:
 
     @contextmanager
     def claim(self) -> Iterator[int]:
-        """Yield the wake-up descriptor to one step; a step that runs within that step is not interrupted."""
+        """Yield the wake-up descriptor for one step; a step nested in that one gets none and is not interrupted."""
         wakeup_fd, self.wakeup_fd = self.wakeup_fd, NO_DESCRIPTOR
         try:
             yield wakeup_fd

@@ -45,7 +45,7 @@ class RowParameters:
 
 
 def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
-    """Return the least stage that serves all sequences; `None` if any needs the host (for a grammar, say)."""
+    """Return the least sampling stage that serves all sequences; `None` if any needs the host, as for a grammar."""
     stage = Stage.GREEDY
     for sequence in sequences:
         wanted = sequence.sampling
@@ -65,7 +65,7 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
 
 
 def sample(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) -> Tensor:
-    """Return each row's next token id from its logits: [R, V] float32 to [R]. `uniform` gives the random numbers."""
+    """Sample each row's next token id from its logits: [R, V] float32 to [R]. `uniform` gives the random numbers."""
     likeliest = logits.argmax(dim=-1)
     if stage is Stage.GREEDY:
         return likeliest

@@ -19,7 +19,7 @@ outweigh the rarest tokens."""
 
 
 def exponentials(scores: Tensor) -> Tensor:
-    """Return the exponentials of [D, V] float32 scores, all at most 0, in place; exactly 0 at `LOWEST` and below."""
+    """Replace [D, V] float32 scores, all at most 0, by their exponentials in place; 0 at `LOWEST` and below."""
     return scores.clamp_(min=LOWEST).exp_().sub_(2 * math.exp(LOWEST)).clamp_(min=0)
 
 

@@ -38,7 +38,7 @@ def philox4x32(counter: Words, key: Words) -> Words:
 
 
 def uniform(seed: Words, choice: Words, position: Words) -> NDArray[np.float64]:
-    """Return one number in [0, 1) with 53 random bits per row; all arguments are [R]."""
+    """Return each row's random number in [0, 1), 53 bits determined by (`seed`, `choice`, `position`), each [R]."""
     counter = np.stack((position & _MASK, position >> _HALF, choice & _MASK, np.zeros_like(choice)))
     words = philox4x32(counter, np.stack((seed & _MASK, seed >> _HALF)))
     bits = ((words[0] >> np.uint64(5)) << np.uint64(26)) + (words[1] >> np.uint64(6))

@@ -23,7 +23,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 def score_prompts(entries: list[ScheduledSequence], hidden: Tensor, head: Head) -> dict[str, PromptScores]:
-    """Return the prompt log probabilities that a step yields, by request id.
+    """Compute the prompt log probabilities that a step yields, by request id.
 
     Args:
         entries: the entries of the step.

@@ -30,7 +30,7 @@ class Sampler:
         self._masks = Masks()
 
     def sample(self, logits: Tensor, sequences: list[Sequence]) -> tuple[list[int], list[PositionLogprobs | None]]:
-        """Return the next token of each sequence, and its log probabilities where requested.
+        """Sample the next token of each sequence; return the ids, and log probabilities where requested.
 
         Args:
             logits: [R, V] float32, one row per sequence; overwritten.

@@ -55,7 +55,7 @@ class TokenCountCache:
         self._counts: dict[Sequence, TokenCounts] = {}
 
     def of(self, sequences: Rows[Sequence]) -> list[TokenCounts]:
-        """Return updated counts of `sequences`, and drop those of all other sequences."""
+        """Update and return the token counts of `sequences`; drop those of all other sequences."""
         self._counts = {s: self._counts.get(s) or TokenCounts(s) for s in sequences}
         for sequence, counts in self._counts.items():
             counts.catch_up(sequence)

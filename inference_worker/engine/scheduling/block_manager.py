@@ -41,7 +41,7 @@ class BlockManager:
     # --- Admission ----------------------------------------------------------------------------------
 
     def find_prefix(self, sequence: Sequence) -> list[int]:
-        """Return the cached blocks that a sequence can start with; its last token always remains to be computed.
+        """Find the cached blocks that a sequence can start with (`adopt` acquires them), never for its last token.
 
         Prompt log probabilities are not cached, so a request that wants them computes its whole prompt.
         """
@@ -108,7 +108,7 @@ class BlockManager:
         return None
 
     def publish(self, sequence: Sequence) -> None:
-        """Register a sequence's full blocks computed since its last call in the prefix cache, for reuse."""
+        """Register a sequence's full blocks in the prefix cache for reuse, those computed since the last call."""
         full = sequence.computed // self.block_size
         if full > sequence.published:
             extend_hashes(sequence, full, self.block_size)

@@ -29,7 +29,7 @@ class Counters(EngineLoad):
         self.prefix_cache_hits += sequence.cached_tokens
 
     def count_output(self, drafted: int, generated: int) -> None:
-        """Count the tokens that one sequence got from a step, and the drafts among them."""
+        """Count one sequence's outcome of a step: `drafted` draft tokens computed, `generated` tokens appended."""
         self.generation_tokens += generated
         if drafted:
             self.draft_tokens += drafted

@@ -117,7 +117,7 @@ class Scheduler:
         return failures
 
     def load(self) -> EngineLoad:
-        """Return the counters since start-up, and the current numbers of sequences and KV blocks."""
+        """Return the scheduler's load: counters since start-up, and the current numbers of sequences and KV blocks."""
         live = sum(map(len, self._choices.values()))
         return self._counters.to_load(
             running=len(self.running),
@@ -258,7 +258,7 @@ class Scheduler:
     # --- Commit -------------------------------------------------------------------------------------
 
     def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
-        """Append a step's tokens to its sequences, free the blocks of ended ones, and return the events for clients."""
+        """Append a step's tokens to its sequences, free the blocks of ended ones, return the events for the worker."""
         self._counters.count_step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
             self._fail(RequestFailed(request=request, message="the model could not compute it", in_step=True))

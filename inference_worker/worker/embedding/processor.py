@@ -59,7 +59,7 @@ class EmbeddingProcessor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
-        """Return the engine request of a job, whose inputs are tokenised and validated in a thread.
+        """Tokenise and validate a job's inputs in a thread, and return its engine request.
 
         Raises:
             PromptRejected: the model can't process the inputs or an option.

@@ -94,7 +94,7 @@ class TextProcessor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
-        """Return a job's engine request: render, tokenise (in a thread if long) and validate it, check its grammar.
+        """Render, tokenise (in a thread if long) and validate a job, check its grammar; return its engine request.
 
         Raises:
             PromptRejected: the model can't process the prompt or an option.

@@ -49,7 +49,7 @@ _FORMS = {"NFC": "NFC", "NFD": "NFD", "NFKC": "NFKC", "NFKD": "NFKD", "BertNorma
 
 
 def prompt_bounds(tokenizer: Tokenizer, template: ChatTemplate | None) -> PromptBounds:
-    """Return the bounds on prompt tokens of a generating model; without a chat template only those of plain texts."""
+    """Compute the upper bounds on prompt tokens of a generating model, of conversations only with a `template`."""
     bounds = text_bounds(tokenizer.normalizer, lambda text: len(tokenizer.encode(text)))
     if template is None or not bounds.per_byte:
         return bounds
@@ -64,7 +64,7 @@ def prompt_bounds(tokenizer: Tokenizer, template: ChatTemplate | None) -> Prompt
 
 
 def text_bounds(normalizer: Any, tokens: Callable[[str], int]) -> PromptBounds:
-    """Return the bounds on a plain text's tokens; `tokens` counts those of a text, begin and end tokens included.
+    """Compute the upper bounds on a plain text's tokens; `tokens` counts those of a text with begin and end tokens.
 
     `normalizer` is that of `tokenizer.json`; if this may lengthen a text by an unknown factor, there are no bounds.
     """

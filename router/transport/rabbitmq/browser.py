@@ -25,7 +25,7 @@ class RabbitMQBrowser(Browser):
 
     @classmethod
     async def open(cls, queue: str, supervisor: ConnectionSupervisor) -> RabbitMQBrowser:
-        """Return a browser with a new channel on `supervisor`'s connection.
+        """Open a channel on `supervisor`'s connection and return a browser of `queue` on it.
 
         Raises:
             BrokerUnavailable: no connection, or the broker did not answer.
@@ -38,7 +38,7 @@ class RabbitMQBrowser(Browser):
         return cls(queue, channel)
 
     async def get(self) -> Delivery | None:
-        """Return the next message of the queue, to be settled, or `None` if none is ready."""
+        """Take the next message of the queue (basic.get), to be settled; `None` if none is ready."""
         try:
             message = await self._channel.get(self._queue)
         except exceptions.ChannelClosedByBroker as error:
@@ -51,7 +51,7 @@ class RabbitMQBrowser(Browser):
         return RabbitMQDelivery(self._session, *message)
 
     async def close(self) -> None:
-        """Close the channel: unsettled messages return to the queue, after the settlements sent before."""
+        """Close the channel: unsettled messages go back to the queue, after the settlements sent before."""
         self._channel.close()
         await asyncio.wait({self._channel.closed}, timeout=RPC_TIMEOUT)
 

@@ -42,7 +42,7 @@ class Channel:
         return not self.closed.done() and bool(self._raw.is_open)
 
     def when_lost(self, callback: OnLost) -> None:
-        """Call `callback(reason)` synchronously when either side closes the channel; at once if already closed."""
+        """Set the callback called with the reason when either side closes the channel; at once if it is closed."""
         self._on_lost = callback
         if self.closed.done():
             callback(self.closed.result())
@@ -58,7 +58,7 @@ class Channel:
         )
 
     def on_return(self, callback: Callable[[Any, Any, bytes], None]) -> None:
-        """Call `callback(method, properties, body)` for each message that the broker returns."""
+        """Register `callback(method, properties, body)`, called for each message that the broker returns."""
         self._raw.add_on_return_callback(lambda _channel, method, properties, body: callback(method, properties, body))
 
     def ack(self, tag: int) -> None:
@@ -126,7 +126,7 @@ class Channel:
         self._raw.add_callback(lambda _frame: self._on_empty(None), [spec.Basic.GetEmpty], one_shot=False)
 
     async def get(self, queue: str) -> tuple[Any, Any, bytes] | None:
-        """Return a queue's next message as (method, properties, body), to be settled; `None` if none is ready."""
+        """Take a queue's next message, (method, properties, body), to be settled; `None` if none is ready."""
 
         def get(callback: Callable[[Any], None]) -> None:
             self._on_empty = callback
@@ -208,7 +208,7 @@ class Connection:
         return 0 if stream is None else int(stream.get_write_buffer_size())
 
     def on_blocked(self, callback: Callable[[bool], None]) -> None:
-        """Call `callback(blocked)` when a broker alarm starts or stops blocking publishes."""
+        """Register `callback(blocked)`, called when a broker alarm starts or stops blocking publishes."""
         self._raw.add_on_connection_blocked_callback(lambda *_: callback(True))
         self._raw.add_on_connection_unblocked_callback(lambda *_: callback(False))
 

@@ -76,7 +76,7 @@ class RabbitMQDelivery(Delivery):
         self._settle(None)
 
     def reject(self, *, requeue: bool) -> None:
-        """Return the message to its queue if `requeue`, else dead-letter it."""
+        """Reject the message: put it back into its queue if `requeue`, else dead-letter it."""
         self._settle(requeue)
 
     def _settle(self, requeue: bool | None) -> None:

@@ -60,7 +60,7 @@ class ConfirmedPublisher(_Publisher):
         self._last = 0
 
     async def open(self, channel: Channel) -> None:
-        """Publish on a new channel from now on; sequence numbers start again."""
+        """Prepare a new channel (declarations, confirms) and publish on it from now on, numbered from 1 again."""
         await self._prepare(channel)
         await channel.confirm(self._confirmed)
         channel.on_return(self._returned)

@@ -134,7 +134,7 @@ class RabbitMQTransport(Transport):
 
     @property
     def unconfirmed(self) -> int:
-        """Number of calls of `publish` in progress: not confirmed, or not sent yet."""
+        """Number of calls of `publish` in progress: not confirmed by the broker yet, or not sent yet."""
         return self._publishing
 
     # Sending
@@ -176,13 +176,13 @@ class RabbitMQTransport(Transport):
         self._unconfirmed_publisher.send(message, mandatory)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each message published unconfirmed that the broker returns."""
+        """Register `callback`, called for each message published unconfirmed that the broker returns."""
         self._return_callbacks.append(callback)
 
     # Receiving
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Consume a durable queue, at most `prefetch` unsettled messages at a time.
+        """Start consuming a durable queue, at most `prefetch` unsettled messages at a time.
 
         Raises:
             BrokerRefused: no such queue, or no permission.

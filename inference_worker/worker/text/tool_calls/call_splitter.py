@@ -53,7 +53,7 @@ class ToolCallSplitter:
         self._keep(self._parser.finish())
 
     def take(self, length: int) -> tuple[str, list[ToolCallDelta] | None]:
-        """Return the text and the call deltas of the next `length` characters, which must be decided."""
+        """Remove the next `length` decided characters; return the client's text and the tool call deltas in them."""
         text: list[str] = []
         calls: list[ToolCallDelta] = []
         self.decided -= length

@@ -42,7 +42,7 @@ class JsonScanner:
         self._number = ""
 
     def push(self, character: str) -> bool:
-        """Add a character; return whether the value is still valid."""
+        """Add a character; return false if the value is invalid with it, or was complete before it."""
         return not self.done and self._step(character)
 
     def skip(self, text: str, at: int) -> int:

@@ -11,7 +11,9 @@ from router.messages import ChatPrompt, Grammar, Prompt, ToolMode
 
 
 def output_grammar(prompt: Prompt, response: Grammar | None) -> Grammar | None:
-    """Return the grammar of the output, calls included; `None` if any is allowed. `response`: the request's for text.
+    """Return the grammar of the whole output, tool calls included; `None` if any output is allowed.
+
+    `response`: the grammar that the request sets for answers without calls.
 
     Raises:
         PromptRejected: `response` can't be combined with tools.
