@@ -74,6 +74,7 @@ class Generation:
         self._queued = services.queues.enter(jobs)
         self._unfinished = len(jobs)
         self._opened = self._heard = time.monotonic()
+        """Monotonic times of the start, and of the last reply or sight of a live or loading worker of the model."""
         self._broker_away = -math.inf
         """Monotonic time at which the broker was last seen unavailable."""
         self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
@@ -317,13 +318,15 @@ class Generation:
     def _check_silence(self) -> None:
         """Fail a request that no worker can be working on; while the broker is away, wait longer to find out."""
         now = time.monotonic()
+        if self._is_served:
+            self._heard = now
         silence, limit = now - self._heard, self._services.no_worker_timeout
         if self._services.bus.state is not ConnectionState.UP:
             self._broker_away = now
-            if silence >= self._services.timings.unreachable_after and not self._is_served:
+            if silence >= self._services.timings.unreachable_after:
                 raise errors.UpstreamUnreachable
             return
-        if silence < limit or self._is_served:
+        if silence < limit:
             return
         if now - max(self._broker_away, self._services.bus.lost_at) < limit:
             return  # the workers have to reconnect too

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace as msgspec_replace
 from structlog.testing import capture_logs
 
 from auth_billing import errors as account_errors
@@ -16,9 +17,10 @@ from gateway import errors
 from gateway.errors import GatewayError, JobFailed
 from gateway.http.http_errors import HTTP_ERRORS, HttpError, error_body, error_headers, http_error
 from router import errors as wire_errors
-from router.messages import Failed, FailureCode
+from router.messages import Failed, FailureCode, WorkerState
 from tests.fakes.scripted_worker import fail, never, start_and_wait
-from tests.gateway.conftest import QUICK, SetStage, Stage
+from tests.fakes.scripted_worker import status as heartbeat
+from tests.gateway.conftest import MODEL, QUICK, SetStage, Stage
 
 
 def subclasses(kind: type[Exception]) -> set[type[Exception]]:
@@ -212,6 +214,20 @@ async def test_workers_lost_before_and_after_the_first_reply(set_stage: SetStage
     assert check(response.json())["code"] == "model_unavailable"
     started = await set_stage(start_and_wait, timings=UNREACHABLE_SOON, no_worker_timeout=1.0)
     assert (await started.chat()).json()["error"]["code"] == "worker_lost"
+
+
+async def test_answers_wait_while_workers_that_die_again_are_loading(set_stage: SetStage) -> None:
+    timings = replace(UNREACHABLE_SOON, worker_alive_timeout=0.1)
+    stage = await set_stage(start_and_wait, timings=timings, no_worker_timeout=1.0)
+    asking = asyncio.create_task(stage.chat())
+    await stage.worker.received.wait()
+    for _ in range(5):  # no worker is seen for half a second, again and again
+        await asyncio.sleep(0.5)
+        assert not asking.done()
+        stage.worker.bus.send_status(msgspec_replace(heartbeat(MODEL), state=WorkerState.STARTING))
+    last = time.monotonic()
+    assert (await asking).json()["error"]["code"] == "worker_lost"
+    assert time.monotonic() - last > 0.9
 
 
 async def test_answers_wait_a_minute_for_a_blocked_broker(set_stage: SetStage) -> None:
