@@ -73,7 +73,7 @@ def estimate_prompt_tokens(job: Job) -> int:
 
 
 def usage_limit(job: Job, max_model_len: int) -> Usage:
-    """Return the most tokens that a job may use and is billed for, over all choices."""
+    """Return upper bounds on the prompt and completion tokens that a job may use and is billed for, in all choices."""
     return max_usage(job, max_model_len, BOUNDS)
 
 

@@ -56,7 +56,7 @@ class TenantFairQueue(Generic[T]):
         self._length += 1
 
     def peek(self, is_eligible: Predicate[T] | None = None) -> T | None:
-        """Return, not remove, the next item of tenants whose oldest satisfies `is_eligible`; `None` without one."""
+        """Return, not remove, the next of the tenants' oldest items that satisfy `is_eligible`; `None` without one."""
         tenant = self._next(is_eligible)
         return None if tenant is None else self._waiting[tenant][0]
 

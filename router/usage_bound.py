@@ -21,7 +21,7 @@ _INDENT = 4
 
 
 def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
-    """Return the most tokens that `job` may use with a context of `context` tokens; a longer prompt is refused."""
+    """Return upper bounds on the prompt and completion tokens of `job`; a prompt over `context` tokens is refused."""
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
     sampling = job.sampling

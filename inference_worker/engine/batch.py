@@ -30,7 +30,7 @@ class ScheduledSequence:
 
     @property
     def sample_count(self) -> int:
-        """Number of tokens to sample: one after the last known token and one after each draft, or 0."""
+        """Number of tokens to sample: after the last known token, if the step reaches that, and after each draft."""
         return 1 + len(self.drafts) if self.start + self.count >= len(self.sequence.token_ids) else 0
 
     @property

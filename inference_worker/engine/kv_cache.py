@@ -68,7 +68,7 @@ class KVCache:
             side[layer].flatten(0, 1).index_copy_(0, slots, stored)
 
     def read(self, layer: int, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of `blocks` ([...] int64), each [..., block_size, kv heads, head size] and float."""
+        """Copy the keys and values of `blocks` ([...]): each [..., block_size, kv heads, head size], as floats."""
         keys, values = self.keys[layer][blocks], self.values[layer][blocks]
         return (dequantise(keys), dequantise(values)) if self.shape.quantised else (keys, values)
 

@@ -53,7 +53,7 @@ class GGUFHeader:
 
     @property
     def architecture(self) -> str:
-        """`general.architecture`, the prefix of the model's own keys."""
+        """Name of the model family (`general.architecture`), the prefix of the family's keys; "" if missing."""
         return str(self.metadata.get("general.architecture", ""))
 
 

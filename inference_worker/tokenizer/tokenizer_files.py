@@ -42,7 +42,7 @@ def read_text_files(path: Path) -> TextFiles:
 
 
 def read_definition(folder: Path) -> Definition:
-    """Return the content of `tokenizer.json` in a model folder.
+    """Read the content of `tokenizer.json` in a model folder.
 
     Raises:
         ModelNotFound: there is no such file.

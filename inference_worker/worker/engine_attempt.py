@@ -56,7 +56,7 @@ class GenerationAttempt(EngineAttempt):
         return msgspec.structs.replace(request, delivered=known, ended=ended, sampling=sampling)
 
     def resume(self, job: Job) -> None:
-        """Set the state to what earlier attempts delivered, as `job` lists it: ids, ended choices. Needs `outputs`."""
+        """Set the state to what earlier attempts delivered, as `job` lists it; call it once `outputs` is set."""
         self.ids = [job.delivered_ids(choice)[:] for choice in range(job.n)]
         self.cached_tokens = job.cached_tokens
         for choice in job.ended:

@@ -67,7 +67,7 @@ class Attempt(ABC):
         """SHA-256 (hex) of the output released to the gateway, for the usage record."""
 
     def continue_after(self, resume: Resume) -> None:
-        """Set what the gateway delivered before as delivered in the attempt's job."""
+        """Put what earlier attempts delivered, as the gateway's `Resume` lists it, into the attempt's job."""
         self.job = msgspec.structs.replace(
             self.job,
             delivered=resume.delivered,
@@ -77,7 +77,7 @@ class Attempt(ABC):
         )
 
     def usage_record(self, terminal: Terminal, worker: str) -> UsageRecord:
-        """Return the usage record of the attempt that `worker` ended with `terminal`."""
+        """Return the usage record, dated now, of the attempt that `worker` ended with the reply `terminal`."""
         return UsageRecord(
             job=self.job.id,
             attempt=self.attempt_id,
@@ -146,7 +146,7 @@ class RecentJobIds:
         self._ids: OrderedDict[str, float] = OrderedDict()
 
     def add(self, job_id: str) -> None:
-        """Add a job id, and drop ids that are too old or too many."""
+        """Add a job id or renew its time; drop the oldest ids, those of over 10 minutes ago or too many."""
         now = time.monotonic()
         self._ids[job_id] = now
         self._ids.move_to_end(job_id)

@@ -178,7 +178,7 @@ class JobConsumer(Generic[T]):
         await self._handler.begin(attempt)
 
     async def permission_to_run(self, attempt: T) -> Resume | None:
-        """Return the gateway's permission to run a job that may have run before; without it, end the attempt."""
+        """Ask the gateway whether to run a job that may have run before; if not, end the attempt and return `None`."""
         response = await self._resume_requests.response_to(attempt)
         if response is None or response.decision is ResumeDecision.START:
             return response

@@ -19,7 +19,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Return a message as JSON (UTF-8)."""
+    """Encode a message as JSON (UTF-8)."""
     return _encoder.encode(message)
 
 
@@ -30,7 +30,7 @@ class Codec(Generic[T]):
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(expected)
 
     def decode(self, body: bytes) -> T:
-        """Return the message in `body`.
+        """Decode `body`, JSON in UTF-8, to a message of the codec's type.
 
         Raises:
             UndecodableMessage: `body` is not JSON, not of the expected shape, or of another wire version.

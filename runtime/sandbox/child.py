@@ -27,7 +27,10 @@ Work = Callable[[bytes, BinaryIO], Iterable[bytes]]
 
 
 def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
-    """Run the function `work` (`MODULE:NAME`) confined, and exit. `source` is the descriptor of a file to read."""
+    """Run the function `work` (`MODULE:NAME`) confined, and exit the process.
+
+    `source` is the descriptor of a file to read; `NO_SOURCE`: none.
+    """
     status = 1
     try:
         module, _, name = work.partition(":")

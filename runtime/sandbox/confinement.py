@@ -34,9 +34,9 @@ class _Program(ctypes.Structure):
 def confine(limits: Limits, keep: Collection[int]) -> None:
     """Confine this process and its threads until its end; close all files but those with the descriptors in `keep`.
 
-    From then on it can compute, and read and write the files in `keep`; opening files or sockets, starting processes
-    or threads, and changing limits fail with `PermissionError`. Import what the work needs before. Standard files that
-    are not in `keep` lead to `/dev/null`.
+    From then on it can compute, read the files in `keep` and write to the pipes among them; opening files or sockets,
+    starting processes or threads, and changing limits fail with `PermissionError`. Import what the work needs before.
+    Standard files that are not in `keep` lead to `/dev/null`.
 
     Raises:
         SandboxUnavailable: the process could not be confined, and must not begin the work.

@@ -82,7 +82,7 @@ ARCHITECTURES = {
 
 
 def filter_program(architecture: Architecture) -> bytes:
-    """Return the filter as an array of the kernel's `struct sock_filter`."""
+    """Return the seccomp filter of confined processes, as an array of the kernel's `struct sock_filter`."""
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in _instructions(architecture))
 
 

@@ -60,7 +60,7 @@ class DecodeGraphs:
         return GraphKey(self.sizes[bisect_left(self.sizes, sequences)], stage)
 
     def capture(self, capture: Capture) -> None:
-        """Capture a step of every batch size and stage, largest first to share its memory. All rows must be idle."""
+        """Capture a step of every batch size and sampling stage, largest size first. All rows must be idle."""
         for size in reversed(self.sizes):
             for stage in Stage:
                 self.restart()
@@ -68,7 +68,7 @@ class DecodeGraphs:
                 self._captured[key] = capture(lambda key=key: self.step(key))  # type: ignore[misc]
 
     def restart(self) -> None:
-        """Reset the step counter: the next step writes the first row of `sampled`."""
+        """Reset the step counter: the next step writes its tokens to the first row of `sampled`."""
         self._step.zero_()
 
     def replay(self, key: GraphKey) -> None:

@@ -96,7 +96,7 @@ class DecodeRows:
     # --- The host's side ----------------------------------------------------------------------------
 
     def update(self, sequences: Items[Sequence]) -> list[int]:
-        """Give `sequences` the first rows, idle all others, send changes to the device; return their rows."""
+        """Assign the first rows to `sequences`, idle all others, send changes to the device; return each one's row."""
         rows = self._assign(sequences)
         idle = [row for row, host_row in enumerate(self._host_rows[len(rows) :], len(rows)) if host_row is not None]
         changed: list[tuple[int, Sequence]] = []

@@ -45,7 +45,7 @@ class Rotary:
         return Rotation((angles.cos() * self.magnitude).to(dtype), (angles.sin() * self.magnitude).to(dtype))
 
     def to(self, device: torch.device) -> Rotary:
-        """Return a copy on `device`."""
+        """Return a copy of the frequencies on `device`."""
         return Rotary(self.frequencies.to(device), self.magnitude)
 
     def divided_by(self, factors: Tensor) -> Rotary:

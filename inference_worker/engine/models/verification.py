@@ -38,7 +38,7 @@ class AttentionSizes:
 
 
 def verify(model: PreTrainedModel, candidate: CausalLM, attention: str) -> AttentionSizes:
-    """Check that `candidate`, on packed tokens, gives the logits of the `model` that it wraps; return its sizes.
+    """Check that `candidate`, on packed tokens, gives the logits of the `model` that it wraps; return its heads' sizes.
 
     Runs `model` with eager attention, then sets its attention implementation to `attention`.
 

@@ -183,7 +183,7 @@ class Kernels:
     def attention(
         self, cache: KVCache, inputs: AttentionInputs, metadata: AttentionMetadata, *, integer: bool = False
     ) -> Tensor:
-        """Store a step's keys and values in `cache` and return the attention, [T, query heads, head size] float32.
+        """Store a layer's new keys and values in `cache`; return the attention, [T, query heads, head size] float32.
 
         `inputs`: in float32; `integer`: as in `CacheStruct.of`.
         """

@@ -34,7 +34,7 @@ class AllowedTokens:
         return cls(rows) if rows else None
 
     def apply(self, logits: Tensor) -> None:
-        """Set the logits of all tokens that these rows do not allow to -inf, in [R, V] in place."""
+        """Set the logits ([R, V], in place) of all tokens that these rows do not allow to -inf."""
         for row, ids in self.rows:
             kept = logits[row, ids]
             logits[row].fill_(NEVER)
@@ -42,7 +42,7 @@ class AllowedTokens:
 
 
 def ban_words(logits: Tensor, sequences: Rows[Sequence]) -> None:
-    """Set the logits of tokens that would complete a bad word to -inf, in [R, V] in place; `sequences` has R items."""
+    """Set the logits ([R, V], in place) of tokens that would complete a bad word of their sequence to -inf."""
     cells = [
         (row, word[-1])
         for row, sequence in enumerate(sequences)

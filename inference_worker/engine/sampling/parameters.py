@@ -49,7 +49,7 @@ class RandomRows:
     def of(
         cls, row_sampling: Rows[RowSampling], row_numbers: list[int], device: torch.device, *, truncated: bool
     ) -> RandomRows | None:
-        """Collect the parameters of `row_numbers`, with top_k, min_p and top_p if `truncated`; `None` without rows."""
+        """Collect the parameters of rows `row_numbers`, with top_k, min_p, top_p if `truncated`; `None` if no rows."""
         if not row_numbers:
             return None
         wanted = [row_sampling[row][0] for row in row_numbers]
@@ -121,5 +121,5 @@ class SamplingParameters:
 
 
 def is_truncated(sampling: SamplingParams) -> bool:
-    """Return whether top_k, top_p or min_p is on."""
+    """Return whether a request restricts sampling to likely tokens, by top_k, top_p or min_p."""
     return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0

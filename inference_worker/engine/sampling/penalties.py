@@ -111,5 +111,5 @@ class Penalties:
 
 
 def is_penalised(sampling: SamplingParams) -> bool:
-    """Return whether any penalty is set."""
+    """Return whether a request sets a repetition, frequency or presence penalty."""
     return sampling.repetition_penalty != 1.0 or sampling.frequency_penalty != 0.0 or sampling.presence_penalty != 0.0

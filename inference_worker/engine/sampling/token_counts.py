@@ -24,7 +24,7 @@ class TokenCounts:
 
     @property
     def token_ids(self) -> NDArray[np.int64]:
-        """The distinct token ids, [N], in no order; a view."""
+        """The sequence's distinct token ids, [N], in no order; a view."""
         return self._token_ids[: self._size]
 
     @property

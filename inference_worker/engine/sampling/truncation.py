@@ -40,7 +40,7 @@ class Truncation:
 
     @classmethod
     def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Truncation:
-        """Build from one number per row, each with its API meaning (top_k 0, min_p 0 and top_p 1 are off)."""
+        """Build the parameters from one number per row, in the API's meaning (top_k 0, min_p 0 and top_p 1 are off)."""
         bounded = [k > 0 or p > 0 for k, p in zip(top_k, min_p, strict=True)]
         return cls(
             torch.tensor(top_k, device=device)[:, None],

@@ -126,7 +126,7 @@ class BlockManager:
         child.published, child.computed = parent.published, parent.computed
 
     def release(self, sequence: Sequence) -> None:
-        """Free all blocks of a sequence that no other shares, and reset its computed tokens to 0."""
+        """Take all blocks from a sequence and free those that no other shares; its computed tokens become 0."""
         self._release(reversed(sequence.block_table))  # so that the end of a prompt is evicted before its beginning
         sequence.block_table = array("q")
         sequence.computed = sequence.published = 0

@@ -45,7 +45,7 @@ class StepCost:
     def is_worthwhile(self, probability: float, rows: int, tokens: float) -> bool:
         """Return whether one more draft, accepted with `probability`, raises a step's tokens per unit of time.
 
-        Without that draft the step has `rows` rows and is expected to yield `tokens`.
+        Without that draft the step computes `rows` tokens and is expected to yield `tokens` new ones.
         """
         return rows < self.cheap_rows and probability * (self.fixed + rows) > tokens
 

@@ -21,7 +21,7 @@ KINDS = frozenset({_Q4_0, _Q4_1, _Q8_0})
 
 
 def unpack(raw: NDArray[np.uint8], kind: int, rows: int) -> Int4Values | Int8Values:
-    """Return the codes and scales of a matrix of `rows` rows, stored in `raw` as ggml type `kind` of `KINDS`."""
+    """Unpack a matrix of `rows` rows from ggml type `kind` (of `KINDS`) to codes, scales and, in int4, minimums."""
     header = 4 if kind == _Q4_1 else 2
     blocks = raw.reshape(rows, -1, header + (GROUP if kind == _Q8_0 else GROUP // 2))
     halves = np.ascontiguousarray(blocks[..., :header]).view(np.float16).astype(np.float32)

@@ -98,7 +98,7 @@ class ChannelReader(ABC, Generic[T]):
 
     @abstractmethod
     async def open(self, channel: Channel) -> None:
-        """Start to receive on a new channel."""
+        """Start to receive on a new channel; called again for each channel opened after a loss."""
 
     def end(self) -> None:
         """End iteration after the messages received so far, because the transport is closed."""

@@ -44,7 +44,7 @@ class ConnectionSupervisor:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes not yet written to the socket."""
+        """Bytes not yet written to the socket; 0 without a connection."""
         connection = self._connection
         return 0 if connection is None else connection.unsent_bytes
 
@@ -61,7 +61,7 @@ class ConnectionSupervisor:
         return await connection.channel()
 
     async def run(self) -> None:
-        """Keep the connection open until cancelled."""
+        """Open the connection, and open it again after each failure or loss, until cancelled."""
         backoff = Backoff(self.retry_wait)
         while True:
             try:
@@ -124,7 +124,7 @@ class ChannelSupervisor:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Keep the channel open until its user has finished, or until cancelled."""
+        """Open and set up the channel, again after each loss, until its user has finished or the broker refuses it."""
         backoff = Backoff(self._connection.retry_wait)
         while not self._user.finished:
             connection = await self._connection.connection()

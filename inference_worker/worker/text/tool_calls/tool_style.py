@@ -48,7 +48,7 @@ _OTHER_MARKUP = ("<function=", "<arg_key>", "<parameter=")
 
 
 def tool_style(template: str, *, reads_tools: bool) -> ToolStyle:
-    """Return the tool style of a model from its chat template; `reads_tools`: whether the template uses `tools`."""
+    """Determine from a chat template how the model writes tool calls; `reads_tools`: whether it uses `tools`."""
     family = _family(template) if reads_tools else None
     return ToolStyle(family or MarkupFamily.HERMES, in_template=family is not None)
 
