@@ -247,7 +247,10 @@ class EngineJobHandler(ABC, Generic[J]):
         self.admit()
 
     def admit(self) -> None:
-        """Give free slots to waiting jobs: send `Started` to their gateways and submit them to the engine."""
+        """Give free slots to waiting jobs: send `Started` and submit them to the engine.
+
+        A job that was in a crashed engine is submitted once its gateway permits it.
+        """
         while (attempt := self._admission.admit()) is not None and attempt.request is not None:
             if attempt.awaits_permission:
                 self._consumer.spawn(self._run_again(attempt), attempt)
@@ -278,7 +281,7 @@ class EngineJobHandler(ABC, Generic[J]):
     # Progress and end of a job
 
     def apply(self, report: StepReport) -> None:
-        """Publish the replies that follow from a step report, and end finished and failed jobs."""
+        """Publish a step report's replies, end finished and failed jobs; kill an engine whose steps fail repeatedly."""
         for event in report.events:
             attempt = self._attempts.by_id(event.request)
             if attempt is None or attempt.ended:

@@ -40,7 +40,7 @@ class LinearStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, weight: PackedWeight) -> LinearStruct:
-        """Return the structure with the addresses of `weight`, which the caller must keep alive."""
+        """Create the structure with sizes and addresses of `weight`, which the caller must keep alive."""
         bias = None if weight.bias is None else weight.bias.data_ptr()
         return cls(weight.format, weight.inputs, weight.padded_outputs, weight.panels.data_ptr(), bias)
 
@@ -83,7 +83,7 @@ class CacheStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, cache: KVCache, *, integer: bool) -> CacheStruct:
-        """Return the structure for `cache`. `integer`: prefill attends in integers, except in float32 (ADR 0042)."""
+        """Describe the formats of `cache`. `integer`: prefill attends in integers, except in float32 (ADR 0042)."""
         form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]
         return cls(form, cache.shape.block_size, integer)
 
@@ -118,7 +118,7 @@ class StepStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, metadata: AttentionMetadata) -> StepStruct:
-        """Return the structure with the addresses of `metadata`'s tensors, which must be int64 and contiguous."""
+        """Create the structure with the addresses of `metadata`'s tensors (int64, contiguous); keep them alive."""
         sequences, width = metadata.block_tables.shape
         return cls(
             metadata.slot_mapping.shape[0],
