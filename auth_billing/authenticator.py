@@ -46,7 +46,9 @@ class Authenticator:
         self._no_digest = bytes(hashlib.sha256().digest_size)
 
     async def authenticate(self, token: str) -> Principal:
-        """Return the principal of an API key's text. While the store is unavailable, recently valid keys stay valid.
+        """Verify the text of an API key, note its use, and return its principal.
+
+        While the store is unavailable, keys that were valid within the last `key_cache.VALID_TTL` seconds stay valid.
 
         Raises:
             InvalidApiKey: malformed (without a store lookup), unknown, wrong, revoked or expired.

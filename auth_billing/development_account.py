@@ -20,7 +20,7 @@ PROJECT = "development-default"
 async def ensure_development_account(
     accounts: OrganisationStore, api_keys: ApiKeyStore, pepper: bytes, known_key: str | None = None
 ) -> str:
-    """Return the text of a valid API key of the development account, which is created if it is missing.
+    """Create the development account if it is missing, and return the text of a valid API key of it.
 
     `known_key` (from an earlier `client.env`) is returned if it is still valid. Otherwise the account's keys are
     revoked, since their texts are lost, and a new key is created.

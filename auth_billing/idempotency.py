@@ -51,7 +51,7 @@ class IdempotencyStore(Protocol):
     """
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store a record and return `None`, or return the record with its id that is stored already."""
+        """Store a new record and return `None`; if one with its id is stored, change nothing and return that one."""
         ...
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:

@@ -48,7 +48,7 @@ class BillingMetrics:
         self.audited = gauge("headrace_audit_time_seconds", "When the last audit of the books ended (Unix seconds).")
 
     def summary(self) -> dict[str, int]:
-        """Return the totals since the start that `headrace ps` shows, by name."""
+        """Return by name what `headrace ps` shows: totals since the process started, and records `unsettled` now."""
         return {
             "settled": _total(self.settled),
             "unsettled": _total(self.unsettled),

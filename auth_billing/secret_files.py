@@ -15,7 +15,7 @@ from runtime.lifecycle import StartupError
 
 
 def read_or_make(path: Path, make: Callable[[], str], what_is_lost: str) -> str:
-    """Return the text of the file at `path`; a missing file is created with the result of `make`.
+    """Return the text of the secret file at `path`; create a missing file, private to its owner, from `make`'s result.
 
     Args:
         what_is_lost: verb phrase for the error message: what deleting the file does.

@@ -28,7 +28,7 @@ class TtlCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Store a value under `key` and restart its time to live."""
+        """Store a value under `key` and restart its time to live; in a full cache the oldest entry is evicted."""
         self._entries[key] = (self._clock() + self._seconds, value)
         self._entries.move_to_end(key)
         if len(self._entries) > self._capacity:
@@ -39,7 +39,7 @@ class TtlCache(Generic[K, V]):
         self._entries.pop(key, None)
 
     def replace(self, key: K, value: V) -> None:
-        """Replace an entry's value without extending its time to live."""
+        """Replace the value of the entry of `key`, which must exist, without extending its time to live."""
         until, _ = self._entries[key]
         self._entries[key] = (until, value)
 

@@ -22,7 +22,7 @@ class Role(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the hierarchy; a greater rank has more rights."""
+        """Position of the role in the hierarchy, from 1 (viewer) to 4 (owner); a greater rank has more rights."""
         return len(Role) - list(Role).index(self)
 
 
@@ -44,7 +44,7 @@ class Actor:
             raise NotPermitted(f"needs the role {role.value}")
 
     def require_over(self, *roles: Role) -> None:
-        """Check that the actor may assign and take these roles: an administrator may, up to their own role.
+        """Raise unless the actor may assign and withdraw `roles`: administrators and owners may, up to their own role.
 
         Raises:
             NotPermitted: the actor's role is too low.

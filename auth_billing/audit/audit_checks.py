@@ -43,7 +43,10 @@ def check_account(balance: Balance) -> Iterator[Difference]:
 
 
 def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
-    """Yield the account's holds whose job is unknown, settled or has another hold; read `jobs` after the account."""
+    """Yield the account's holds (credit leases excluded) whose job is unknown, settled or has another hold.
+
+    Read `jobs`, the jobs of these holds by id, after the account.
+    """
     for job_id, hold in balance.held.items():
         if hold.gateway:
             continue

@@ -28,7 +28,7 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self) -> None:
-        """Run one audit of the whole store; count and log its differences. Changes no books.
+        """Run one audit of the whole store, set its metrics and log the first differences. Changes no books.
 
         Raises:
             StoreUnavailable: the audit could not be completed.

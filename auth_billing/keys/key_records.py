@@ -76,7 +76,7 @@ class ApiKeyStore(Protocol):
         ...
 
     async def rename(self, key_id: str, name: str) -> None:
-        """Change the key's name."""
+        """Change the name of the key with this id; no effect if there is none."""
         ...
 
     async def expire(self, key_id: str, at: float) -> None:

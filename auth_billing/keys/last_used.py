@@ -26,7 +26,7 @@ class LastUsedTimes:
         self._uses: dict[str, float] = {}
 
     def record(self, key_id: str, now: float) -> None:
-        """Record that a key was used at `now` (Unix seconds)."""
+        """Remember in memory that a key was used at `now` (Unix seconds); the next `flush` stores it."""
         self._uses[key_id] = now
 
     async def flush_periodically(self) -> None:

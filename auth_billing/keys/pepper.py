@@ -19,7 +19,7 @@ MINIMUM_BYTES = 32
 
 
 def load_pepper(home: Path, given: str = "") -> bytes:
-    """Return the pepper given by the settings (`given`), else the one in `home/secrets/`, which the first call creates.
+    """Return the pepper given by the settings (`given`), else read it from `home/secrets/`, creating it at first use.
 
     Concurrent calls of several processes return the same pepper.
 

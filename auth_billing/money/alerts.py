@@ -54,7 +54,7 @@ class Alert:
         return f"alert:{self.organisation}:{self.month}:{self.budget or 'credit'}:{self.threshold}"
 
     def message(self) -> dict[str, object]:
-        """Return the event to send, in the shape of OpenAI's webhook events."""
+        """Return the alert as the JSON object that the webhook sends, in the shape of OpenAI's webhook events."""
         about = {"budget": self.budget, "percent": self.threshold} if self.budget else {}
         names = ("limit", "spent") if self.budget else ("threshold", "available")
         amounts = dict(zip(names, (self.limit, self.amount), strict=True))
@@ -170,7 +170,7 @@ class Alerts:
 
 
 def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now: float) -> Iterator[Alert]:
-    """Yield the alerts that an account has reached in the month of `now`, sent or not. Open holds are not spent."""
+    """Yield the alerts that an account has reached in the month of `now`, sent or not; open holds count as unspent."""
     month, organisation = month_of(now), balance.organisation
     for use in budget_usage(balance, month):
         for percent in thresholds if use.limit else ():

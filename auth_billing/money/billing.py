@@ -95,11 +95,11 @@ class Billing:
         self._buffer.add(jobs, lease)
 
     def is_written(self, job: str) -> bool:
-        """Return whether the hold and document of a job that was reserved, by id, are written: it can be settled."""
+        """Return whether the hold and document of the reserved job with this id are written: the job can be settled."""
         return self._buffer.is_written(job)
 
     async def flush_jobs(self, jobs: Collection[str]) -> None:
-        """Wait until the holds and documents of jobs, by id, are written; from then on the jobs can be settled.
+        """Wait until the holds and documents of the jobs with these ids are written, so that the jobs can be settled.
 
         Raises:
             StoreUnavailable: to be repeated.
@@ -119,7 +119,7 @@ class Billing:
         self._uncertain.difference_update(jobs)
 
     async def checkpoint(self, usage_by_job: Mapping[str, Usage]) -> None:
-        """Store, by job id, the tokens delivered so far: what clients pay if this gateway dies. Every 2 s or 64 tokens.
+        """Store, by job id, the tokens delivered to clients so far: what they pay if this gateway dies.
 
         Raises:
             StoreUnavailable: may be ignored; the next checkpoint includes these tokens.
@@ -144,7 +144,7 @@ class Billing:
             await self.void(list(self._uncertain))
 
     async def release_leases(self) -> None:
-        """Return the credit of all leases of this gateway to the accounts, after its last request.
+        """Give the credit of all leases of this gateway back to the accounts, after its last request.
 
         Raises:
             StoreUnavailable: to be repeated, or left to the sweeper.

@@ -229,7 +229,7 @@ class BalanceStore(Protocol):
         ...
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account (`to` true), or close it for new holds (open ones are still settled); false if none."""
+        """Reopen an account (`to` true) or close it: new holds are refused, open ones settled. False: it is missing."""
         ...
 
 
@@ -292,7 +292,7 @@ class HeartbeatStore(Protocol):
         ...
 
     async def counts(self) -> Mapping[str, int]:
-        """Return the heartbeat count of each gateway that ever sent one."""
+        """Return the heartbeat count of each gateway that sent one within the last day, by gateway id."""
         ...
 
 

@@ -151,7 +151,9 @@ class Credit:
         return await self._store.newest(organisation, limit)
 
     async def apply_pending(self, organisation: str) -> tuple[int, int]:
-        """Add to the account all credit entries that only the ledger has; return their number and sum (nano-USD).
+        """Add to the account all credit entries that only the ledger has.
+
+        Return the number and the sum (nano-USD) of all entries that the account has then, earlier ones included.
 
         Raises:
             StoreUnavailable: to be repeated.

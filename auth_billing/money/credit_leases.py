@@ -131,7 +131,7 @@ class CreditLeases:
         return lease.id
 
     def suspend(self) -> None:
-        """Use no lease until the next read of its account confirms it; called when the store did not answer."""
+        """Stop drawing from every lease until its account is read again; call this when the store did not answer."""
         for lease in self._leases.values():
             lease.confirmed_at = _NEVER
 
@@ -221,7 +221,10 @@ class CreditLeases:
 
 
 def leasable(balance: Balance, payer: Payer) -> tuple[int, bool]:
-    """Return how many more nano-USD a payer may lease, and whether leases exceed twice a share of account or budget."""
+    """Return how many more nano-USD a payer may lease, and whether existing leases must be released.
+
+    Leases together may take 1/`LEASE_SHARE` of the credit and of each budget; over twice that they must be released.
+    """
     if not balance.is_open:
         return 0, True
     leases = balance.leases.values()

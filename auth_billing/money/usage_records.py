@@ -104,7 +104,7 @@ class UsageRecordHandler:
 
 
 def record_error(record: UsageRecord) -> str | None:
-    """Return the reason if a usage record's ids or token counts can't be true, else `None`."""
+    """Return the reason if a usage record's names, time, ids or token counts can't be true, else `None`."""
     if any(len(text) > MAX_TEXT for text in (record.tenant, record.model, record.worker, record.digest)):
         return f"a name is longer than {MAX_TEXT} characters"
     if not math.isfinite(record.at):

@@ -78,7 +78,10 @@ class UsageReports(Protocol):
     """Queries over settled jobs. Each method raises `StoreUnavailable` if the store does not answer in time."""
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return at most `limit` rows: one for each bucket of `width` seconds and each group (by `by`) in it."""
+        """Return the usage of the selected jobs, summed per bucket of `width` seconds and per group of `by` values.
+
+        At most `limit` rows, sorted by bucket and group.
+        """
         ...
 
     async def count(self, selection: UsageFilter, limit: int) -> int:
@@ -91,7 +94,7 @@ class UsageReports(Protocol):
 
 
 def merge_rows(parts: Sequence[Sequence[UsageRow]]) -> list[UsageRow]:
-    """Merge the rows of several periods, in order: rows of the same bucket and group are added up."""
+    """Merge the usage rows of several periods, sorted by bucket and group; rows of the same ones are added up."""
     found: dict[tuple[int, tuple[str, ...]], UsageRow] = {}
     for row in chain.from_iterable(parts):
         key = row.start, tuple(row.group.values())

@@ -46,7 +46,7 @@ class RollupStore(Protocol):
         ...
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours that are rolled up of an organisation, or `None` before `start`."""
+        """Return the hours that are rolled up of an organisation; `None` if `start` was never called for it."""
         ...
 
     async def start(self, organisation: str, at: int) -> None:
@@ -66,7 +66,7 @@ class UsageRollups:
         self._clock = clock
 
     async def roll_up_all(self) -> None:
-        """Roll up all past hours of all organisations.
+        """Store the missing hourly rollups of all organisations, unless a settlement of these hours is unfinished.
 
         Raises:
             StoreUnavailable: to be repeated; hours that are done stay done.

@@ -67,7 +67,7 @@ class Webhook:
         await self._client.aclose()
 
     async def send(self, id: str, message: dict[str, object]) -> None:
-        """Post an event; retry up to `MAX_TRIES` times if the receiver is unreachable or overloaded.
+        """Post a signed event to the receiver, in up to `MAX_TRIES` tries if it is unreachable or overloaded.
 
         Raises:
             AlertNotSent: the receiver refused the event, or all tries failed.

@@ -22,7 +22,7 @@ _EMAIL = re.compile(rf"[\w!#$%&'*+/=?^`{{|}}~-]+(?:\.[\w!#$%&'*+/=?^`{{|}}~-]+)*
 
 
 def checked_email(text: str) -> str:
-    """Return an e-mail address in its normal form (NFKC).
+    """Check an e-mail address and return it in its normal form (NFKC), without surrounding spaces.
 
     Raises:
         UnacceptableValue: the text is not an e-mail address, or a reserved one.
@@ -41,7 +41,7 @@ def fold_email(email: str) -> str:
 
 
 def checked_name(text: str, param: str = "name") -> str:
-    """Return a name in its normal form (NFC); `param` is the field's name in the error.
+    """Check a display name and return it in its normal form (NFC); `param` is the field's name in the error.
 
     Raises:
         UnacceptableValue: the name is empty, too long, or has invisible characters.

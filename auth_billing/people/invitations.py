@@ -64,7 +64,10 @@ class Invitations:
         return invitation, token
 
     async def invite_first_owner(self, organisation: str) -> str:
-        """Return the token of an owner's invitation to an organisation without an owner; earlier ones become void."""
+        """Create an invitation to become the owner of an organisation that has none, and return its token.
+
+        Earlier invitations to the organisation that no user made are revoked.
+        """
         await self._store.revoke_unowned(organisation, self._clock())
         _, token = await self.invite(Actor(organisation, "", Role.OWNER), Role.OWNER)
         return token
@@ -85,7 +88,7 @@ class Invitations:
         return invitation
 
     async def revoke(self, actor: Actor, invitation_id: str) -> Invitation:
-        """Revoke an invitation; one that was accepted or has expired keeps its status.
+        """Revoke an invitation and return it; one that was accepted keeps its status, an expired one becomes revoked.
 
         Raises:
             NotPermitted: the actor may not assign the invitation's role.
@@ -126,5 +129,5 @@ class Invitations:
 
     def digest(self, token: str) -> bytes:
         """Return the stored form of a token: its HMAC-SHA256, 32 bytes."""
-        # The colon is in no key's secret, so this is never what `api_keys.digest` computes.
+        # The colon is in no key's secret, so this is never what `key_format.digest` computes.
         return hmac.digest(self._pepper, b"invitation:" + token.encode(errors="replace"), hashlib.sha256)

@@ -42,15 +42,15 @@ class OrganisationStore(Protocol):
         ...
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
-        """Return the organisation with this id."""
+        """Return the organisation with this id, or `None`."""
         ...
 
     async def projects(self, organisation: str) -> list[Project]:
-        """Return all projects of an organisation, oldest first."""
+        """Return all projects of an organisation, archived ones included, oldest first."""
         ...
 
     async def find_project(self, organisation: str, project: str) -> Project | None:
-        """Return the organisation's project with this id."""
+        """Return the organisation's project with this id, archived or not, or `None`."""
         ...
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:

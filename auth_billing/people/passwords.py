@@ -48,7 +48,7 @@ class Passwords:
         self._dummy_hash = self._hasher.hash("unknown user")
 
     async def hash(self, password: str) -> str:
-        """Return the hash of a new password, in argon2id's encoded form.
+        """Check a new password against the rules, hash it on a thread, and return argon2id's encoded form.
 
         Raises:
             UnacceptableValue: too short, too long, or with control characters.
@@ -86,7 +86,7 @@ class Passwords:
         return await self._run(lambda: self._verify(stored, prepared))
 
     def close(self) -> None:
-        """Shut down the threads that compute hashes."""
+        """Shut down the threads that compute hashes; waiting operations are cancelled. Does not block."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _verify(self, stored: str | None, prepared: bytes) -> bool:

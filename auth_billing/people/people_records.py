@@ -81,11 +81,11 @@ class UserStore(Protocol):
         ...
 
     async def find(self, user_id: str) -> User | None:
-        """Return the user with this id."""
+        """Return the user with this id, or `None`."""
         ...
 
     async def find_by_email(self, email: str) -> User | None:
-        """Return the user with this address, compared case-folded."""
+        """Return the user with this e-mail address, compared case-folded, or `None`."""
         ...
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
@@ -116,7 +116,7 @@ class MembershipStore(Protocol):
         ...
 
     async def find(self, organisation: str, user: str) -> Membership | None:
-        """Return a user's membership of an organisation."""
+        """Return a user's membership of an organisation, or `None`."""
         ...
 
     async def of_user(self, user: str) -> list[Membership]:
@@ -148,11 +148,11 @@ class InvitationStore(Protocol):
         ...
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation | None:
-        """Return the organisation's invitation with this id."""
+        """Return the organisation's invitation with this id, or `None`."""
         ...
 
     async def find_by_digest(self, digest: bytes) -> Invitation | None:
-        """Return the invitation whose token has this digest."""
+        """Return the invitation whose token has this digest, in any state, or `None`."""
         ...
 
     async def of_organisation(self, organisation: str) -> list[Invitation]:
@@ -164,9 +164,9 @@ class InvitationStore(Protocol):
         ...
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
-        """Revoke an invitation at `now` (Unix seconds); return false if it is no longer pending."""
+        """Revoke an invitation at `now` (Unix seconds); return false if it was accepted or revoked before."""
         ...
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke all pending invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
+        """Revoke the unaccepted invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
         ...

@@ -108,7 +108,7 @@ class Sessions:
         return await self._signed_in(record, token)
 
     async def authenticate(self, access_token: str, *, cached: bool = True) -> BrowserSession:
-        """Return the active session that an access token belongs to.
+        """Validate an access token and return the active session that it belongs to.
 
         Args:
             cached: whether the session may have been looked up some seconds ago; not for a request with side effects.
@@ -129,7 +129,7 @@ class Sessions:
         return session
 
     def issued(self, access_token: str) -> bool:
-        """Return whether this installation issued an access token that has not expired; reads no store."""
+        """Return whether an access token is signed by this installation and unexpired; its session may have ended."""
         try:
             self.tokens.read(access_token)
         except InvalidSession:
@@ -158,7 +158,7 @@ class Sessions:
         self._cache.forget(session.id)
 
     async def end_all(self, session: BrowserSession) -> None:
-        """End all sessions of this session's user, in all organisations."""
+        """End all sessions of this session's user, in every organisation; gateways notice within `CACHE_TTL` s."""
         await self.users.end_sessions(session.user.id)
         self._cache.forget(session.id)
 

@@ -44,7 +44,9 @@ class SignIn:
         return await self.sessions.begin(user, _membership_of(memberships, organisation).organisation)
 
     async def verify(self, email: str, password: str, address: str) -> User | None:
-        """Return the user with this address if the password is right; `None` if there is no such user.
+        """Count a sign-in attempt, check the password, and return the user; `None` if no user has this e-mail address.
+
+        `address` is the client's network address. A hash with outdated parameters is replaced.
 
         Raises:
             InvalidCredentials: the user exists and the password is wrong. (A caller that shows the difference reveals

@@ -50,7 +50,7 @@ class SignUp:
     clock: Callable[[], float] = time.time
 
     async def accept_invitation(self, token: str, sign_up: SignUpInput) -> SignedIn:
-        """Accept an invitation, once. An existing account joins the organisation if the password is right.
+        """Accept an invitation, once: create the user, or check the existing user's password; open a session.
 
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.

@@ -27,7 +27,7 @@ class SignInThrottle:
         self._rate = BucketRate(per_minute, _DIMENSION.period)
 
     async def attempt_from(self, address: str) -> None:
-        """Count an attempt from a network address.
+        """Count a sign-in attempt from a network address; an IPv6 address counts with its /64 network.
 
         Raises:
             TooManySignIns: the address has no attempts left.
@@ -36,7 +36,7 @@ class SignInThrottle:
         await self._take(f"sign-in-from:{network_of(address)}")
 
     async def attempt_at(self, account: str) -> None:
-        """Count an attempt at an account (a folded e-mail address, whether the account exists or not).
+        """Count a sign-in attempt at an account (a folded e-mail address, whether the account exists or not).
 
         Raises:
             TooManySignIns: the account has no attempts left.
@@ -53,7 +53,7 @@ class SignInThrottle:
 
 
 def network_of(address: str) -> str:
-    """Return the network that counts as one client: the IPv4 address, or the IPv6 /64 network, of `address`."""
+    """Return the network that counts as one client: the IPv4 address or IPv6 /64 network, `unknown` if malformed."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -66,7 +66,7 @@ class PriceBook:
         self._reading = asyncio.Lock()
 
     async def current(self) -> PriceList:
-        """Return the price list in force; version 0 has no prices.
+        """Return the price list in force, read from the store at most every `CACHE_TTL` seconds; version 0 is empty.
 
         Raises:
             StoreUnavailable: the store does not answer, and no version is known.

@@ -33,13 +33,16 @@ def available(rate: BucketRate, full_at: float, now: float) -> int:
 
 
 def after(rate: BucketRate, full_at: float, now: float, taken: float) -> float:
-    """Return the new `full_at` of a bucket after `taken` units are taken (negative: given back)."""
+    """Return when a bucket that was to be full at `full_at` will be full after `taken` units are taken at `now`.
+
+    A negative `taken` gives units back. The bucket's debt is limited to one period's units.
+    """
     missing = missing_seconds(rate, full_at, now) + taken * rate.unit
     return now + min(max(missing, 0.0), MAX_PERIODS * rate.period)
 
 
 def wait(rate: BucketRate, full_at: float, now: float, units: int) -> float:
-    """Return the seconds until a bucket holds `units`, if none are taken; 0 if it does now."""
+    """Return the seconds until a bucket that is full at `full_at` holds `units`, if none are taken; 0: it does now."""
     if available(rate, full_at, now) >= units:
         return 0.0
     return missing_seconds(rate, full_at, now) + units * rate.unit - rate.period

@@ -27,7 +27,9 @@ class SubjectState:
 
 
 def apply_update(state: SubjectState, update: BucketUpdate, now: float) -> tuple[SubjectState | None, UpdateResult]:
-    """Return the state after an update, or `None` if it can't be applied, and the result. `now`: the store's time."""
+    """Compute an update of a subject's buckets and slots: return their new state, `None` if the update can't be
+    applied, and the result. `now`: the store's time in seconds. Stores nothing.
+    """
     others = {name: held for name, held in state.holders.items() if name != update.holder and held.until > now}
     other_slots = sum(held.slots for held in others.values())
     full_at = {

@@ -107,7 +107,7 @@ class Lease:
 
     @property
     def used(self) -> bool:
-        """Whether the lease has units or slots, or was used recently."""
+        """Whether the lease has units, running requests, or had a request within `IDLE_LEASE_TTL` seconds."""
         lately = self._circuit.now() - self._used_at < IDLE_LEASE_TTL
         return lately or bool(self._running) or any(local.left for local in self._local.values())
 
@@ -165,13 +165,13 @@ class Lease:
             self._running -= 1
 
     def statuses(self) -> dict[Dimension, LimitStatus]:
-        """Return the state of each limit over time, as known in this process, by dimension."""
+        """Return the limit, the remaining units and the reset time of each dimension, as known in this process."""
         now = self._circuit.now()
         rates = self.limits.rates
         return {dimension: _status(rate, self._local[dimension], now) for dimension, rate in rates.items()}
 
     async def maintain(self) -> None:
-        """Return unused units to the store, and renew the slots in use. Called often; mostly a no-op.
+        """Give unused units back to the store, and renew the slots in use. Called often; mostly a no-op.
 
         Raises:
             StoreUnavailable: nothing was changed.
@@ -183,7 +183,7 @@ class Lease:
             await self._give_back(idle, slots, now)
 
     async def close(self) -> None:
-        """Return to the store all units and slots that are not in use.
+        """Give all units and slots that are not in use back to the store.
 
         Raises:
             StoreUnavailable: the units and slots were not returned; slots expire by themselves.

@@ -65,19 +65,19 @@ class RateLimiter:
             await self.maintain()
 
     async def maintain(self) -> None:
-        """Return unused units to the store, renew the slots in use, and drop unused leases, of all subjects."""
+        """Give unused units back to the store, renew the slots in use, and drop unused leases, of all subjects."""
         for lease in list(self._leases.values()):
             await _ignoring_store_outage(lease.maintain())
             if not lease.used:
                 del self._leases[lease.subject.id]
 
     async def close(self) -> None:
-        """Return to the store all units and slots that are not in use, of all subjects."""
+        """Give all units and slots that are not in use back to the store, of all subjects."""
         for lease in self._leases.values():
             await _ignoring_store_outage(lease.close())
 
     async def leases_of(self, subjects: Sequence[Subject]) -> list[Lease]:
-        """Return this process's lease of each subject, with the subject's current limits.
+        """Return this process's lease of each subject, created if it is missing, with the subject's current limits.
 
         Raises:
             StoreUnavailable: the limits are not known.
@@ -119,7 +119,7 @@ class Allowance:
         await self._reserve([(lease, ONE_REQUEST, True) for lease in self._leases])
 
     async def charge(self, model: str, *, most: int, least: int, used: Callable[[], int]) -> None:
-        """Take one request and a slot from the model's limits, and tokens from those of key, project and model.
+        """Take one request and a slot from the model's limits; take tokens from these and from all that `enter` used.
 
         Args:
             most: tokens that the request may use; a lower limit is taken entirely, and the excess is owed.
@@ -152,7 +152,7 @@ class Allowance:
             lease.release(charge)
 
     def statuses(self) -> list[tuple[SubjectKind, Dimension, LimitStatus]]:
-        """Return the state of each limit that applies to the request."""
+        """Return the state of each per-minute and per-day limit of the request, with its kind of subject."""
         return [
             (lease.subject.kind, dimension, status)
             for lease in self._leases

@@ -66,7 +66,7 @@ class Limits:
 
     @cached_property
     def rates(self) -> dict[Dimension, BucketRate]:
-        """Limits over time, by dimension."""
+        """The per-minute and per-day limits as bucket rates, by dimension; unlimited dimensions are missing."""
         said = {dimension: getattr(self, dimension.value) for dimension in Dimension}
         return {d: BucketRate(limit, d.period) for d, limit in said.items() if limit is not None and limit < UNLIMITED}
 
@@ -136,7 +136,7 @@ class Subject:
 
     @property
     def operator_id(self) -> str:
-        """Id under which the store has the limits that the operator has set for the subject, which are the most."""
+        """Id under which the store has the subject's limits set by the operator; administrators can only lower them."""
         return f"operator:{self.id}"
 
 

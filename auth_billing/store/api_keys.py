@@ -27,17 +27,17 @@ class MongoApiKeyStore:
         return await self._keys.find_record(_from_document, {"_id": key_id})
 
     async def add(self, record: ApiKeyRecord) -> None:
-        """Store a new key."""
+        """Store a new key durably."""
         await self._keys.insert_one(_to_document(record))
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
-        """Return the keys of a project that are not revoked, newest first."""
+        """Return the unrevoked keys of a project (empty: the organisation's admin keys), newest first."""
         query = {"organisation": organisation, "project": project, "revoked": None}
         found = self._keys.find(query).sort([("created", -1), ("_id", 1)])
         return [_from_document(document) async for document in found]
 
     async def rename(self, key_id: str, name: str) -> None:
-        """Rename a key."""
+        """Change the name of the key with this id; no effect if there is none."""
         await self._keys.update_one({"_id": key_id}, {"$set": {"name": name}})
 
     async def expire(self, key_id: str, at: float) -> None:

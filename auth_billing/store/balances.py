@@ -80,7 +80,11 @@ class MongoBalanceStore:
         return await self._accounts.update_matching(query, _held([job]))
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
-        """Move `lease.amount` (nano-USD) from what is available to the lease `id`; false if it changed since `seen`."""
+        """Move `lease.amount` (nano-USD) from the account's available credit to the lease `id`, in one update.
+
+        Return false, with nothing changed, if the account does not allow it or has other budgets than `seen`, or the
+        lease was created or released after `seen`. Not journaled.
+        """
         allowing = _allowing(seen.organisation, lease, lease.amount, seen.budgets)
         if allowing is None:
             return False
@@ -131,7 +135,7 @@ class MongoBalanceStore:
         await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account (`to` true), or close it for new holds (open ones are still settled); false if none."""
+        """Reopen an account (`to` true) or close it: new holds are refused, open ones settled. False: it is missing."""
         return await self._accounts.update_matching({"_id": organisation}, {"$set": {"open": to}})
 
 
@@ -170,7 +174,7 @@ def _reduce_use(increase: dict[str, int], of: JobRecord | Hold, amount: int) -> 
 
 
 def from_document(document: Mapping[str, Any]) -> Balance:
-    """Return the account in a document of `accounts`."""
+    """Convert a document of the collection `accounts` to an account's balance."""
     return Balance(
         organisation=document["_id"],
         available=document["available"],

@@ -61,7 +61,7 @@ class Cursor:
         return self
 
     def limit(self, number: int) -> Cursor:
-        """Return this cursor, limited to `number` documents."""
+        """Limit the result to `number` documents; return this cursor."""
         self._raw.limit(number)
         return self
 
@@ -99,11 +99,11 @@ class Collection:
     index_information = _translated("index_information")
 
     def find(self, *args: Any, **options: Any) -> Cursor:
-        """Return the documents that match a query."""
+        """Return a cursor over the documents that match a query; they are read when it is iterated over."""
         return Cursor(self.raw.find(*args, **options))
 
     def aggregate(self, stages: Sequence[Any]) -> Cursor:
-        """Return the documents that an aggregation pipeline yields."""
+        """Return a cursor over the documents that an aggregation pipeline yields; it runs when it is iterated over."""
         return Cursor(self.raw.aggregate(stages))
 
     async def find_record(

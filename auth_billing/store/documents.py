@@ -10,13 +10,13 @@ RecordT = TypeVar("RecordT")
 
 
 def to_document(record: Any, /, **stored: Any) -> dict[str, Any]:
-    """Return the document of a record that has an `id`; `stored` has the fields whose stored form is another."""
+    """Convert a record to a MongoDB document, its `id` to `_id`; `stored`: fields with their differing stored form."""
     values = {**vars(record), **stored}
     return {"_id": values.pop("id"), **values}
 
 
 def from_document(kind: type[RecordT], document: Mapping[str, Any], /, **read: Any) -> RecordT:
-    """Return the record in a document; `read` has the fields whose stored form is another.
+    """Convert a MongoDB document to a record of class `kind`; `read`: fields whose stored form differs, converted.
 
     Fields that the document lacks, as those of earlier versions do, get their default; other fields are left out.
     """

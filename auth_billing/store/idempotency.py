@@ -26,7 +26,7 @@ class MongoIdempotencyStore:
         self._keys = connection.durable(COLLECTION)
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store a record and return `None`, or return the record with its id that is stored already."""
+        """Store a new record and return `None`; if one with its id is stored, change nothing and return that one."""
         for _ in range(MAX_TRIES):
             if await self._keys.insert_if_absent(_to_document(record)):
                 return None

@@ -24,7 +24,7 @@ from auth_billing.store.connection import StoreConnection
 
 
 async def create_indexes(connection: StoreConnection) -> None:
-    """Create all indexes of `auth_billing`.
+    """Create the MongoDB indexes of all collections of `auth_billing`; existing ones are kept.
 
     Raises:
         StoreUnavailable: the store does not answer.

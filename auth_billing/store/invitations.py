@@ -24,11 +24,11 @@ class MongoInvitationStore:
         await self._invitations.insert_one(to_document(invitation, role=invitation.role.value))
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation | None:
-        """Return the organisation's invitation with this id."""
+        """Return the organisation's invitation with this id, or `None`."""
         return await self._invitations.find_record(_invitation, {"_id": invitation_id, "organisation": organisation})
 
     async def find_by_digest(self, digest: bytes) -> Invitation | None:
-        """Return the invitation whose token has this digest."""
+        """Return the invitation whose token has this digest, in any state, or `None`."""
         return await self._invitations.find_record(_invitation, {"digest": digest})
 
     async def of_organisation(self, organisation: str) -> list[Invitation]:
@@ -43,12 +43,12 @@ class MongoInvitationStore:
         return await self._invitations.update_matching(still_open, change)
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
-        """Revoke an invitation, in one update; false if it is not open."""
+        """Revoke an invitation at `now` (Unix seconds), in one update; false if it was accepted or revoked before."""
         still_open = {"_id": invitation_id, "organisation": organisation, **OPEN}
         return await self._invitations.update_matching(still_open, {"$set": {"revoked": now}})
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke all pending invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
+        """Revoke the unaccepted invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
         unowned = {"organisation": organisation, "invited_by": "", **OPEN}
         await self._invitations.update_many(unowned, {"$set": {"revoked": now}})
 

@@ -130,7 +130,7 @@ def _to_document(job: JobRecord) -> dict[str, Any]:
 
 
 def job_from_document(document: Mapping[str, Any]) -> JobRecord:
-    """Return the job in a document of `jobs`."""
+    """Convert a document of the collection `jobs` to a job record."""
     checkpoint, final = document.get("checkpoint"), document.get("final")
     return JobRecord(
         id=document["_id"],

@@ -23,7 +23,7 @@ class MongoMembershipStore:
         await self._memberships.insert_if_absent({"_id": _id(membership.organisation, membership.user), **fields})
 
     async def find(self, organisation: str, user: str) -> Membership | None:
-        """Return a user's membership of an organisation."""
+        """Return a user's membership of an organisation, or `None`."""
         return await self._memberships.find_record(_membership, {"_id": _id(organisation, user)})
 
     async def of_user(self, user: str) -> list[Membership]:

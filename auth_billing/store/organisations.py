@@ -34,16 +34,16 @@ class MongoOrganisationStore:
         await self._projects.insert_if_absent(to_document(project))
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
-        """Return the organisation with this id."""
+        """Return the organisation with this id, or `None`."""
         return await self._organisations.find_record(_organisation, {"_id": organisation})
 
     async def projects(self, organisation: str) -> list[Project]:
-        """Return all projects of an organisation, oldest first."""
+        """Return all projects of an organisation, archived ones included, oldest first."""
         found = self._projects.find({"organisation": organisation}).sort([("created", 1), ("_id", 1)])
         return [_project(document) async for document in found]
 
     async def find_project(self, organisation: str, project: str) -> Project | None:
-        """Return the organisation's project with this id."""
+        """Return the organisation's project with this id, archived or not, or `None`."""
         return await self._projects.find_record(_project, {"_id": project, "organisation": organisation})
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:

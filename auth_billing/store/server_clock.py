@@ -22,7 +22,7 @@ class ServerClock:
         self._read_at = -REFRESH_INTERVAL
 
     async def now(self) -> float:
-        """Return the server's time in Unix seconds.
+        """Return the MongoDB server's time in Unix seconds, read from it at most every `REFRESH_INTERVAL` seconds.
 
         Raises:
             StoreUnavailable: the last reading is too old, and the server does not answer.

@@ -29,5 +29,5 @@ class MongoServiceAccountStore:
         await self._accounts.update_one({"_id": account.id}, {"$set": {"name": account.name}})
 
     async def remove(self, account: ServiceAccount) -> None:
-        """Delete a service account."""
+        """Delete a service account; no effect if it does not exist."""
         await self._accounts.delete_one({"_id": account.id})

@@ -47,7 +47,10 @@ class MongoUsageReports:
         self._rollups = usage_rollups.MongoRollupStore(connection)
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return at most `limit` rows: one for each bucket of `width` seconds and each group (by `by`) in it."""
+        """Return the usage of the selected jobs, summed per bucket of `width` seconds and per group of `by` values.
+
+        At most `limit` rows, sorted by bucket and group. If `width` is whole hours, past hours are read from rollups.
+        """
         layout = _Layout(width, by, limit)
         span = await self._rollups.span(selection.organisation) if width % HOUR == 0 else None
         if span is None or (hours := span.within(selection.since, selection.until)).since >= hours.until:

@@ -55,7 +55,7 @@ class MongoRollupStore:
         return await self._jobs.find_one(unfinished, {"_id": 1}) is not None
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours that are rolled up of an organisation, or `None` before `start`."""
+        """Return the hours that are rolled up of an organisation; `None` if `start` was never called for it."""
         return await self._spans.find_record(partial(from_document, RollupSpan), {"_id": organisation})
 
     async def start(self, organisation: str, at: int) -> None:

@@ -29,11 +29,11 @@ class MongoUserStore:
         return await self._users.insert_if_absent(to_document(user, **{UNIQUE: fold_email(user.email)}))
 
     async def find(self, user_id: str) -> User | None:
-        """Return the user with this id."""
+        """Return the user with this id, or `None`."""
         return await self._users.find_record(_user, {"_id": user_id})
 
     async def find_by_email(self, email: str) -> User | None:
-        """Return the user with this e-mail address, compared in its folded form."""
+        """Return the user with this e-mail address, compared case-folded, or `None`."""
         return await self._users.find_record(_user, {UNIQUE: fold_email(email)})
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
@@ -45,7 +45,7 @@ class MongoUserStore:
         return await self._users.update_matching({"_id": user_id, "password": old}, {"$set": {"password": new}})
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
-        """Replace the password hash `old` by `new` and increment the session version, in one update.
+        """Replace the password hash `old` by `new` and end all sessions of the user, in one update.
 
         Return the user, or `None` if the hash changed meanwhile.
         """
@@ -57,5 +57,5 @@ class MongoUserStore:
         return None if document is None else _user(document)
 
     async def end_sessions(self, user_id: str) -> None:
-        """End all sessions of a user, by an increment of the session version."""
+        """End all sessions of a user, by incrementing the user's version."""
         await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
