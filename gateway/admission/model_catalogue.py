@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import ModelNotFound
+from gateway.errors import ModelNotFound, ModelUnavailable
 from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
 from runtime.lifecycle import StartupError
@@ -56,7 +56,10 @@ class ModelCatalogue:
         Raises:
             ModelNotFound: The name is unknown, or its model was not served within the last hour or is not allowed; the
                 error does not reveal which.
+            ModelUnavailable: No worker was heard of yet, as after a start of this gateway: any name may be a model's.
         """
+        if not self._models.models():
+            raise ModelUnavailable
         model = self._resolve(name)
         if model is None or not self._is_allowed(model, allowed):
             raise ModelNotFound(

@@ -58,9 +58,8 @@ class JobRecovery:
         self._timings = timings
         self._closed = False
         self._superseded: set[str] = set()
-        self._released = False
-        self._handed_over = False
-        """Whether the authoritative attempt ended without a crash: its worker returned the job."""
+        self._released, self._may_crash = False, True
+        """Whether the authoritative attempt was given up; whether it, or an unknown earlier one, may be running."""
         self._heard_at = now
         self._candidate: Candidate | None = None
         self._gap: Gap | None = None
@@ -121,7 +120,7 @@ class JobRecovery:
         if acceptance is not Acceptance.NEW:
             missing = acceptance is Acceptance.GAP and self._gap is None
             return [events.Drop(), *self._request_missing(now), *self._wake()] if missing else [events.Drop()]
-        self._heard_at = now
+        self._heard_at, self._may_crash = now, True
         self.crashes = 0 if isinstance(reply, PROGRESS) else self.crashes
         self.ended = isinstance(reply, TERMINAL)
         return [events.Deliver(reply)]
@@ -135,7 +134,7 @@ class JobRecovery:
         starts = self.attempt_id is None or isinstance(reply, messages.Started)
         if reply.attempt_id in self._superseded or not starts or self.output.begun:
             return False
-        self.crashes += self.attempt_id is not None and not self._handed_over
+        self.crashes += self.attempt_id is not None and self._may_crash
         self._bind(reply.attempt_id, worker_id, now)
         return True
 
@@ -194,7 +193,7 @@ class JobRecovery:
             self._candidate = candidate._replace(timeout=math.inf)
             return [_decision(candidate.worker_id, candidate.request, ResumeDecision.WAIT)]
         self._released, lost = True, report.state is AttemptState.LOST
-        self._handed_over = self._handed_over or not lost
+        self._may_crash = self._may_crash and lost
         self.crashes = max(self.crashes, report.crashes)
         if candidate is not None:
             return self._resume(candidate, now)
@@ -214,11 +213,12 @@ class JobRecovery:
             return [events.FailRequest(WorkerLost()), _decision(worker_id, request, ResumeDecision.GONE)]
         commands: list[Command] = []
         if self.attempt_id != request.attempt_id:
-            self.crashes += not self._handed_over
+            self.crashes += self._may_crash
             previous, tokens = self.worker_id, self.output.tokens
             commands.append(events.AttemptResumed(worker_id, request.attempt_id, previous, tokens, self.crashes))
             self._bind(request.attempt_id, worker_id, now, copy_number=request.copy_number)
         self.crashes = max(self.crashes, request.crashes)
+        self._may_crash = not self.crashes or request.crashes > 0  # else it asks again when it has a slot
         decision = ResumeDecision.FAIL if self.crashes >= self._timings.poison_after_crashes else ResumeDecision.START
         solo, point = self.crashes >= self._timings.solo_after_crashes, self.output.resume_point
         answer = _decision(worker_id, request, decision, solo=solo, crashes=self.crashes, **point._asdict())
@@ -228,7 +228,7 @@ class JobRecovery:
         if self.attempt_id is not None and self.attempt_id != attempt_id:
             self._superseded.add(self.attempt_id)
         self.attempt_id, self.worker_id, self.copy_number = attempt_id, worker_id, copy_number
-        self._released = self._handed_over = False
+        self._released, self._may_crash = False, True
         self._heard_at = now
 
     # Silence

@@ -21,7 +21,7 @@ class EngineAttempt(Attempt):
     request: EngineRequest | None = None
     """The engine request; `None` until the job is prepared."""
     awaits_permission: bool = False
-    """Whether it was in an engine that crashed, and its gateway has not decided yet whether it runs again."""
+    """Whether the job has crashed an engine or a worker, and its gateway has not decided yet whether it runs again."""
 
     @property
     def finished(self) -> bool:

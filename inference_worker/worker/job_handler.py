@@ -195,11 +195,11 @@ class EngineJobHandler(ABC, Generic[J]):
                 self._admission.release(attempt)
                 self._admission.enqueue(attempt)
 
-    async def _run_again(self, attempt: J) -> None:
-        """Submit a job that was in a crashed engine, and has a slot, to the next engine once its gateway permits it."""
+    async def _start_if_permitted(self, attempt: J) -> None:
+        """Start a suspected job that has a slot, once its gateway permits it."""
         if await self._consumer.permission_to_run(attempt) is not None:
             attempt.awaits_permission = False
-            self._submit(attempt)
+            self._start(attempt)
 
     async def _restart(self, reason: str) -> None:
         while True:
@@ -243,6 +243,7 @@ class EngineJobHandler(ABC, Generic[J]):
             return
         if attempt.ended:  # cancelled or handed back while it was prepared
             return
+        attempt.awaits_permission = attempt.crashes > 0
         self._admission.enqueue(attempt)
         self.admit()
 
@@ -253,22 +254,28 @@ class EngineJobHandler(ABC, Generic[J]):
         """
         while (attempt := self._admission.admit()) is not None and attempt.request is not None:
             if attempt.awaits_permission:
-                self._consumer.spawn(self._run_again(attempt), attempt)
-                continue
-            started = Started(
-                job_id=attempt.job.id,
-                attempt_id=attempt.attempt_id,
-                worker_id=self._worker,
-                prompt_tokens=attempt.request.prompt_tokens,
-                delivery_count=attempt.delivery.delivery_count,
-            )
-            self._admission.charge(attempt, prompt=attempt.request.prompt_tokens)
-            self._outbox.put(attempt.job.reply_to, started)
-            self._on_started(attempt)
-            if attempt.finished:  # an earlier attempt delivered everything but the terminal message
-                self._finish(attempt)
+                self._consumer.spawn(self._start_if_permitted(attempt), attempt)
             else:
-                self._submit(attempt)
+                self._start(attempt)
+
+    def _start(self, attempt: J) -> None:
+        """Report the start of a job that has a slot, and submit it to the engine."""
+        if attempt.request is None:
+            return
+        started = Started(
+            job_id=attempt.job.id,
+            attempt_id=attempt.attempt_id,
+            worker_id=self._worker,
+            prompt_tokens=attempt.request.prompt_tokens,
+            delivery_count=attempt.delivery.delivery_count,
+        )
+        self._admission.charge(attempt, prompt=attempt.request.prompt_tokens)
+        self._outbox.put(attempt.job.reply_to, started)
+        self._on_started(attempt)
+        if attempt.finished:  # an earlier attempt delivered everything but the terminal message
+            self._finish(attempt)
+        else:
+            self._submit(attempt)
 
     def _submit(self, attempt: J) -> None:
         if attempt.request is None:

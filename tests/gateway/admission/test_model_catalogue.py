@@ -10,8 +10,9 @@ import pytest
 import structlog.testing
 
 from auth_billing.access.principal import Principal
-from gateway.admission.model_catalogue import read_aliases
-from router.model_registry import ModelInfo
+from gateway.admission.model_catalogue import ModelCatalogue, read_aliases
+from gateway.errors import ModelUnavailable
+from router.model_registry import ModelInfo, ModelRegistry
 from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import status
 from tests.gateway.conftest import KEY, MODEL, SetStage, eventually
@@ -92,6 +93,11 @@ async def test_the_model_list_has_aliases_of_known_models(set_stage: SetStage, a
         assert response.status_code == 404
         assert response.json()["error"]["code"] == "model_not_found"
         assert "'later'" in response.json()["error"]["message"]
+
+
+def test_before_the_first_heartbeat_no_model_is_known_to_be_missing() -> None:
+    with pytest.raises(ModelUnavailable):
+        ModelCatalogue(ModelRegistry(lambda: 0.0), {}).find("org/any", None)
 
 
 async def test_a_target_appears_with_its_first_heartbeat(set_stage: SetStage, aliases: str) -> None:

@@ -60,8 +60,8 @@ class Attempt:
     copy_number: int
     deliveries: int
     running: bool = False
-    ran: bool = False
-    """Whether an engine has had the job, in a run that may still crash."""
+    prepared: bool = False
+    """Whether it has begun, or knows where to continue."""
     crashes: int = 0
     """Crashes in a row that its worker knows of."""
     position: int = 0
@@ -136,14 +136,17 @@ class Recovering(RuleBasedStateMachine):
             case Resume(attempt=id_, decision=decision) if id_ == attempt.id:
                 attempt.asked = decision is ResumeDecision.WAIT
                 if decision is ResumeDecision.START:
-                    if not attempt.ran:
+                    first, attempt.prepared, attempt.crashes = not attempt.prepared, True, control.crashes
+                    if first:
                         attempt.position = len((control.delivered or [[]])[0])
                         assert attempt.position == len(self.client)
-                    attempt.running, attempt.ran, attempt.crashes = True, True, control.crashes
+                    attempt.running = not (first and attempt.crashes)
+                    if not attempt.running:  # it has a slot now, and asks for permission to run
+                        self.request(attempt)
                 elif decision is not ResumeDecision.WAIT:
                     self.leave(attempt, requeue=False)
             case Ping(attempt=id_, received=received):
-                alive = id_ == attempt.id and attempt.ran
+                alive = id_ == attempt.id and attempt.prepared
                 report = AttemptState.ALIVE if alive else AttemptState.LOST
                 attempt.sent.append(AttemptReport(job_id="j", attempt_id=id_, state=report))
                 if alive and attempt.position > received[0]:
@@ -176,7 +179,7 @@ class Recovering(RuleBasedStateMachine):
         if copy_number or deliveries:
             self.request(attempt)
         else:
-            attempt.running = attempt.ran = True
+            attempt.running = attempt.prepared = True
             attempt.sent.append(Started(job_id="j", attempt_id=attempt.id, worker_id=attempt.worker, prompt_tokens=1))
         return attempt
 

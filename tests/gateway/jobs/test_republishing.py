@@ -123,6 +123,7 @@ def test_crashes_in_a_row_isolate_the_job_and_then_fail_it() -> None:
             if isinstance(each, SendControl) and isinstance(each.control, Resume)
         ]
         answers.append((answer.crashes, answer.solo, answer.decision))
+        job.request(f"a{number}", f"w-{number}", copy_number=number, crashes=answer.crashes)
         job.now += 20
     assert answers == [
         (1, False, ResumeDecision.START),
@@ -140,7 +141,17 @@ def test_an_attempt_that_made_progress_begins_a_new_row_of_crashes() -> None:
         job.request(f"b{number}", f"w-{number + 1}")
         job.now += 10
         job.receive(TimerFired(), job.now)
+        job.request(f"b{number}", f"w-{number + 1}", crashes=job.crashes)
     assert job.crashes == 2
+
+
+def test_an_attempt_that_was_not_permitted_to_run_yet_did_not_crash_its_worker() -> None:
+    job = running()
+    for number in range(1, 5):  # each waits for a slot when its worker dies
+        job.request(f"b{number}", f"w-{number + 1}")
+        job.now += 10
+        job.receive(TimerFired(), job.now)
+        assert (job.attempt_id, job.crashes) == (f"b{number}", 1)
 
 
 def test_a_crash_counts_even_if_the_gateways_connection_was_lost_meanwhile() -> None:
