@@ -48,5 +48,5 @@ class AdminServices:
     """URL of the RabbitMQ console; empty if none is configured."""
 
     def is_operator(self, actor: Actor) -> bool:
-        """Return whether a user operates the installation, and not only an organisation of it."""
+        """Return whether an actor administers the organisation that operates the installation."""
         return actor.organisation == self.operators and actor.role.rank >= Role.ADMIN.rank

@@ -81,10 +81,10 @@ class Conversations:
         self._joined = joined
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
-        """Create an empty conversation.
+        """Create and store an empty conversation.
 
         Raises:
-            ConversationFull: the owner has reached the limit.
+            ConversationFull: the owner has as many conversations as allowed.
         """
         await self._quota.reserve(owner, 1)
         now = time.time()
@@ -93,7 +93,7 @@ class Conversations:
         return conversation
 
     async def row(self, owner: Owner, conversation_id: str) -> ListedConversation:
-        """Return a conversation of the owner, with the fields that the list of conversations shows."""
+        """Return a conversation of the owner as lists show it: with whether an answer in it is being written."""
         conversation = await self.find(owner, conversation_id)
         return ListedConversation(conversation, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
@@ -122,7 +122,7 @@ class Conversations:
         return ListedConversation(changed, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation permanently; answers that are being written in it are stopped."""
+        """Delete a conversation with its messages and share link; stop answers that are being written in it."""
         await self.find(owner, conversation_id)
         for message in await self._messages.all(owner, conversation_id):
             if message.state.is_open:
@@ -135,7 +135,7 @@ class Conversations:
         """Store a question, start its answer, and return both messages.
 
         Raises:
-            InvalidField: no model is selected, or the files are too large.
+            InvalidField: no model is selected, the parent is no answer, or the files are too large.
             AnswerRunning: the parent is being written.
             ConversationFull: the conversation has reached its limit of messages or bytes.
         """
@@ -189,13 +189,16 @@ class Conversations:
         return answer
 
     async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Stop an answer, in whichever process it is written; an answer that has ended does not change."""
+        """Request that an answer be stopped, in whichever process it is written; return it as stored, without waiting.
+
+        The answer keeps its text so far; an answer that has ended does not change.
+        """
         message = existing(await self._messages.request_stop(owner, conversation_id, message_id), message_id)
         self._generations.stop(message_id)
         return message
 
     async def message(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Return one message of a conversation. Raises `NoSuchConversation`."""
+        """Return the stored message with this id, its attachments without their text. Raises `NoSuchConversation`."""
         return existing(await self._messages.find(owner, conversation_id, message_id), message_id)
 
     def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:

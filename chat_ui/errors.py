@@ -129,7 +129,7 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
 
 
 def response_to(error: Exception) -> ErrorResponse:
-    """Return the response that `TABLE` has for the error's class or its nearest base class."""
+    """Return the HTTP status, code and message that `TABLE` has for the error's class or its nearest base class."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 

@@ -44,7 +44,7 @@ def services_of(request: Request) -> ChatServices:
 
 
 def owner_of(session: BrowserSession) -> Owner:
-    """Return the owner of conversations that the session's user creates."""
+    """Return the session's user, within the session's organisation, as the owner of conversations."""
     return Owner(session.organisation, session.user.id)
 
 

@@ -22,7 +22,7 @@ Batches = AsyncIterator[Sequence[FullConversation]]
 async def conversation_batches(
     lists: ConversationLists, owner: Owner, chosen: Sequence[Conversation] | None
 ) -> Batches:
-    """Yield conversations with their messages in batches: the chosen ones, or all of the owner's if `None`."""
+    """Read conversations with their messages and yield them in batches: the `chosen` ones, or all of the owner's."""
     batch: list[Conversation] = []
     size = 0
     async for conversation in _listed(lists, owner, chosen):

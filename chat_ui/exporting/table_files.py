@@ -39,12 +39,12 @@ COLUMNS = (
 
 
 async def csv(batches: Batches) -> BinaryIO:
-    """Return conversations as a CSV file, one row per message; each text is in one cell, at any length."""
+    """Write conversations to a temporary CSV file and return it open: one row per message, each text in one cell."""
     return await tables.csv_file(COLUMNS[:-1], _tables(batches, in_pieces=False))
 
 
 async def xlsx(batches: Batches) -> BinaryIO:
-    """Return conversations as an XLSX file, one row per message; long texts are split over several cells."""
+    """Write conversations to a temporary XLSX file and return it open: one row per message, long texts split."""
     return await tables.xlsx_file(COLUMNS, _tables(batches, in_pieces=True))
 
 

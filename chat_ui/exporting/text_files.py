@@ -20,7 +20,10 @@ _NOT_EXPORTED = ("conversation", "project", "attempt", "waiting")
 
 
 async def as_json(batches: Batches) -> BinaryIO:
-    """Return `{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`, one conversation a line."""
+    """Write conversations to a temporary JSON file, all branches, one conversation a line, and return it open.
+
+    The form is `{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`.
+    """
 
     async def parts() -> AsyncIterator[Iterable[str]]:
         yield [f'{{"format": "{FORMAT}", "version": {VERSION}, "conversations": [']
@@ -34,7 +37,10 @@ async def as_json(batches: Batches) -> BinaryIO:
 
 
 async def as_markdown(batches: Batches) -> BinaryIO:
-    """Return Markdown with a heading for each conversation and each message; message texts are inserted unchanged."""
+    """Write the selected branch of conversations to a temporary Markdown file, and return it open.
+
+    Each conversation and each message has a heading; message texts are inserted unchanged.
+    """
 
     async def parts() -> AsyncIterator[Iterable[str]]:
         async for batch in batches:

@@ -64,9 +64,9 @@ class AnswerEvents:
         self._waiting: QueueStatus | None = None
 
     async def stream(self, message: Message, after: str) -> AsyncIterator[StreamEvent | None]:
-        """Yield all events from `message` (the answer as it was loaded) on; `after` is the client's last event id.
+        """Yield the events of an answer until its end; `message`: the answer as loaded, `after`: last event id seen.
 
-        Yields `None` at least every `CHANGE_TIMEOUT` without an event, so that the caller can do checks.
+        Yields `None` at least every `CHANGE_TIMEOUT` seconds without an event, so that the caller can do checks.
         """
         self._position = _position(after, message)
         while True:

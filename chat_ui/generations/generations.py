@@ -72,7 +72,7 @@ class Generations:
         return None if writer is None else writer.live
 
     def start(self, owner: Owner, message: Message) -> None:
-        """Start a task that writes the answer `message`, whose lease this process holds."""
+        """Start a task that calls the model and writes the answer `message`, whose lease this process holds."""
         writer = AnswerWriter(
             self._context,
             owner,

@@ -91,7 +91,10 @@ class ModelClient(Protocol):
     """Calls models on behalf of signed-in users."""
 
     def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
-        """Yield an answer's text and end, billed to `principal`. Raises `AnswerFailed`; earlier text is billed."""
+        """Call a model, billed to `principal`; yield queue positions, text and the end of its answer.
+
+        Raises `AnswerFailed`; the text before it is billed.
+        """
         ...
 
     async def models(self, principal: Principal) -> list[ServedModel]:

@@ -83,7 +83,7 @@ class TitleGenerator:
 
 
 def clean_title(text: str) -> str:
-    """Return the first line of a text without quotes and Markdown marks, cut at a word boundary."""
+    """Return a text's first line as a title: no quotes or Markdown, cut to `MAX_CHARS` at a word boundary."""
     line = next((each for each in text.splitlines() if each.strip()), "")
     line = " ".join("".join(each if each.isprintable() else " " for each in line).split())
     line = _DECORATION.sub("", _LIST_MARKER.sub("", line))

@@ -36,13 +36,13 @@ class ConversationLists:
         self._messages = messages
 
     async def page(self, owner: Owner, *, archived: bool, before: str | None, limit: int) -> ListPage:
-        """Return a page of the owner's conversations, newest first."""
+        """Return a page of the owner's conversations, pinned ones first, then the newest; `before`: a page's `next`."""
         found = await self._conversations.page(owner, PageQuery(archived, limit + 1, before))
         following = found[limit - 1].order if len(found) > limit else None
         return ListPage(await self._rows(owner, found[:limit], ()), following, None)
 
     async def search(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> ListPage:
-        """Return a page of conversations that contain all words of `query` (the last may be a prefix), newest first."""
+        """Return a page of conversations with all words of `query` (the last may be a prefix), ordered as by `page`."""
         words = query_words(query)
         found = await self._conversations.search(owner, words, archived=archived) if words else []
         rest = [each for each in found if before is None or each.order < before]

@@ -24,7 +24,7 @@ N = TypeVar("N", bound=Node)
 
 
 def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
-    """Return the messages from the root to the id `leaf`. A missing parent ends the walk; cycles are broken."""
+    """Return the messages from the root to the one with id `leaf`; a missing or repeated parent counts as none."""
     found: list[N] = []
     seen: set[str] = set()
     node = messages.get(leaf) if leaf is not None else None
@@ -36,5 +36,5 @@ def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
 
 
 def by_id(messages: Sequence[N]) -> dict[str, N]:
-    """Return a dictionary of the messages by their ids."""
+    """Return a dictionary of the messages by their ids, in the same order."""
     return {message.id: message for message in messages}

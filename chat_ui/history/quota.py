@@ -27,9 +27,9 @@ class ConversationQuota:
         self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL, MAX_CACHED, time.monotonic)
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Add `more` to this process's cached count of the owner's conversations, before the caller creates them.
+        """Count `more` conversations that the caller will create, in this process's cached count of the owner's.
 
-        Approximate: other processes' additions, and all deletions, are seen up to `COUNT_TTL_SECONDS` late.
+        Approximate: other processes' additions, and all deletions, are seen up to `COUNT_TTL` seconds late.
 
         Raises:
             ConversationFull: the owner would have more than `MAX_CONVERSATIONS`.

@@ -196,7 +196,7 @@ class ConversationStore(Protocol):
         ...
 
     async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
-        """Return a page of the owner's conversations, sorted by their property `order`, descending."""
+        """Return the page of the owner's conversations that `wanted` describes, by descending `Conversation.order`."""
         ...
 
     async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
@@ -233,7 +233,7 @@ class ConversationStore(Protocol):
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete a conversation with its messages; return false if it does not exist."""
+        """Delete a conversation with its messages and share link; return false if it does not exist."""
         ...
 
 
@@ -253,7 +253,7 @@ class MessageStore(Protocol):
         ...
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
-        """Return the messages of a conversation, oldest first; attachments are without their text."""
+        """Return all messages of a conversation, oldest first; attachments are without their text."""
         ...
 
     async def all_with_files(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
@@ -275,7 +275,7 @@ class MessageStore(Protocol):
     async def matching_texts(
         self, owner: Owner, conversation_ids: Collection[str], pattern: str
     ) -> list[tuple[str, str]]:
-        """Return pairs of conversation id and message text that match a regular expression; not all matches."""
+        """Return pairs of conversation id and text of messages that match `pattern`; only some if there are many."""
         ...
 
     async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
@@ -287,7 +287,7 @@ class PresetStore(Protocol):
     """Store of presets."""
 
     async def add(self, owner: Owner, preset: Preset) -> None:
-        """Insert a preset, durably."""
+        """Store a preset, durably."""
         ...
 
     async def all(self, owner: Owner) -> list[Preset]:
@@ -314,7 +314,7 @@ class ShareStore(Protocol):
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation's share link."""
+        """Delete a conversation's share link; no effect if it has none."""
         ...
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:

@@ -17,7 +17,7 @@ EXCERPT = 60
 
 
 def normalised(text: str) -> str:
-    """Return text in lower case, without accents and strokes."""
+    """Return a text case-folded and without accents and strokes, so that its words compare equal in search."""
     decomposed = unicodedata.normalize("NFKD", text.translate(_STROKES).casefold())
     return _NOT_ASCII.sub(_uncombined, decomposed)
 
@@ -27,7 +27,7 @@ def _uncombined(letter: re.Match[str]) -> str:
 
 
 def search_terms(texts: Iterable[str]) -> list[str]:
-    """Return the distinct words of texts in order of appearance, at most `MAX_TERMS`."""
+    """Return the distinct normalised words of texts in order of appearance, at most `MAX_TERMS`."""
     found: dict[str, None] = {}
     for text in texts:
         for match in _WORD.finditer(normalised(text)):
@@ -38,12 +38,12 @@ def search_terms(texts: Iterable[str]) -> list[str]:
 
 
 def query_words(query: str) -> list[str]:
-    """Return the words of a search query in order; the last one may be a prefix."""
+    """Return the normalised words of a search query in order, at most `MAX_QUERY_WORDS`."""
     return [match[:MAX_TERM_CHARS] for match in _WORD.findall(normalised(query[:1000]))][:MAX_QUERY_WORDS]
 
 
 def excerpt(text: str, words: Iterable[str]) -> str | None:
-    """Return one line of text around the first of `words` that occurs in it; `None`: none does."""
+    """Return an excerpt of `text`, on one line, around the first of `words` that occurs in it; `None`: none does."""
     for word in words:
         if (match := re.search(accent_insensitive_pattern(word), text, re.IGNORECASE)) is not None:
             start, end = max(0, match.start() - EXCERPT), min(len(text), match.end() + EXCERPT)

@@ -70,7 +70,7 @@ Caller = Annotated[BrowserSession, Security(signed_in)]
 
 
 async def administrator(caller: Caller) -> BrowserSession:
-    """Return the caller's session if it has the role of an administrator.
+    """Return the caller's session if the caller administers the organisation (as administrator or owner).
 
     Raises:
         NotPermitted: the caller's role is below administrator.
@@ -80,7 +80,7 @@ async def administrator(caller: Caller) -> BrowserSession:
 
 
 async def operator(request: Request, caller: Caller) -> BrowserSession:
-    """Return the caller's session if the user operates the installation.
+    """Return the caller's session if the user administers the organisation that operates the installation.
 
     Raises:
         NotPermitted: the user does not, but may administer another organisation.
@@ -118,7 +118,7 @@ def public(endpoint: Endpoint) -> Endpoint:
 
 
 def max_body(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
-    """Return a decorator that sets an endpoint's largest request body, in bytes."""
+    """Return a decorator that sets the largest request body that an endpoint accepts, in bytes."""
 
     def decorate(endpoint: Endpoint) -> Endpoint:
         setattr(endpoint, MAX_BODY, body_bytes)

@@ -32,7 +32,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_api(services: ChatServices) -> FastAPI:
-    """Return the application; its paths begin with `PREFIX`.
+    """Build the chat API as a FastAPI application with routes and error handlers; its paths begin with `PREFIX`.
 
     Raises:
         StartupError: a route has no guard.
@@ -50,7 +50,7 @@ def create_api(services: ChatServices) -> FastAPI:
 
 
 def app_with_routes() -> FastAPI:
-    """Return an application with the routes only, which `openapi.py` describes."""
+    """Return a FastAPI application with the chat API's routes only: no services, no error handlers."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
     for routes in (session, account, people, conversations, events, presets, export_import, usage, admin):
         app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)

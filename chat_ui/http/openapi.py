@@ -1,7 +1,7 @@
 """Generates the OpenAPI document of `/api`; `python -m chat_ui.http.openapi` prints it, for the page's generated types.
 
 FastAPI describes the response models; request bodies are added here, from the dependencies that read them
-(`bodies.body_of`).
+(`request_bodies.body_of`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SCHEMAS = "#/components/schemas/"
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of an application's routes."""
+    """Return the OpenAPI document of an application's routes, request bodies included."""
     document = get_openapi(
         title="Headrace chat", version="1", summary="What the web chat's page calls", routes=app.routes
     )

@@ -105,7 +105,7 @@ NoBody = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 
 
 async def raw_body(request: Request) -> bytes:
-    """Read the body's bytes, up to the endpoint's limit."""
+    """Read the request's body, within the endpoint's size limit and a time limit that grows with that."""
     limit = max_body_bytes(request)
     return await strict_json.read_body(request.stream(), limit, BODY_TIMEOUT + SECONDS_PER_MIB * limit / 2**20)
 

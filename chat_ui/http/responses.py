@@ -19,7 +19,7 @@ NO_STORE = {"cache-control": "no-store"}
 
 
 def schema_response(value: Schema, status: int = 200) -> Response:
-    """Return a response model as a JSON response."""
+    """Return an uncacheable JSON response with a response model as its body."""
     return Response(value.model_dump_json(), status, NO_STORE, "application/json")
 
 
@@ -29,12 +29,12 @@ def no_content() -> Response:
 
 
 def error_response(error: Exception) -> Response:
-    """Return the response that `chat_ui.errors.TABLE` has for an error."""
+    """Return the JSON error response that `chat_ui.errors.TABLE` defines for an exception."""
     return JSONResponse(error_body(error), response_to(error).status, NO_STORE | error_headers(error))
 
 
 async def me_of(services: ChatServices, session: BrowserSession) -> Me:
-    """Return the response model of a session: the signed-in user, the organisation, the user's role, the projects."""
+    """Read organisation and projects of a session's user; return them with user and role as a response model."""
     organisation = await services.access.projects.organisation(session.organisation)
     projects = await services.access.projects.all(session.organisation)
     operator = services.admin.is_operator(session.actor)

@@ -19,13 +19,13 @@ def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
 
 
 def message(value: records.Message, *, is_shared: bool = False) -> schemas.Message:
-    """Convert a message to a response model; if `is_shared`, without cost, usage, error and system prompt."""
+    """Convert a message to a response model; if `is_shared`, without settings, cost, usage and error."""
     shown = schemas.Message.model_validate(value)
     return shown.model_copy(update=dict.fromkeys(_NOT_SHARED)) if is_shared else shown
 
 
 def row(value: ListedConversation) -> schemas.ConversationRow:
-    """Convert a conversation of a list to a response model."""
+    """Convert a conversation in a list to the response model of a list's row."""
     return schemas.ConversationRow.model_validate(_fields(value))
 
 

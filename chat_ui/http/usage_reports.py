@@ -47,7 +47,7 @@ async def by_person(admin: AdminServices, organisation: str, days: int) -> list[
 
 
 async def balance(admin: AdminServices, organisation: str, project: str | None) -> BalanceSummary:
-    """Return an organisation's balance and this month's usage; with a project, only its applicable budgets."""
+    """Return an organisation's balance, this month's usage and budgets; with `project`, only budgets that limit it."""
     found = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
     uses = {each.name: each for each in budget_usage(found, month_of(time.time()))}
     applicable = None if project is None else (ORGANISATION_BUDGET, project_budget(project))

@@ -28,7 +28,7 @@ def matches(value: Mapping[str, Any]) -> bool:
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Convert one conversation of this chat's own export; `now` (Unix seconds) replaces a missing creation time."""
+    """Convert one conversation of this chat's own JSON export; `now` (Unix seconds) replaces a missing time."""
     created = seconds(value.get("created")) or now
     messages = [
         ParsedMessage(

@@ -64,7 +64,7 @@ class Importer:
         return writer.record
 
     async def last(self, owner: Owner) -> Import | None:
-        """Return the owner's last import; one whose lease has expired counts as failed."""
+        """Return the owner's last import, `None` if there is none; a running one whose lease has expired is failed."""
         found = await self._stores.imports.find(owner)
         if found is not None and found.state is ImportState.RUNNING and found.until < time.time():
             return replace(found, state=ImportState.FAILED)

@@ -197,7 +197,7 @@ def number(value: Any, least: float, most: float) -> float | None:
 
 
 def seconds(value: Any) -> float | None:
-    """Return a time in Unix seconds, given in seconds, milli-, micro- or nanoseconds; `None` if it is invalid."""
+    """Convert a Unix time in seconds, milli-, micro- or nanoseconds to seconds; `None` if it is no positive number."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
         return None
     number = float(value)

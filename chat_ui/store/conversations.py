@@ -67,7 +67,7 @@ class MongoConversationStore:
         return [conversation_from(each) async for each in found]
 
     async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
-        """Return a page of the owner's conversations, by descending `order`."""
+        """Return the page of the owner's conversations that `wanted` describes, by descending `Conversation.order`."""
         page: list[Conversation] = []
         for span in _spans(wanted.before, time.time()):
             matched = owned_by(owner, archived=wanted.archived, order=span)
@@ -140,7 +140,7 @@ class MongoConversationStore:
             await self._unjournaled.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete a conversation, then its share link and messages; return false if it does not exist."""
+        """Delete a conversation, then its share link and messages; return false if the conversation does not exist."""
         whole = owned_by(owner, _id=conversation_id)
         result = await self._conversations.delete_one(whole)
         await self._shares.delete_one(whole)

@@ -51,7 +51,7 @@ class MongoMessageStore:
             await self._messages.delete_many(owned_by(owner, conversation={"$in": list(conversation_ids)}))
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
-        """Return the messages of a conversation, oldest first; attachments are without their text."""
+        """Return all messages of a conversation, oldest first; attachments are without their text."""
         found = self._messages.find(owned_by(owner, conversation=conversation_id), _WITHOUT_FILE_TEXT)
         return [message_from(each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
@@ -79,7 +79,7 @@ class MongoMessageStore:
     async def matching_texts(
         self, owner: Owner, conversation_ids: Collection[str], pattern: str
     ) -> list[tuple[str, str]]:
-        """Return pairs of conversation id and message text that match a regular expression, at most `MAX_SEARCHED`."""
+        """Return at most `MAX_SEARCHED` pairs of conversation id and text of messages that match `pattern`."""
         wanted = owned_by(
             owner, conversation={"$in": list(conversation_ids)}, text={"$regex": pattern, "$options": "i"}
         )

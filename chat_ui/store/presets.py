@@ -20,14 +20,14 @@ class MongoPresetStore:
         self._presets = connection.durable(COLLECTION)
 
     async def add(self, owner: Owner, preset: Preset) -> None:
-        """Insert a preset, durably."""
+        """Store a preset, durably; one with the same id is replaced."""
         key = owned_by(owner, _id=preset.id)
         await self._presets.replace_one(
             key, {**key, "name": preset.name, "settings": to_stored(preset.settings)}, upsert=True
         )
 
     async def all(self, owner: Owner) -> list[Preset]:
-        """Return the owner's presets, sorted by name."""
+        """Return the owner's presets, sorted by name, at most `MAX_PRESETS`."""
         found = self._presets.find(owned_by(owner)).sort([("name", 1), ("_id", 1)]).limit(MAX_PRESETS)
         return [preset_from(each) async for each in found]
 

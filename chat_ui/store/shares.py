@@ -22,10 +22,10 @@ class MongoShareStore:
         await self._shares.replace_one(key, link, upsert=True)
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation's share link."""
+        """Delete a conversation's share link; no effect if it has none."""
         await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
-        """Return owner, id and `joined` of the conversation whose share link token has this digest."""
+        """Return owner, id and `joined` of the conversation whose share link token has this digest, or `None`."""
         document = await self._shares.find_one({"digest": digest})
         return None if document is None else (owner_from(document), document["conversation"], document.get("joined"))

@@ -33,7 +33,7 @@ async def read_sign_up_options(request: Request) -> Response:
 @router.post("/sign-up", response_model=Me)
 @public
 async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) -> Response:
-    """Sign up with an invitation, or, if sign-up is open, with a new organisation."""
+    """Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; sign in."""
     services = services_of(request)
     new_user = SignUpInput(body.email, body.name, body.password, client_address(request))
     if body.invitation:
@@ -57,7 +57,7 @@ async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> 
 @router.get("/invitations/{token}", response_model=InvitationPreview)
 @public
 async def read_invitation(request: Request, token: str) -> Response:
-    """Return an invitation's organisation, role and address, by its token."""
+    """Return the organisation, role and address of the pending invitation that has this token."""
     access = services_of(request).access
     invitation = await access.invitations.open(token)
     organisation = await access.projects.organisation(invitation.organisation)

@@ -74,7 +74,7 @@ async def list_conversations(request: Request, caller: Caller, query: Annotated[
 
 @router.post("/conversations", response_model=Conversation, status_code=201)
 async def create_conversation(request: Request, caller: Caller, body: NewConversationJson) -> Response:
-    """Create an empty conversation."""
+    """Create an empty conversation of the caller."""
     conversations, owner = services_of(request).conversations, owner_of(caller)
     created = await conversations.create(owner, serialisation.settings_of(body.settings))
     return schema_response(serialisation.conversation(await conversations.row(owner, created.id), []), 201)
@@ -82,7 +82,7 @@ async def create_conversation(request: Request, caller: Caller, body: NewConvers
 
 @router.get(ONE, response_model=Conversation)
 async def read_conversation(request: Request, conversation_id: str, caller: Caller) -> Response:
-    """Return a conversation with all its branches."""
+    """Return a conversation of the caller with the messages of all its branches."""
     conversations, owner = services_of(request).conversations, owner_of(caller)
     row = await conversations.row(owner, conversation_id)
     return schema_response(serialisation.conversation(row, await conversations.messages(owner, conversation_id)))
@@ -103,7 +103,7 @@ async def change_conversation(
 
 @router.delete(ONE, status_code=204)
 async def delete_conversation(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
-    """Delete a conversation and its share link permanently."""
+    """Delete a conversation with its messages and share link permanently; stop answers that are being written."""
     await services_of(request).conversations.remove(owner_of(caller), conversation_id)
     return no_content()
 
@@ -111,7 +111,7 @@ async def delete_conversation(request: Request, conversation_id: str, caller: Ca
 @router.post(ONE + "/messages", response_model=Asked, status_code=202)
 @max_body(QUESTION_BYTES)
 async def ask(request: Request, conversation_id: str, caller: Caller, body: QuestionJson) -> Response:
-    """Ask a question. The answer is written in the background; its events report progress."""
+    """Store a question and start its answer, which is written in the background; its events report progress."""
     settings = None if body.settings is None else serialisation.settings_of(body.settings)
     conversations, owner = services_of(request).conversations, owner_of(caller)
     files = [Attachment(each.name, each.text, len(each.text.encode())) for each in body.attachments]
@@ -137,7 +137,7 @@ async def regenerate(
 
 @router.post(MESSAGE + "/stop", response_model=Stopping, status_code=202)
 async def stop(request: Request, conversation_id: str, message_id: str, caller: Caller, _empty: NoBody) -> Response:
-    """Stop an answer and cancel its generation; the text so far is kept."""
+    """Request that an answer be stopped and its generation cancelled; the text so far is kept."""
     answer = await services_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
     return schema_response(Stopping(answer=serialisation.message(answer)), 202)
 
@@ -151,7 +151,7 @@ async def share(request: Request, conversation_id: str, caller: Caller, _empty: 
 
 @router.delete(ONE + "/share", status_code=204)
 async def unshare(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
-    """Invalidate the share link."""
+    """Invalidate the conversation's share link, if it has one."""
     await services_of(request).conversations.unshare(owner_of(caller), conversation_id)
     return no_content()
 

@@ -62,7 +62,7 @@ async def events(
     caller: Caller,
     query: Annotated[EventsQuery, Query()],
 ) -> Response:
-    """Stream the answer's events until its end, then its conversation's new title, if any: see `ChatEvents`."""
+    """Stream an answer's events until its end, then its conversation's new title, if any: see `ChatEvents`."""
     conversations, owner = services_of(request).conversations, owner_of(caller)
     message = await conversations.message(owner, conversation_id, message_id)
     after = request.headers.get("last-event-id", "")[:64] or query.after

@@ -97,6 +97,6 @@ async def import_conversations(request: Request, caller: Caller) -> Response:
 
 @router.get("/import", response_model=LastImport)
 async def last_import(request: Request, caller: Caller) -> Response:
-    """Return the progress of the caller's last import, on any gateway."""
+    """Return the progress or result of the caller's last import, whichever gateway runs it."""
     last = await services_of(request).importer.last(owner_of(caller))
     return schema_response(LastImport.model_validate({"last": last}))

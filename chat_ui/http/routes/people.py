@@ -23,14 +23,14 @@ router = APIRouter()
 
 @router.get("/people", response_model=PersonList)
 async def list_people(request: Request, caller: Admin) -> Response:
-    """List all members, oldest first."""
+    """List all members of the organisation, oldest membership first."""
     members = await services_of(request).access.members.all(caller.organisation)
     return schema_response(PersonList(people=[person_of(member) for member in members]))
 
 
 @router.patch("/people/{user}", response_model=Person)
 async def change_role(request: Request, user: str, caller: Admin, body: RoleJson) -> Response:
-    """Change a member's role."""
+    """Change a member's role, and revoke the member's API keys that have more rights than the new role."""
     member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
     await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
     return schema_response(person_of(member))
@@ -38,7 +38,7 @@ async def change_role(request: Request, user: str, caller: Admin, body: RoleJson
 
 @router.delete("/people/{user}", status_code=204)
 async def remove_person(request: Request, user: str, caller: Caller, _empty: NoBody) -> Response:
-    """Remove a member; the person's sessions in the organisation end within seconds."""
+    """Remove a member; the person's sessions, API keys and pending invitations in the organisation end in seconds."""
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
     member = await services_of(request).access.members.remove(caller.actor, user)
@@ -48,7 +48,7 @@ async def remove_person(request: Request, user: str, caller: Caller, _empty: NoB
 
 @router.get("/invitations", response_model=InvitationList)
 async def list_invitations(request: Request, caller: Admin) -> Response:
-    """List all invitations, newest first."""
+    """List the organisation's invitations in any state, newest first."""
     invitations = await services_of(request).access.invitations.all(caller.organisation)
     rows = [Invitation(**invitation_fields(each, time.time())) for each in invitations]
     return schema_response(InvitationList(invitations=rows))
@@ -65,7 +65,7 @@ async def invite(request: Request, caller: Caller, body: InvitationJson) -> Resp
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
 async def revoke_invitation(request: Request, invitation_id: str, caller: Caller, _empty: NoBody) -> Response:
-    """Revoke an invitation."""
+    """Revoke an invitation, so that its link does not work any more; an accepted one does not change."""
     invitation = await services_of(request).access.invitations.revoke(caller.actor, invitation_id)
     await record_event(request, caller, Event.INVITE_DELETED, invitation.id)
     return schema_response(Invitation(**invitation_fields(invitation, time.time())))

@@ -38,7 +38,7 @@ async def list_presets(request: Request, caller: Caller) -> Response:
 @router.post("/presets", response_model=Preset, status_code=201)
 @max_body(PRESET_BYTES)
 async def create_preset(request: Request, caller: Caller, body: NewPresetJson) -> Response:
-    """Create a preset."""
+    """Store a preset (a named set of model settings) of the caller."""
     presets, owner = services_of(request).presets, owner_of(caller)
     if len(await presets.all(owner)) >= MAX_PRESETS:
         raise ConversationFull(f"You have {MAX_PRESETS} presets: delete one first.")
@@ -50,7 +50,7 @@ async def create_preset(request: Request, caller: Caller, body: NewPresetJson) -
 @router.patch("/presets/{preset_id}", response_model=Preset)
 @max_body(PRESET_BYTES)
 async def change_preset(request: Request, preset_id: str, caller: Caller, body: PresetJson) -> Response:
-    """Rename a preset, or change its settings."""
+    """Rename a preset of the caller, or change its settings."""
     changes = {
         "name": body.name,
         "settings": None if body.settings is None else serialisation.settings_of(body.settings),
@@ -66,7 +66,7 @@ async def change_preset(request: Request, preset_id: str, caller: Caller, body: 
 
 @router.delete("/presets/{preset_id}", status_code=204)
 async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty: NoBody) -> Response:
-    """Delete a preset."""
+    """Delete a preset of the caller permanently."""
     if not await services_of(request).presets.remove(owner_of(caller), preset_id):
         raise NoSuchConversation(preset_id)
     return no_content()

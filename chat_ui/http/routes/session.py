@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 @router.post("/session", response_model=Me)
 @public
 async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) -> Response:
-    """Sign in with e-mail address and password."""
+    """Sign in with e-mail address and password: open a session and set its cookies."""
     services, address = services_of(request), client_address(request)
     try:
         signed_in = await services.access.sign_in.sign_in(body.email, body.password, address, body.organisation)
@@ -35,14 +35,14 @@ async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) 
 
 @router.delete("/session", status_code=204)
 async def sign_out(request: Request, caller: Caller, _empty: NoBody) -> Response:
-    """Sign out of this browser."""
+    """Sign out of this browser: end its session and delete the cookies."""
     await services_of(request).access.sessions.end(caller)
     return await _signed_out_response(request, caller, everywhere=False)
 
 
 @router.delete("/sessions", status_code=204)
 async def sign_out_everywhere(request: Request, caller: Caller, _empty: NoBody) -> Response:
-    """Sign out of every browser."""
+    """Sign out of every browser: end all sessions of the person, in all organisations."""
     await services_of(request).access.sessions.end_all(caller)
     return await _signed_out_response(request, caller, everywhere=True)
 
@@ -67,7 +67,7 @@ async def refresh(request: Request, _same_origin: SameOrigin, _empty: NoBody) ->
 
 @router.post("/password", response_model=Me)
 async def change_password(request: Request, caller: Caller, body: PasswordJson) -> Response:
-    """Change the password and sign out the person's other browsers."""
+    """Change the password, end all sessions of the person, and open a new one for this browser."""
     services = services_of(request)
     signed_in = await services.access.sign_in.change_password(
         caller, body.old_password, body.password, client_address(request)
@@ -76,7 +76,7 @@ async def change_password(request: Request, caller: Caller, body: PasswordJson) 
 
 
 async def session_response(request: Request, services: ChatServices, signed_in: SignedIn, event: Event) -> Response:
-    """Record a new session in the audit log, and return the response that sets its cookies."""
+    """Record `event` of a new session in the audit log, and return the `Me` response that sets its cookies."""
     session = signed_in.session
     await record_event(request, session, event, session.user.id)
     response = schema_response(await me_of(services, session))

@@ -27,7 +27,7 @@ class UsageQuery(QueryParameters):
 
 @router.get("/usage", response_model=Usage)
 async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the caller's usage by API key and chat, with the organisation's balance."""
+    """Return the caller's usage in the chat and by own API keys, by day and model, with balance and rate limits."""
     admin = services_of(request).admin
     return schema_response(
         Usage(
@@ -40,7 +40,7 @@ async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuer
 
 @router.get("/admin/usage", response_model=OrganisationUsage)
 async def organisation_usage(request: Request, caller: Admin, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the organisation's usage, by day and by person, with its balance."""
+    """Return the organisation's usage, by day and by person, each by model, with its balance."""
     admin = services_of(request).admin
     return schema_response(
         OrganisationUsage(

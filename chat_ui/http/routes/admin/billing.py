@@ -35,7 +35,7 @@ async def list_budgets(request: Request, caller: Admin) -> Response:
 
 @router.post("/budgets", response_model=BudgetList)
 async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Response:
-    """Set or remove a budget; it applies from the next request on."""
+    """Set or remove the monthly budget of the organisation, a project or a key; it applies within two seconds."""
     if body.name not in await _labels(request, caller):
         raise NoSuchRecord(f"no budget {body.name}")
     await services_of(request).admin.administration.budgets.set(caller.organisation, body.name, body.limit_nano)
@@ -63,7 +63,7 @@ async def read_credit(request: Request, caller: Admin) -> Response:
 
 @router.get("/prices", response_model=PriceList)
 async def list_prices(request: Request, caller: Admin) -> Response:
-    """List the prices in force."""
+    """List the prices in force, by model and service class."""
     prices = await services_of(request).admin.prices.current()
     default = [] if prices.default is None else [(None, prices.default)]
     rows = [

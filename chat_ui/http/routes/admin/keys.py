@@ -23,7 +23,7 @@ router = APIRouter(prefix="/keys")
 
 @router.get("", response_model=KeyList)
 async def list_keys(request: Request, caller: Admin) -> Response:
-    """List the keys of all active projects, newest first."""
+    """List the unrevoked API keys of all active projects of the organisation, newest first."""
     administration = services_of(request).admin.administration
     keys: list[ApiKeyRecord] = []
     for project in await administration.projects.all(caller.organisation):
@@ -35,7 +35,7 @@ async def list_keys(request: Request, caller: Admin) -> Response:
 
 @router.post("", response_model=NewKey, status_code=201)
 async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Response:
-    """Create a key that belongs to the caller. Its budget is set before its text is returned."""
+    """Create an API key that belongs to the caller. Its budget is set before its text is returned."""
     administration = services_of(request).admin.administration
     lifetime = body.expires_in_seconds
     spec = KeySpec(
@@ -54,7 +54,7 @@ async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Respo
 
 @router.post("/{key_id}/rotate", response_model=NewKey, status_code=201)
 async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJson) -> Response:
-    """Create a successor of a key, which stays valid for a while. Keys of other people can only be revoked."""
+    """Replace a key by a new one; the old key stays valid for a while. Keys of other people can only be revoked."""
     keys = services_of(request).admin.administration.keys
     old = await _found(request, caller, key_id)
     issued = await keys.rotate(caller.actor, old.project, key_id, overlap=body.overlap_seconds)
@@ -65,7 +65,7 @@ async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJ
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: NoBody) -> Response:
-    """Revoke a key permanently."""
+    """Revoke an API key of the organisation permanently; gateways refuse it within seconds."""
     old = await _found(request, caller, key_id)
     await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)
     await _record(request, caller, Event.API_KEY_DELETED, old, {"name": old.name})

@@ -25,7 +25,7 @@ async def list_projects(request: Request, caller: Admin) -> Response:
 
 @router.post("", response_model=Project, status_code=201)
 async def create_project(request: Request, caller: Admin, body: ProjectJson) -> Response:
-    """Create a project."""
+    """Create a project of the organisation; it has no API keys yet."""
     services = services_of(request)
     project = await services.admin.administration.projects.create(caller.actor, body.name)
     await _record(request, caller, Event.PROJECT_CREATED, project)
@@ -34,7 +34,7 @@ async def create_project(request: Request, caller: Admin, body: ProjectJson) -> 
 
 @router.patch("/{project_id}", response_model=Project)
 async def rename_project(request: Request, project_id: str, caller: Admin, body: ProjectJson) -> Response:
-    """Rename a project."""
+    """Change the name of a project of the organisation."""
     project = await services_of(request).admin.administration.projects.rename(caller.actor, project_id, body.name)
     await _record(request, caller, Event.PROJECT_UPDATED, project)
     return schema_response(Project.model_validate(project))

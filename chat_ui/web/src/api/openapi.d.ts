@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List Audit
-         * @description List audit log entries by page, newest first.
+         * @description List the organisation's audit log entries by page, newest first.
          */
         readonly get: operations["list_audit_api_admin_audit_get"];
         readonly put?: never;
@@ -39,7 +39,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Set Budget
-         * @description Set or remove a budget; it applies from the next request on.
+         * @description Set or remove the monthly budget of the organisation, a project or a key; it applies within two seconds.
          */
         readonly post: operations["set_budget_api_admin_budgets_post"];
         readonly delete?: never;
@@ -77,13 +77,13 @@ export interface paths {
         };
         /**
          * List Keys
-         * @description List the keys of all active projects, newest first.
+         * @description List the unrevoked API keys of all active projects of the organisation, newest first.
          */
         readonly get: operations["list_keys_api_admin_keys_get"];
         readonly put?: never;
         /**
          * Create Key
-         * @description Create a key that belongs to the caller. Its budget is set before its text is returned.
+         * @description Create an API key that belongs to the caller. Its budget is set before its text is returned.
          */
         readonly post: operations["create_key_api_admin_keys_post"];
         readonly delete?: never;
@@ -104,7 +104,7 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Key
-         * @description Revoke a key permanently.
+         * @description Revoke an API key of the organisation permanently; gateways refuse it within seconds.
          */
         readonly delete: operations["revoke_key_api_admin_keys__key_id__delete"];
         readonly options?: never;
@@ -123,7 +123,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Rotate Key
-         * @description Create a successor of a key, which stays valid for a while. Keys of other people can only be revoked.
+         * @description Replace a key by a new one; the old key stays valid for a while. Keys of other people can only be revoked.
          */
         readonly post: operations["rotate_key_api_admin_keys__key_id__rotate_post"];
         readonly delete?: never;
@@ -141,7 +141,7 @@ export interface paths {
         };
         /**
          * List Prices
-         * @description List the prices in force.
+         * @description List the prices in force, by model and service class.
          */
         readonly get: operations["list_prices_api_admin_prices_get"];
         readonly put?: never;
@@ -167,7 +167,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Create Project
-         * @description Create a project.
+         * @description Create a project of the organisation; it has no API keys yet.
          */
         readonly post: operations["create_project_api_admin_projects_post"];
         readonly delete?: never;
@@ -191,7 +191,7 @@ export interface paths {
         readonly head?: never;
         /**
          * Rename Project
-         * @description Rename a project.
+         * @description Change the name of a project of the organisation.
          */
         readonly patch: operations["rename_project_api_admin_projects__project_id__patch"];
         readonly trace?: never;
@@ -225,7 +225,7 @@ export interface paths {
         };
         /**
          * Organisation Usage
-         * @description Return the organisation's usage, by day and by person, with its balance.
+         * @description Return the organisation's usage, by day and by person, each by model, with its balance.
          */
         readonly get: operations["organisation_usage_api_admin_usage_get"];
         readonly put?: never;
@@ -271,7 +271,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Create Conversation
-         * @description Create an empty conversation.
+         * @description Create an empty conversation of the caller.
          */
         readonly post: operations["create_conversation_api_conversations_post"];
         readonly delete?: never;
@@ -289,14 +289,14 @@ export interface paths {
         };
         /**
          * Read Conversation
-         * @description Return a conversation with all its branches.
+         * @description Return a conversation of the caller with the messages of all its branches.
          */
         readonly get: operations["read_conversation_api_conversations__conversation_id__get"];
         readonly put?: never;
         readonly post?: never;
         /**
          * Delete Conversation
-         * @description Delete a conversation and its share link permanently.
+         * @description Delete a conversation with its messages and share link permanently; stop answers that are being written.
          */
         readonly delete: operations["delete_conversation_api_conversations__conversation_id__delete"];
         readonly options?: never;
@@ -319,7 +319,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Ask
-         * @description Ask a question. The answer is written in the background; its events report progress.
+         * @description Store a question and start its answer, which is written in the background; its events report progress.
          */
         readonly post: operations["ask_api_conversations__conversation_id__messages_post"];
         readonly delete?: never;
@@ -337,7 +337,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Stream the answer's events until its end, then its conversation's new title, if any: see `ChatEvents`.
+         * @description Stream an answer's events until its end, then its conversation's new title, if any: see `ChatEvents`.
          */
         readonly get: operations["events_api_conversations__conversation_id__messages__message_id__events_get"];
         readonly put?: never;
@@ -379,7 +379,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Stop
-         * @description Stop an answer and cancel its generation; the text so far is kept.
+         * @description Request that an answer be stopped and its generation cancelled; the text so far is kept.
          */
         readonly post: operations["stop_api_conversations__conversation_id__messages__message_id__stop_post"];
         readonly delete?: never;
@@ -404,7 +404,7 @@ export interface paths {
         readonly post: operations["share_api_conversations__conversation_id__share_post"];
         /**
          * Unshare
-         * @description Invalidate the share link.
+         * @description Invalidate the conversation's share link, if it has one.
          */
         readonly delete: operations["unshare_api_conversations__conversation_id__share_delete"];
         readonly options?: never;
@@ -441,7 +441,7 @@ export interface paths {
         };
         /**
          * Last Import
-         * @description Return the progress of the caller's last import, on any gateway.
+         * @description Return the progress or result of the caller's last import, whichever gateway runs it.
          */
         readonly get: operations["last_import_api_import_get"];
         readonly put?: never;
@@ -468,7 +468,7 @@ export interface paths {
         };
         /**
          * List Invitations
-         * @description List all invitations, newest first.
+         * @description List the organisation's invitations in any state, newest first.
          */
         readonly get: operations["list_invitations_api_invitations_get"];
         readonly put?: never;
@@ -495,7 +495,7 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Invitation
-         * @description Revoke an invitation.
+         * @description Revoke an invitation, so that its link does not work any more; an accepted one does not change.
          */
         readonly delete: operations["revoke_invitation_api_invitations__invitation_id__delete"];
         readonly options?: never;
@@ -512,7 +512,7 @@ export interface paths {
         };
         /**
          * Read Invitation
-         * @description Return an invitation's organisation, role and address, by its token.
+         * @description Return the organisation, role and address of the pending invitation that has this token.
          */
         readonly get: operations["read_invitation_api_invitations__token__get"];
         readonly put?: never;
@@ -574,7 +574,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Change Password
-         * @description Change the password and sign out the person's other browsers.
+         * @description Change the password, end all sessions of the person, and open a new one for this browser.
          */
         readonly post: operations["change_password_api_password_post"];
         readonly delete?: never;
@@ -592,7 +592,7 @@ export interface paths {
         };
         /**
          * List People
-         * @description List all members, oldest first.
+         * @description List all members of the organisation, oldest membership first.
          */
         readonly get: operations["list_people_api_people_get"];
         readonly put?: never;
@@ -615,14 +615,14 @@ export interface paths {
         readonly post?: never;
         /**
          * Remove Person
-         * @description Remove a member; the person's sessions in the organisation end within seconds.
+         * @description Remove a member; the person's sessions, API keys and pending invitations in the organisation end in seconds.
          */
         readonly delete: operations["remove_person_api_people__user__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Role
-         * @description Change a member's role.
+         * @description Change a member's role, and revoke the member's API keys that have more rights than the new role.
          */
         readonly patch: operations["change_role_api_people__user__patch"];
         readonly trace?: never;
@@ -642,7 +642,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Create Preset
-         * @description Create a preset.
+         * @description Store a preset (a named set of model settings) of the caller.
          */
         readonly post: operations["create_preset_api_presets_post"];
         readonly delete?: never;
@@ -663,14 +663,14 @@ export interface paths {
         readonly post?: never;
         /**
          * Delete Preset
-         * @description Delete a preset.
+         * @description Delete a preset of the caller permanently.
          */
         readonly delete: operations["delete_preset_api_presets__preset_id__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Preset
-         * @description Rename a preset, or change its settings.
+         * @description Rename a preset of the caller, or change its settings.
          */
         readonly patch: operations["change_preset_api_presets__preset_id__patch"];
         readonly trace?: never;
@@ -686,12 +686,12 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign In
-         * @description Sign in with e-mail address and password.
+         * @description Sign in with e-mail address and password: open a session and set its cookies.
          */
         readonly post: operations["sign_in_api_session_post"];
         /**
          * Sign Out
-         * @description Sign out of this browser.
+         * @description Sign out of this browser: end its session and delete the cookies.
          */
         readonly delete: operations["sign_out_api_session_delete"];
         readonly options?: never;
@@ -731,7 +731,7 @@ export interface paths {
         readonly post?: never;
         /**
          * Sign Out Everywhere
-         * @description Sign out of every browser.
+         * @description Sign out of every browser: end all sessions of the person, in all organisations.
          */
         readonly delete: operations["sign_out_everywhere_api_sessions_delete"];
         readonly options?: never;
@@ -774,7 +774,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign Up
-         * @description Sign up with an invitation, or, if sign-up is open, with a new organisation.
+         * @description Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; sign in.
          */
         readonly post: operations["sign_up_api_sign_up_post"];
         readonly delete?: never;
@@ -812,7 +812,7 @@ export interface paths {
         };
         /**
          * Own Usage
-         * @description Return the caller's usage by API key and chat, with the organisation's balance.
+         * @description Return the caller's usage in the chat and by own API keys, by day and model, with balance and rate limits.
          */
         readonly get: operations["own_usage_api_usage_get"];
         readonly put?: never;
