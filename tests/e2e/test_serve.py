@@ -238,6 +238,8 @@ def test_ctrl_c_ends_all_processes_and_keeps_the_account(serving: Launched) -> N
 
 
 def test_a_killed_launcher_takes_all_processes_with_it(serving: Launched) -> None:
+    if serving.process.poll() is None:
+        assert serving.interrupt() == 0
     again = Launched(["serve"], serving.home, serving.port)
     try:
         again.until_ready()
