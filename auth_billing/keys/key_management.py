@@ -115,7 +115,7 @@ class ApiKeys:
 
         Raises:
             NoSuchRecord: there is no such key, or it has expired.
-            NotPermitted: the key belongs to another user. (Revoke it and create a new one instead.)
+            NotPermitted: the key belongs to another user or to none. (Revoke it and create a new one instead.)
             UnacceptableValue: the overlap is negative or more than 30 days.
         """
         if not 0 <= overlap <= MAX_OVERLAP:
@@ -123,8 +123,8 @@ class ApiKeys:
         old, now = await self.find(actor, project, key_id), self.clock()
         if not old.is_live(now):
             raise NoSuchRecord(f"key {key_id} has expired")
-        if old.user not in ("", actor.user):
-            raise NotPermitted("another person's key")
+        if old.user != actor.user:
+            raise NotPermitted("another owner's key")
         lifetime = None if old.expires is None else now + (old.expires - old.created)
         spec = KeySpec(old.name, old.scopes, old.models, lifetime)
         issued = await self._issue(actor, project, spec, old.user)

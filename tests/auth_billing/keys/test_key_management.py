@@ -213,6 +213,13 @@ async def test_another_users_key_cannot_be_rotated(stage: Stage) -> None:
         await stage.keys.rotate(ADMIN, "acme-web", old.record.key_id, overlap=0)
 
 
+async def test_only_the_operator_rotates_a_key_without_an_owner(stage: Stage) -> None:
+    old = await stage.keys.create(PROGRAM, "acme-web", WISH)
+    with pytest.raises(NotPermitted):  # the successor would outlive the membership of the user who knows it
+        await stage.keys.rotate(ADMIN, "acme-web", old.record.key_id, overlap=0)
+    assert (await stage.keys.rotate(PROGRAM, "acme-web", old.record.key_id, overlap=0)).record.user == ""
+
+
 @pytest.mark.parametrize(
     ("ended", "left"),
     [
