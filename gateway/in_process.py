@@ -45,7 +45,7 @@ class AnswerUpdate:
 async def complete(
     gateway: Gateway, prices: PriceBook, principal: Principal, fields: dict[str, Any]
 ) -> AsyncIterator[AnswerUpdate | QueueUpdate]:
-    """Answer a chat completion request (OpenAI's fields, one choice, no tools). Closing the iterator cancels the job.
+    """Run a chat completion (OpenAI's fields, one choice, no tools); yield its updates. Closing cancels the job.
 
     Raises:
         GatewayError, AccountError, PublishError: the request was refused or failed; earlier updates stay valid.

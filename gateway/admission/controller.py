@@ -89,10 +89,11 @@ class AdmissionController:
         return self._admitted(principal, model, _service_class(body))
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> AdmittedRequest:
-        """Admit an embedding request. Raises as `admit` does for an unavailable model, overload or long inputs.
+        """Check whether an embedding request may be queued; return it with its model and start deadline.
 
         Raises:
             InvalidRequest: The model does not embed text, or has fewer dimensions than requested.
+            ModelNotFound, ModelUnavailable, BrokerDown, Overloaded, ContextLengthExceeded: As `admit` does.
         """
         model = self._model(principal, body.model, Task.EMBED)
         if body.dimensions is not None and 0 < model.dimensions < body.dimensions:

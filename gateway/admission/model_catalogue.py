@@ -68,7 +68,10 @@ class ModelCatalogue:
         return model
 
     def listed(self, allowed: Collection[str] | None) -> list[tuple[str, ModelInfo]]:
-        """Return (name or alias, model) pairs by name. `allowed`: names that the caller may use; `None`: all."""
+        """Return the served models under all their names, as (name or alias, model) pairs sorted by name.
+
+        `allowed`: names or aliases of the models that the caller may use; `None`: all.
+        """
         served = {model.name: model for model in self._models.models()}
         also = {alias: served[target] for alias, target in self._aliases.items() if target in served}
         return [(name, model) for name, model in sorted((also | served).items()) if self._is_allowed(model, allowed)]
@@ -83,7 +86,7 @@ class ModelCatalogue:
 
 
 def read_aliases(file: str) -> Mapping[str, str]:
-    """Read the aliases from a TOML file; without a file ("") there are none.
+    """Read the operator's model aliases (alias to model name) from a TOML file; return none if the path is "".
 
     Raises:
         StartupError: The file can't be read, is not TOML, or is not a valid table of aliases.

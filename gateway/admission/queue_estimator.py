@@ -191,7 +191,7 @@ class QueueEstimator:
         return QueuedRequest(queue, entries)
 
     def record_answer(self, model: str, tokens: float) -> None:
-        """Update the moving average of a model's answer lengths with a finished sequence of `tokens` tokens."""
+        """Update the moving average of a model's answer lengths with a sequence of `tokens` generated tokens."""
         mean = self._answer_tokens.get(model, tokens)
         self._answer_tokens[model] = mean + NEWEST_WEIGHT * (tokens - mean)
 
@@ -222,7 +222,7 @@ class QueueEstimator:
         return round(sum(self._waiting((model, service_class)).sequences for service_class in _ORDER))
 
     def other_gateways(self, model: str) -> OtherGatewaysLoad:
-        """Return the number of other gateways that use a model and of their sequences, from unexpired reports."""
+        """Return how many other gateways have waiting or running sequences of a model, and how many sequences."""
         of_model = [
             sum(work.waiting + work.running for work in load.queues if work.model == model) for load in self._loads()
         ]

@@ -97,7 +97,10 @@ class AnswerOptions:
 
 
 def prompt_logprobs(prompt: EchoedPrompt, alternatives: int | None) -> PromptLogprobs | None:
-    """Return vLLM's `prompt_logprobs` if requested: each token but the first, and `alternatives` likely ones, by id."""
+    """Return vLLM's `prompt_logprobs`: at each prompt position, by token id, the token and `alternatives` likely ones.
+
+    The first position has `None`; `alternatives` of `None` means that none were requested, and returns `None`.
+    """
     if alternatives is None:
         return None
     positions: PromptLogprobs = [None]

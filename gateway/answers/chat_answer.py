@@ -50,7 +50,7 @@ class ChatAnswer:
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:
-        """Yield the stream: roles of all choices in order of index, text, an empty delta at each end, and the usage.
+        """Yield the stream's events: roles of all choices in order of index, text, an empty delta at each end, usage.
 
         Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item.
         """

@@ -25,7 +25,7 @@ async def collect(generation: Generation) -> list[CollectedChoice]:
 
 
 async def collect_vectors(generation: Generation) -> list[bytes]:
-    """Read an embedding job to its end; return its float32 vectors by input. Raises `GenerationError` if it fails."""
+    """Read an embedding job to its end; return one float32 vector per input, in order. Raises `GenerationError`."""
     vectors: dict[int, bytes] = {}
     async for batch in generation.vectors():
         for embedded in batch:

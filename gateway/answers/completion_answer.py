@@ -43,7 +43,7 @@ class CompletionAnswer:
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:
-        """Yield the stream: first chunks in order of index; the last chunk of a choice has its finish reason.
+        """Yield the stream's events: first chunks in order of index; a choice's last chunk has its finish reason.
 
         Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item.
         """
@@ -76,13 +76,13 @@ class CompletionAnswer:
         )
 
     def prompt_rows(self, prompt: EchoedPrompt) -> Iterator[_Row]:
-        """Yield the prompt's tokens as rows of the lists of log probabilities."""
+        """Yield one row of `logprobs` per prompt token; the first token has no log probability."""
         first = f"token_id:{prompt.ids[0]}" if self.options.tokens_as_ids else prompt.first
         yield _Row(first, len(prompt.first), None, None)
         yield from self.rows(prompt.logprobs)
 
     def rows(self, tokens: Iterable[TokenLogprob]) -> Iterator[_Row]:
-        """Yield tokens as rows; the sampled token is always among the most likely ones, as in OpenAI's API."""
+        """Yield one row of `logprobs` per token; its most likely tokens include the sampled one, as in OpenAI's API."""
         name, count = self.options.name, self.options.logprobs or 0
         for token in tokens:
             candidates = [*token.top[:count], token.chosen]

@@ -16,7 +16,7 @@ from router.messages import Usage
 
 
 def write(vectors: Sequence[bytes], *, model: str, usage: Usage, as_base64: bool) -> bytes:
-    """Return the response body for `vectors` (little-endian float32), in order of the inputs.
+    """Format `vectors` (little-endian float32, in order of the inputs) as the JSON body of an embeddings response.
 
     Formatting many vectors takes long enough to block an event loop: call it in a thread.
     """

@@ -61,12 +61,12 @@ class SharedResponse:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its readers got, or get, all of the response, or it has failed."""
+        """Whether `end` was called: readers get the rest of the response, or the error with which it ended."""
         return self._ended
 
     @property
     def is_complete(self) -> bool:
-        """Whether the whole response was written; its readers get the end of it after `end`."""
+        """Whether the route has written the whole response; readers get its end only after `end`."""
         return self._complete
 
     @property

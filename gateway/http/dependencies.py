@@ -52,7 +52,7 @@ class BodySecurity(ApiKeySecurity, Generic[Body]):
 
 
 def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """Return a FastAPI dependency that has `guard` authorise the caller, then reads the body as `kind`."""
+    """Return a FastAPI dependency that has `guard` authorise the caller, then parses the body as model `kind`."""
 
     async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - FastAPI's convention
         return await _read(request, caller, kind)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `coroutine`; cancel it if the client disconnects. The request's body must have been read.
+    """Run `coroutine` and return its result, or cancel it if the client disconnects; read the request's body before.
 
     Raises:
         ClientDisconnected: The client disconnected before the coroutine returned.

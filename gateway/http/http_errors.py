@@ -163,7 +163,7 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
 
 
 def http_error(error: Exception) -> HttpError:
-    """Return the table's row for an error: by failure code if it has one, else by its class or the nearest base."""
+    """Return the error table's row for an error: by failure code if it has one, else by its class or nearest base."""
     if isinstance(error, errors.JobFailed):
         return HTTP_ERRORS[error.failure]
     return next(HTTP_ERRORS[kind] for kind in type(error).__mro__ if kind in HTTP_ERRORS)

@@ -45,7 +45,7 @@ def allowance_of(request: Request) -> Allowance:
 
 @contextmanager
 def retained(scope: Mapping[str, Any]) -> Iterator[None]:
-    """Keep a request's allowance open, so that it counts as running, until the block ends, even after the request."""
+    """Count a request as running until the block ends, even if the request ends earlier: hold its allowance open."""
     allowance: Allowance = scope[_KEY]
     allowance.retain()
     try:

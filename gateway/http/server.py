@@ -88,7 +88,7 @@ async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening TCP socket.
+    """Open and return a listening TCP socket; its connections have keep-alive and a timeout for unread data.
 
     Raises:
         StartupError: The port is in use, or the address is not local.

@@ -33,7 +33,7 @@ class UnauthenticatedConnections:
         return peer in self._since.get(_network(peer[0]), {})
 
     def add(self, peer: Peer) -> bool:
-        """Count a new connection. Return false, and do not count it, if its address has reached the limit."""
+        """Count a new connection; or return false if its address has `limit` older than the grace period."""
         now, peers = self._clock(), self._since.setdefault(_network(peer[0]), {})
         if len(peers) >= self._limit and next(islice(peers.values(), self._limit - 1, None)) <= now - GRACE_PERIOD:
             return False

@@ -92,7 +92,10 @@ class GatewayBilling:
     # The port of `RequestBilling`
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
-        """Hold the most that the jobs of `holds` may cost: all or none. Raises as `BillingPort.reserve` does."""
+        """Hold credit for the most that the jobs of `holds` may cost, all or none; raise at once while the store fails.
+
+        Raises as `BillingPort.reserve` does.
+        """
         backed_up = self._reserving >= MAX_RESERVING or self._unpublished >= MAX_UNPUBLISHED_RECEIPTS
         if self._breaker.is_open or backed_up:
             self._metrics.holds.labels("refused_unasked").inc()
@@ -140,7 +143,7 @@ class GatewayBilling:
         self._requests.discard(request)
 
     def checkpoint_soon(self) -> None:
-        """Write the next checkpoint at once, but at least `MIN_CHECKPOINT_INTERVAL` after the last one."""
+        """Have `run` write the next checkpoint as soon as `MIN_CHECKPOINT_INTERVAL` has passed since the last one."""
         self._checkpoint_due.set()
 
     # Background tasks
@@ -155,7 +158,7 @@ class GatewayBilling:
             group.create_task(self._voids.run())
 
     async def flush(self) -> None:
-        """Publish the last receipts and release the last holds, after the last request."""
+        """Wait at shutdown, for a bounded time, until receipts are published and holds released; free credit leases."""
         voids = asyncio.create_task(self._voids.wait_until_empty(FLUSH_TIMEOUT))
         done = await self._early_receipts.wait_until_empty(FLUSH_TIMEOUT)
         done = await self._receipts.wait_until_empty(FLUSH_TIMEOUT) and done

@@ -33,7 +33,7 @@ class BillingPort(Protocol):
     """The gateway's billing as `RequestBilling` uses it; only `reserve` waits for the store."""
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
-        """Hold the most that the jobs of `holds` may cost: all or none.
+        """Hold credit for the most that the jobs of `holds` may cost, all or none.
 
         Raises:
             AccountError: the account can't pay.
@@ -56,7 +56,7 @@ class BillingPort(Protocol):
         """Remove an ended request from those whose delivered usage checkpoints store."""
 
     def checkpoint_soon(self) -> None:
-        """Write the next checkpoint earlier, because many tokens were delivered since the last one."""
+        """Request the next checkpoint earlier than scheduled, because many tokens were delivered since the last."""
 
 
 class _BilledJob:

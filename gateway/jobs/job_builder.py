@@ -51,7 +51,7 @@ class Origin:
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> Origin:
-        """Return the origin of a request that arrives now."""
+        """Return this gateway's id and token limit, and the deadline of a request that arrives now."""
         return cls(settings.gateway_id, time.time() + settings.max_request_seconds, settings.default_max_tokens)
 
 

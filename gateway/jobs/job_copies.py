@@ -28,7 +28,10 @@ class JobCopies:
         """Extent of the output at the newest copy."""
 
     def publish(self, extent: int) -> list[Command] | None:
-        """Return the command to publish a new copy; `[]` while one is being published, `None` at the limit."""
+        """Number a new copy and return the command to publish it.
+
+        Return `[]` while one is being published, `None` after too many copies without progress of the answer.
+        """
         if self._futile >= self._timings.republish_limit and not self.outgrown(extent):
             return None
         if self._publishing:
@@ -38,7 +41,7 @@ class JobCopies:
         return [Republish(self._last)]
 
     def replace_dead(self, extent: int) -> list[Command] | None:
-        """Return what `publish` does, for a dead-lettered newest copy; `None` if it brought no progress."""
+        """Replace a dead-lettered newest copy: as `publish` if the answer has grown since that copy, else `None`."""
         return self.publish(extent) if self.outgrown(extent) else None
 
     def published(self, copy_number: int, extent: int, now: float, *, confirmed: bool) -> None:

@@ -284,7 +284,7 @@ class JobRecovery:
 
 
 def dismiss(worker_id: str, reply: Reply) -> list[Command]:
-    """Return the commands for a reply to a job that is not open: drop the reply, and have its worker stop."""
+    """Return the commands for a reply to a job that is not open: drop it, stop its attempt, deny resume requests."""
     if isinstance(reply, messages.ResumeRequest):
         return [_decision(worker_id, reply, ResumeDecision.GONE)]
     drop = events.Drop(known=False, tokens=reply.positions if isinstance(reply, messages.Delta) else 0)

@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def rows(request: type[RequestBody]) -> list[Row]:
-    """Return a row for every declared or refused field of a request, sorted by name."""
+    """Return the compatibility table's rows: one per declared or refused field of a request body, sorted by name."""
     return sorted([*_declared(request), *_refused(request)])
 
 

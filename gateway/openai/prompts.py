@@ -32,7 +32,7 @@ def prompts_schema(max_prompts: int) -> dict[str, Any]:
 
 
 def prompts_up_to(max_prompts: int) -> Callable[[Any], Prompts]:
-    """Return a validator of up to `max_prompts` prompts: text, texts, token ids or lists of them become a list."""
+    """Return a validator that turns text, texts, token ids or lists of them into a list of up to `max_prompts`."""
 
     def read(value: Any) -> Prompts:
         if isinstance(value, str) or _is_token_list(value):

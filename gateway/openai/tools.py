@@ -114,7 +114,7 @@ def check_tool_choice(choice: ToolChoiceOption | None, tools: Sequence[FunctionT
 
 
 def tool_choice_to_wire(choice: ToolChoiceOption | None, parallel: bool | None) -> ToolChoice:
-    """Return `tool_choice` and `parallel_tool_calls` (`parallel`) as jobs carry them."""
+    """Convert `tool_choice` and `parallel_tool_calls` (`parallel`) to the form that jobs carry to workers."""
     if isinstance(choice, NamedTool):
         # A named function is called exactly once.
         return ToolChoice(mode=ToolMode.REQUIRED, names=_names(choice), parallel=False)

@@ -24,7 +24,7 @@ router = APIRouter(route_class=IdempotentRoute)
     **document_route(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
 )
 async def create_chat_completion(request: Request, authorised: AuthorisedChat) -> Response:
-    """Generate the assistant's next message of a conversation."""
+    """Generate the assistant's next message of a conversation; with `stream`, send it as Server-Sent Events."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit(caller, body)
     job = build_chat_job(body, admitted, Origin.of(gateway.settings))

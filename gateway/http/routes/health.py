@@ -14,13 +14,13 @@ router = APIRouter()
 @router.get("/healthz")
 @public
 async def healthz() -> Response:
-    """Report that the process is alive."""
+    """Answer 200: the gateway process is alive."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get("/readyz")
 @public
 async def readyz(gateway: CurrentGateway) -> Response:
-    """Report whether requests are accepted: the broker accepts publishes and the event loop is not overloaded."""
+    """Answer 200 if requests are accepted, else 503: the broker must accept publishes and the event loop be on time."""
     gateway.protection.check()
     return JSONResponse({"status": "ready"})

@@ -23,7 +23,7 @@ async def list_models(caller: ModelReader, gateway: CurrentGateway) -> Response:
 
 @router.get("/v1/models/{name:path}", **document_route(Model))
 async def retrieve_model(name: str, caller: ModelReader, gateway: CurrentGateway) -> Response:
-    """Return one model."""
+    """Return a model that the caller may use, by its name or alias."""
     return json_response(_model(name, gateway.catalogue.find(name, caller.models)))
 
 

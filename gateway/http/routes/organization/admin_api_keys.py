@@ -32,7 +32,7 @@ router = APIRouter(prefix="/v1/organization/admin_api_keys")
 async def list_admin_api_keys(
     admin: Reader, query: Annotated[OrderedPageQuery, Depends(query_of(OrderedPageQuery))]
 ) -> Response:
-    """List the admin API keys that are not revoked."""
+    """List a page of the organisation's admin API keys that are not revoked."""
     owners = await owners_of(admin)
     newest_first = await admin.administration.keys.all(admin.actor, ADMIN_KEYS)
     keys = [owners.admin_key(each) for each in newest_first]
@@ -43,7 +43,7 @@ async def list_admin_api_keys(
 async def create_admin_api_key(
     admin: Writer, body: Annotated[AdminApiKeyCreate, Depends(admin_body(AdminApiKeyCreate))]
 ) -> Response:
-    """Create an admin API key, whose scopes are limited to those of the calling key."""
+    """Create an admin API key with at most the calling key's scopes; only this response has its secret text."""
     spec = KeySpec(
         name=body.name,
         scopes=admin.scopes if body.scopes is None else frozenset(body.scopes),
@@ -57,7 +57,7 @@ async def create_admin_api_key(
 
 @router.get("/{key_id}", **document_route(AdminApiKey))
 async def retrieve_admin_api_key(key_id: str, admin: Reader) -> Response:
-    """Return one admin API key."""
+    """Return one admin API key of the organisation, without its secret text."""
     record = await admin.administration.keys.find(admin.actor, ADMIN_KEYS, parse_key_id(key_id))
     return json_response((await owners_of(admin)).admin_key(record))
 

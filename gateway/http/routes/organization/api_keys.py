@@ -36,7 +36,7 @@ async def list_api_keys(
 
 @router.get("/{api_key_id}", **document_route(ProjectApiKey))
 async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> Response:
-    """Return one API key of the project."""
+    """Return one API key of the project, without its secret text."""
     owners = await owners_of(admin, project_id)
     record = await admin.administration.keys.find(admin.actor, project_id, parse_key_id(api_key_id))
     return json_response(owners.project_key(record))
@@ -44,7 +44,7 @@ async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> R
 
 @router.delete("/{api_key_id}", **document_route(ProjectApiKeyDeleted))
 async def delete_api_key(project_id: str, api_key_id: str, admin: Writer) -> Response:
-    """Revoke an API key, in every gateway within seconds."""
+    """Revoke an API key of the project, in every gateway within seconds."""
     await admin.administration.keys.revoke(admin.actor, project_id, parse_key_id(api_key_id))
     await admin.record(Event.API_KEY_DELETED, api_key_id, project=project_id)
     return json_response(ProjectApiKeyDeleted(id=api_key_id))

@@ -64,7 +64,7 @@ _slots = asyncio.Semaphore(MAX_CONCURRENT_EXPORTS)
 
 @router.get("/export", **document_file_route([tables.CSV_TYPE, tables.XLSX_TYPE], query=ExportQuery))
 async def export_usage(admin: Reader, query: Annotated[ExportQuery, Depends(query_of(ExportQuery))]) -> Response:
-    """Return a file of the jobs that were settled from `start_time` (inclusive) to `end_time` (exclusive)."""
+    """Return a CSV or XLSX file of the jobs settled from `start_time` to before `end_time`; log it for audits."""
     period = requested_period(query.start_time, query.end_time)
     ids = {name: getattr(query, name) for name in ("project_ids", "user_ids", "api_key_ids", "models")}
     wanted = UsageFilter(admin.organisation, period.since, period.until, usage_dimensions(ids))

@@ -31,7 +31,7 @@ async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_
 
 @router.post("", **document_route(Invite, body=InviteCreate))
 async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(admin_body(InviteCreate))]) -> Response:
-    """Create an invitation."""
+    """Create an invitation to the organisation; only this response has its token, and no mail is sent."""
     invitation, token = await admin.administration.invitations.invite(admin.actor, role_of(body.role), body.email)
     details = {"email": invitation.email, "role": invitation.role.value}
     await admin.record(Event.INVITE_SENT, invitation.id, details=details)
@@ -40,13 +40,13 @@ async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(adm
 
 @router.get("/{invite_id}", **document_route(Invite))
 async def retrieve_invite(invite_id: str, admin: Reader) -> Response:
-    """Return one invitation."""
+    """Return one invitation to the organisation, without its token."""
     return json_response(_invite(await admin.administration.invitations.find(admin.organisation, invite_id)))
 
 
 @router.delete("/{invite_id}", **document_route(InviteDeleted))
 async def delete_invite(invite_id: str, admin: Writer) -> Response:
-    """Revoke an invitation."""
+    """Revoke an invitation to the organisation, so that its token no longer works."""
     await admin.administration.invitations.revoke(admin.actor, invite_id)
     await admin.record(Event.INVITE_DELETED, invite_id)
     return json_response(InviteDeleted(id=invite_id))

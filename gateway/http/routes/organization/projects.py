@@ -38,7 +38,7 @@ async def list_projects(admin: Reader, query: Annotated[ProjectQuery, Depends(qu
 
 @router.post("", **document_route(Project, body=ProjectCreate))
 async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(admin_body(ProjectCreate))]) -> Response:
-    """Create a project."""
+    """Create a project of the organisation."""
     project = await admin.administration.projects.create(admin.actor, body.name)
     await admin.record(Event.PROJECT_CREATED, project.id, project=project.id, details={"name": project.name})
     return json_response(_project(project))
@@ -46,7 +46,7 @@ async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(a
 
 @router.get("/{project_id}", **document_route(Project))
 async def retrieve_project(project_id: str, admin: Reader) -> Response:
-    """Return one project."""
+    """Return one project of the organisation."""
     return json_response(_project(await admin.administration.projects.find(admin.organisation, project_id)))
 
 
@@ -84,7 +84,7 @@ async def list_project_users(
 
 @router.get("/{project_id}/users/{user_id}", **document_route(ProjectUser))
 async def retrieve_project_user(project_id: str, user_id: str, admin: Reader) -> Response:
-    """Return one user of a project."""
+    """Return one user of a project: any member of the organisation."""
     await admin.administration.projects.find(admin.organisation, project_id)
     return json_response(_user(await admin.administration.members.find(admin.organisation, user_id)))
 

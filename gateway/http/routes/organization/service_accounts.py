@@ -46,7 +46,7 @@ async def list_service_accounts(
 async def create_service_account(
     project_id: str, admin: Writer, body: Annotated[ServiceAccountCreate, Depends(admin_body(ServiceAccountCreate))]
 ) -> Response:
-    """Create a service account, with a key unless `create_service_account_only` is set."""
+    """Create a service account, with an API key unless `create_service_account_only` is set."""
     await admin.administration.projects.find_active(admin.organisation, project_id)
     account = await admin.administration.service_accounts.create(admin.actor, project_id, body.name)
     await admin.record(Event.SERVICE_ACCOUNT_CREATED, account.id, project=project_id, details={"name": account.name})
@@ -56,7 +56,7 @@ async def create_service_account(
 
 @router.get("/{service_account_id}", **document_route(ServiceAccount))
 async def retrieve_service_account(project_id: str, service_account_id: str, admin: Reader) -> Response:
-    """Return one service account."""
+    """Return one service account of a project."""
     accounts = admin.administration.service_accounts
     return json_response(
         ServiceAccount(**_fields(await accounts.find(admin.organisation, project_id, service_account_id)))
@@ -70,7 +70,7 @@ async def modify_service_account(
     admin: Writer,
     body: Annotated[ServiceAccountUpdate, Depends(admin_body(ServiceAccountUpdate))],
 ) -> Response:
-    """Rename a service account."""
+    """Rename a service account of a project."""
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     if body.name is not None:
@@ -82,7 +82,7 @@ async def modify_service_account(
 
 @router.delete("/{service_account_id}", **document_route(ServiceAccountDeleted))
 async def delete_service_account(project_id: str, service_account_id: str, admin: Writer) -> Response:
-    """Delete a service account and revoke its keys."""
+    """Delete a service account and revoke its API keys."""
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     await accounts.remove(admin.actor, project_id, account.id)
@@ -100,7 +100,7 @@ async def create_service_account_key(
     admin: Writer,
     body: Annotated[KeyCreate, Depends(admin_body(KeyCreate))],
 ) -> Response:
-    """Create an API key of a service account."""
+    """Create an API key of a service account; only this response has its secret text."""
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     return json_response(await _new_key(admin, account, body))

@@ -40,55 +40,55 @@ class _Subject:
 
 @router.get("/spend_limit", **document_route(SpendLimit))
 async def retrieve_organization_limit(admin: Reader) -> Response:
-    """Return the organisation's budget."""
+    """Return the organisation's monthly budget; answer 404 if none is set."""
     return await _retrieve(admin, _organisation(admin))
 
 
 @router.post("/spend_limit", **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_organization_limit(admin: Writer, body: Update) -> Response:
-    """Set the organisation's budget."""
+    """Set the organisation's monthly budget in cents; requests beyond it are refused."""
     return await _update(admin, _organisation(admin), body)
 
 
 @router.delete("/spend_limit", **document_route(SpendLimitDeleted))
 async def delete_organization_limit(admin: Writer) -> Response:
-    """Remove the organisation's budget."""
+    """Remove the organisation's monthly budget, so that it limits no request."""
     return await _delete(admin, _organisation(admin))
 
 
 @router.get(PROJECT, **document_route(SpendLimit))
 async def retrieve_project_limit(project_id: str, admin: Reader) -> Response:
-    """Return a project's budget."""
+    """Return a project's monthly budget; answer 404 if none is set."""
     return await _retrieve(admin, await _project(admin, project_id))
 
 
 @router.post(PROJECT, **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_project_limit(project_id: str, admin: Writer, body: Update) -> Response:
-    """Set a project's budget."""
+    """Set a project's monthly budget in cents; requests beyond it are refused."""
     return await _update(admin, await _project(admin, project_id), body)
 
 
 @router.delete(PROJECT, **document_route(SpendLimitDeleted))
 async def delete_project_limit(project_id: str, admin: Writer) -> Response:
-    """Remove a project's budget."""
+    """Remove a project's monthly budget, so that it limits no request."""
     return await _delete(admin, await _project(admin, project_id))
 
 
 @router.get(KEY, **document_route(SpendLimit))
 async def retrieve_key_limit(project_id: str, api_key_id: str, admin: Reader) -> Response:
-    """Return an API key's budget."""
+    """Return an API key's monthly budget; answer 404 if none is set."""
     return await _retrieve(admin, await _key(admin, project_id, api_key_id))
 
 
 @router.post(KEY, **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_key_limit(project_id: str, api_key_id: str, admin: Writer, body: Update) -> Response:
-    """Set an API key's budget."""
+    """Set an API key's monthly budget in cents; requests beyond it are refused."""
     return await _update(admin, await _key(admin, project_id, api_key_id), body)
 
 
 @router.delete(KEY, **document_route(SpendLimitDeleted))
 async def delete_key_limit(project_id: str, api_key_id: str, admin: Writer) -> Response:
-    """Remove an API key's budget."""
+    """Remove an API key's monthly budget, so that it limits no request."""
     return await _delete(admin, await _key(admin, project_id, api_key_id))
 
 

@@ -23,7 +23,7 @@ class Period:
     until: int
 
     def buckets(self, width: int, number: int) -> list[Period]:
-        """Return the first `number` buckets, cut at multiples of `width` seconds; the first and last may be shorter."""
+        """Divide the period at multiples of `width` seconds; return its first `number` buckets; ends may be shorter."""
         found: list[Period] = []
         begin = self.since
         while begin < self.until and len(found) < number:

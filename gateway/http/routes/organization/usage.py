@@ -61,7 +61,7 @@ class PageSize:
 async def completions_usage(
     admin: Reader, query: Annotated[CompletionsUsageQuery, Depends(query_of(CompletionsUsageQuery))]
 ) -> Response:
-    """Report the usage of chat completions and completions."""
+    """Report tokens and requests of chat completions and completions, by time bucket and group."""
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by) if name != "batch"]
     batch = False if "batch" in query.group_by else None
 
@@ -87,7 +87,7 @@ async def completions_usage(
 async def embeddings_usage(
     admin: Reader, query: Annotated[EmbeddingsUsageQuery, Depends(query_of(EmbeddingsUsageQuery))]
 ) -> Response:
-    """Report the usage of embeddings."""
+    """Report input tokens and requests of embeddings, by time bucket and group."""
 
     def results(rows: Sequence[UsageRow]) -> list[EmbeddingsUsage]:
         return [
@@ -101,7 +101,7 @@ async def embeddings_usage(
 
 @router.get("/costs", **document_route(UsagePage, query=CostsQuery))
 async def costs(admin: Reader, query: Annotated[CostsQuery, Depends(query_of(CostsQuery))]) -> Response:
-    """Report the costs."""
+    """Report the costs of settled jobs in USD, by day (UTC) and group."""
     itemised = "line_item" in query.group_by
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by) if name != "line_item"]
 
@@ -139,7 +139,7 @@ def _filter(
 
 
 def usage_dimensions(ids: Mapping[str, Sequence[str]]) -> dict[Dimension, Sequence[str]]:
-    """Return the usage filter for lists of ids by query parameter name, such as `project_ids`."""
+    """Convert lists of ids, by query parameter such as `project_ids`, to a filter: allowed values by dimension."""
     only: dict[Dimension, Sequence[str]] = {_DIMENSIONS[name.removesuffix("s")]: values for name, values in ids.items()}
     if Dimension.KEY in only:
         only[Dimension.KEY] = [parse_key_id(each) for each in only[Dimension.KEY]]

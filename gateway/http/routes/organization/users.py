@@ -35,7 +35,7 @@ async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of
 
 @router.get("/{user_id}", **document_route(User))
 async def retrieve_user(user_id: str, admin: Reader) -> Response:
-    """Return one member."""
+    """Return one member of the organisation."""
     return json_response(_user(await admin.administration.members.find(admin.organisation, user_id)))
 
 
@@ -43,7 +43,7 @@ async def retrieve_user(user_id: str, admin: Reader) -> Response:
 async def modify_user(
     user_id: str, admin: Writer, body: Annotated[UserUpdate, Depends(admin_body(UserUpdate))]
 ) -> Response:
-    """Change a member's role."""
+    """Change a member's role in the organisation."""
     members = admin.administration.members
     member = await members.find(admin.organisation, user_id)
     if body.role is not None:
@@ -54,7 +54,7 @@ async def modify_user(
 
 @router.delete("/{user_id}", **document_route(UserDeleted))
 async def delete_user(user_id: str, admin: Writer) -> Response:
-    """Remove a member from the organisation and revoke their keys."""
+    """Remove a member from the organisation; end their sessions, and revoke their keys and invitations."""
     await admin.administration.members.remove(admin.actor, user_id)
     await admin.record(Event.USER_DELETED, user_id)
     return json_response(UserDeleted(id=user_id))
