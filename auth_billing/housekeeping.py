@@ -65,7 +65,7 @@ class Housekeeping:
         self._prices = PriceFileWatcher(book, _path(settings.price_file), _path(settings.proxy_config))
 
     async def prepare(self) -> None:
-        """Put the price file's prices in force, which must happen before the first request.
+        """Load the price file and put its prices in force; call this before the first request.
 
         Raises:
             StartupError: the price file is wrong, or the store does not answer.

@@ -50,7 +50,7 @@ class NoSuchConversation(ChatError):
 
 
 def existing(record: T | None, id: str) -> T:
-    """Return `record`, which was looked up by `id`.
+    """Return `record`, the result of a look-up by `id`, or raise if there is none.
 
     Raises:
         NoSuchConversation: it is `None`.

@@ -90,7 +90,7 @@ def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timing
 
 
 def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if a job was not settled in time, or its cost is not its usage's price, at most its hold."""
+    """Yield a difference if a job is not settled in time, or its cost is not the price of its usage up to its hold."""
     if job.state is not JobState.SETTLED and job.deadline + timings.settlement_overdue_after < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
@@ -149,7 +149,7 @@ def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timi
 
 
 def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
-    """Yield a difference unless the entry moves a positive amount between the two accounts that its kind has."""
+    """Yield a difference unless a ledger entry moves a positive amount between the two accounts of its kind."""
     own = customer_account(row.organisation)
     expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
     amount = row.amount

@@ -49,7 +49,7 @@ class KeyCache:
         """Number of invalidations. A record read from the store before the last one may be stale."""
 
     def valid(self, identity: Identity) -> CachedKey | None:
-        """Return the cached key if the store confirmed it within the last `VALID_TTL` seconds."""
+        """Return the cached key if the store confirmed it within the last `VALID_TTL` seconds, else `None`."""
         return self._valid.get(identity)
 
     def is_confirmed(self, cached: CachedKey) -> bool:

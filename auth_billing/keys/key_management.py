@@ -81,7 +81,7 @@ class ApiKeys:
         return [key for key in keys if _may_manage(actor, key)]
 
     async def find(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """Return one unrevoked key of a project.
+        """Return the unrevoked key with this id, of a project or (`ADMIN_KEYS`) of the organisation itself.
 
         Raises:
             NoSuchRecord: the project has no such key, or the actor may not see it.
@@ -109,7 +109,7 @@ class ApiKeys:
         return named
 
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
-        """Create a successor of a key, with the same lifetime; the old key stays valid for `overlap` seconds.
+        """Create a successor of a key with the same rights and lifetime; the old key stays valid for `overlap` seconds.
 
         The successor inherits the old key's budget, with this month's use.
 

@@ -71,7 +71,7 @@ class ServiceAccounts:
         return await self._store.of_project(organisation, project)
 
     async def find(self, organisation: str, project: str, account_id: str) -> ServiceAccount:
-        """Return one service account.
+        """Return the service account of a project that has this id.
 
         Raises:
             NoSuchRecord: the project has no service account with this id.

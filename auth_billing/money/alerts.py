@@ -85,7 +85,7 @@ class AlertStore(Protocol):
     """Store of alerts. Every method may raise `StoreUnavailable`, and may be repeated."""
 
     async def candidates(self, low_credit: int) -> Sequence[Balance]:
-        """Return the accounts that have budgets, or less than `low_credit` nano-USD available."""
+        """Return the accounts that may need alerts: with budgets, or with less than `low_credit` nano-USD available."""
         ...
 
     async def add(self, alerts: Sequence[Alert]) -> None:

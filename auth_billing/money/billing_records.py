@@ -256,7 +256,7 @@ class JobStore(Protocol):
         ...
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Move jobs from `SETTLING` to `SETTLED`."""
+        """Move the jobs with these ids from `SETTLING` to `SETTLED`; jobs in another state are not changed."""
         ...
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
@@ -280,7 +280,7 @@ class LedgerStore(Protocol):
     """Store of ledger entries, which never change once written."""
 
     async def post(self, entries: Sequence[LedgerEntry]) -> None:
-        """Store the entries durably; an entry that is stored already is skipped."""
+        """Store ledger entries durably; an entry that is stored already is skipped."""
         ...
 
 

@@ -166,7 +166,7 @@ class Credit:
             await self._store.apply(entry)
 
     async def apply_pending_since(self, since: float) -> None:
-        """Do `apply_pending` for every organisation that has credit entries since `since` (Unix seconds).
+        """Call `apply_pending` for every organisation that has credit entries since `since` (Unix seconds).
 
         Raises:
             StoreUnavailable: to be repeated.

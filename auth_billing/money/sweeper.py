@@ -182,7 +182,7 @@ class FirstSeen:
         self._since: dict[str, float] = {}
 
     def seconds(self, key: str, now: float) -> float:
-        """Record that `key` is seen at `now`; return the seconds since it was first seen, 0 if that is now."""
+        """Record that `key` is seen at `now`; return the seconds since it was first seen (0: just now)."""
         return now - self._since.setdefault(key, now)
 
     def keep(self, keys: Collection[str]) -> None:

@@ -94,7 +94,7 @@ class UsageReports(Protocol):
 
 
 def merge_rows(parts: Sequence[Sequence[UsageRow]]) -> list[UsageRow]:
-    """Merge the usage rows of several periods, sorted by bucket and group; rows of the same ones are added up."""
+    """Add up usage rows of several periods that have the same bucket and group; return all rows sorted by these."""
     found: dict[tuple[int, tuple[str, ...]], UsageRow] = {}
     for row in chain.from_iterable(parts):
         key = row.start, tuple(row.group.values())

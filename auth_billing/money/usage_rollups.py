@@ -50,7 +50,7 @@ class RollupStore(Protocol):
         ...
 
     async def start(self, organisation: str, at: int) -> None:
-        """Set the first hour to roll up (Unix seconds), unless one is set."""
+        """Set the first hour to roll up for an organisation (Unix seconds), unless one is set."""
         ...
 
     async def roll_up(self, organisation: str, hour: int) -> None:

@@ -36,7 +36,7 @@ class UsageStore(Protocol):
         ...
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store the usage of one attempt at a job, durably and once.
+        """Store a record durably unless its attempt has one; return whether it is new, repeated or conflicting.
 
         Raises:
             RecordRefused: the store can't hold the record.

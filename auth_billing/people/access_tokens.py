@@ -70,7 +70,7 @@ class AccessTokens:
         return self._jwt.encode(payload, self._signer.key, self._signer.algorithm, headers=headers)
 
     def read(self, token: str) -> AccessClaims:
-        """Return the claims of a valid access token; reads no store.
+        """Verify an access token (signature, lifetime, audience) and return its claims; reads no store.
 
         Raises:
             InvalidSession: the token is malformed, expired, or not signed by one of the keys.

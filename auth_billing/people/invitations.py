@@ -77,7 +77,7 @@ class Invitations:
         return await self._store.of_organisation(organisation)
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation:
-        """Return one invitation of an organisation.
+        """Return the invitation of an organisation that has this id, in any state.
 
         Raises:
             NoSuchRecord: the organisation has no invitation with this id.
@@ -108,7 +108,7 @@ class Invitations:
                 await self._store.revoke(organisation, each.id, now)
 
     async def open(self, token: str) -> Invitation:
-        """Return the invitation of a token if it is pending; changes nothing.
+        """Return the pending invitation that a token belongs to, without using it up.
 
         Raises:
             InvitationVoid: the invitation is unknown, accepted, expired or revoked.

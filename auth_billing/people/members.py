@@ -68,7 +68,7 @@ class Members:
         return [Member(users[each.user], each.role, each.added) for each in memberships if each.user in users]
 
     async def find(self, organisation: str, user_id: str) -> Member:
-        """Return one member of an organisation.
+        """Return the member of an organisation who has this user id.
 
         Raises:
             NoSuchRecord: the organisation has no member with this id.

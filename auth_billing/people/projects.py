@@ -58,7 +58,7 @@ class Projects:
         return projects[0]
 
     async def find(self, organisation: str, project_id: str) -> Project:
-        """Return one project of an organisation, archived or not.
+        """Return the project of an organisation that has this id, archived or not.
 
         Raises:
             NoSuchRecord: the organisation has no project with this id.
@@ -69,7 +69,7 @@ class Projects:
         return project
 
     async def find_active(self, organisation: str, project_id: str) -> Project:
-        """Return one project of an organisation, if it is not archived.
+        """Return the project of an organisation that has this id, if it is not archived.
 
         Raises:
             NoSuchRecord: the organisation has no such project, or it is archived.

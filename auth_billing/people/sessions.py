@@ -87,7 +87,7 @@ class Sessions:
         self._cache: TtlCache[str, BrowserSession] = TtlCache(CACHE_TTL, CAPACITY, self.clock)
 
     async def begin(self, user: User, organisation: str) -> SignedIn:
-        """Open a session for a user whose password was just verified or set.
+        """Open a session of a user who was just authenticated, in an organisation; return it with its tokens.
 
         Raises:
             InvalidSession: the user is not a member of the organisation (any more).
@@ -137,7 +137,9 @@ class Sessions:
         return True
 
     async def refresh(self, token: RefreshToken) -> SignedIn:
-        """Exchange a refresh token for a new pair of tokens. A token used before ends the session: it may be stolen.
+        """Exchange a refresh token for a new pair of tokens, again if repeated within `GRACE_PERIOD` seconds.
+
+        A token that was used longer ago ends the session, since it may be stolen.
 
         Raises:
             InvalidSession: the session has ended, or is ended by this call.

@@ -51,7 +51,7 @@ class RateLimiter:
         self._leases: dict[str, Lease] = {}
 
     def allowance(self, principal: Principal) -> Allowance:
-        """Return the allowance of a new request. Call `enter` next, and `close` when the request ends."""
+        """Return what will charge a new request to its rate limits; call `enter` next, and `close` when it ends."""
         return Allowance(self, principal)
 
     def __len__(self) -> int:

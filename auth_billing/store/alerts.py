@@ -32,7 +32,7 @@ class MongoAlertStore:
         self._accounts = connection.durable(balances.COLLECTION)
 
     async def candidates(self, low_credit: int) -> Sequence[Balance]:
-        """Return the accounts that have budgets, or less than `low_credit` nano-USD available."""
+        """Return the accounts that may need alerts: with budgets, or with less than `low_credit` nano-USD available."""
         query = {"$or": [{"budgets": {"$ne": {}}}, {"available": {"$lt": low_credit}}]}
         return [balances.from_document(each) async for each in self._accounts.find(query)]
 

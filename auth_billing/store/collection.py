@@ -109,7 +109,7 @@ class Collection:
     async def find_record(
         self, read: Callable[[dict[str, Any]], RecordT], *query: Any, **options: Any
     ) -> RecordT | None:
-        """Return what `read` makes of the first document that a query matches; `None` if there is none."""
+        """Find the first document that matches a query and return it converted by `read`; `None` if there is none."""
         document = await self.find_one(*query, **options)
         return None if document is None else read(document)
 

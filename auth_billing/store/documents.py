@@ -10,13 +10,13 @@ RecordT = TypeVar("RecordT")
 
 
 def to_document(record: Any, /, **stored: Any) -> dict[str, Any]:
-    """Convert a record to a MongoDB document, its `id` to `_id`; `stored`: fields with their differing stored form."""
+    """Convert a record with an `id` to a MongoDB document; `stored`: values of fields stored in another form."""
     values = {**vars(record), **stored}
     return {"_id": values.pop("id"), **values}
 
 
 def from_document(kind: type[RecordT], document: Mapping[str, Any], /, **read: Any) -> RecordT:
-    """Convert a MongoDB document to a record of class `kind`; `read`: fields whose stored form differs, converted.
+    """Convert a MongoDB document to a record of class `kind`; `read`: values of fields stored in another form.
 
     Fields that the document lacks, as those of earlier versions do, get their default; other fields are left out.
     """

@@ -77,7 +77,7 @@ class MongoJobStore:
         return bool(result.modified_count == len(charges))
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Move jobs from `SETTLING` to `SETTLED`."""
+        """Move the jobs with these ids from `SETTLING` to `SETTLED`; jobs in another state are not changed."""
         with pymongo.timeout(BATCH_TIMEOUT):
             await self._jobs.update_many(
                 {"_id": {"$in": list(jobs)}, "state": JobState.SETTLING.value},

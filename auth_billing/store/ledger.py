@@ -35,7 +35,7 @@ class MongoLedgerStore:
         self._ledger = connection.durable(COLLECTION)
 
     async def post(self, entries: Sequence[LedgerEntry]) -> None:
-        """Store the entries durably; an entry that is stored already is skipped."""
+        """Store ledger entries durably; an entry that is stored already is skipped."""
         if entries:
             with pymongo.timeout(BATCH_TIMEOUT):
                 await self._ledger.insert_new([_to_document(each) for each in entries])

@@ -59,7 +59,7 @@ class MongoRollupStore:
         return await self._spans.find_record(partial(from_document, RollupSpan), {"_id": organisation})
 
     async def start(self, organisation: str, at: int) -> None:
-        """Set the first hour to roll up (Unix seconds), unless one is set."""
+        """Set the first hour to roll up for an organisation (Unix seconds), unless one is set."""
         await self._spans.insert_if_absent({"_id": organisation, "since": at, "until": at})
 
     async def roll_up(self, organisation: str, hour: int) -> None:

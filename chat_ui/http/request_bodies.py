@@ -111,7 +111,7 @@ async def raw_body(request: Request) -> bytes:
 
 
 def parse(model: type[B], value: Any) -> B:
-    """Validate decoded JSON as `model`.
+    """Validate decoded JSON and return it as an instance of `model`.
 
     Raises:
         InvalidField: the value does not fit. The message does not repeat what was sent.

@@ -176,12 +176,12 @@ def _message(node: ParsedMessage, parent: Message | None, conversation: Conversa
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return `value` if it is a JSON object, else an empty one."""
+    """Return `value` if it is a JSON object, else an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def text(value: Any) -> str:
-    """Return `value` if it is a string, else an empty one."""
+    """Return `value` if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
