@@ -127,13 +127,13 @@ class AccountServices:
         return Billing(mongo_billing_stores(self.connection), prices, timings=self.timings)
 
     async def write_development_key(self, base_url: str) -> str:
-        """Return the development account's API key, and write it to `client.env` with `base_url` (`.../v1`)."""
+        """Write `client.env` with `base_url` (`.../v1`) and a valid key of the development account; return the key."""
         key = await self._development_key(read_client_key(self.home))
         write_client_env(self.home, base_url, key)
         return key
 
     async def renew_development_key(self) -> str:
-        """Return a new API key of the development account; earlier ones are revoked."""
+        """Create and return a new API key of the development account, and revoke its earlier keys."""
         return await self._development_key(None)
 
     async def _development_key(self, known: str | None) -> str:

@@ -48,7 +48,7 @@ class EmbeddedStore:
 
     @property
     def url(self) -> str:
-        """MongoDB URL for clients."""
+        """MongoDB URL for clients, with the store's password, which is generated at first use."""
         password = read_password(self._password_file)
         return f"mongodb://{USER}:{password}@127.0.0.1:{self.port}/headrace?directConnection=true&authSource=admin"
 
@@ -57,7 +57,7 @@ class EmbeddedStore:
         return self.home / "secrets" / "store"
 
     def command(self) -> list[str]:
-        """Return the command line that runs the store program, for a process supervisor.
+        """Create the data folder, configuration and password if missing; return the command line that runs the store.
 
         Raises:
             StoreNotInstalled: the program is missing.
@@ -88,7 +88,7 @@ def running_store_url(home: Home) -> str | None:
 
 
 def answers(port: int) -> bool:
-    """Whether a loopback port answers MongoDB's `hello`."""
+    """Connect to a loopback port; return whether it answers MongoDB's `hello` within two seconds."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_TIMEOUT) as connection:
             connection.sendall(_hello())

@@ -22,7 +22,7 @@ class _Server(cli.SecantusDBServer):  # type: ignore[misc]
     user, password = "", ""
 
     def start(self) -> None:
-        """Store the user with its password, then listen."""
+        """Create the store's user, or replace its password, then start to listen."""
         record = {
             "_id": f"admin.{self.user}",
             "user": self.user,

@@ -56,7 +56,7 @@ def browser_access(
 
 
 async def first_owner_token(access: AccountServices) -> str:
-    """Return an invitation token for the first owner of the development organisation; empty if an owner can sign in.
+    """Invite the first owner of the development organisation; return the token, or "" if an owner can sign in.
 
     Raises:
         StoreUnavailable: the store does not answer.
@@ -68,7 +68,7 @@ async def first_owner_token(access: AccountServices) -> str:
 
 
 async def invite(access: AccountServices, organisation: str, role: Role, email: str, url: str) -> str:
-    """Return an invitation link to an organisation, made by the operator of this machine.
+    """Create an invitation to an organisation, log it for audits, and return its link at `url`. For operators.
 
     Raises:
         StartupError: no such organisation, or an invalid address.

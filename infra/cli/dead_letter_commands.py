@@ -62,7 +62,7 @@ class DeadLetterCommands:
             return done
 
     async def replay(self, wanted: Sequence[str] | None) -> Sequence[Done]:
-        """Publish the dead letters with these ids again, or all if `None`; refuse closed, settled and expired jobs."""
+        """Publish the dead letters with these ids again, or all if `None`; return each one's outcome, or refusal."""
         async with DeadLetters(self.bus) as letters:
             found = [letter async for letter in letters if wanted is None or letter.id in wanted]
             settled = await self._settled([each.id for each in found if isinstance(each.message, Job)])

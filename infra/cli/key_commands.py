@@ -28,7 +28,7 @@ class KeyCommands:
     access: AccountServices
 
     async def create(self, organisation: str, project: str | None, spec: KeySpec) -> IssuedKey:
-        """Return a new key that belongs to no user or service account.
+        """Create and return an API key that belongs to no user or service account.
 
         Args:
             organisation: its id.
@@ -46,7 +46,7 @@ class KeyCommands:
         return issued
 
     async def all(self, organisation: str) -> list[ApiKeyRecord]:
-        """Return the keys of an organisation and its projects that are not revoked.
+        """Return the unrevoked API keys of an organisation: its admin keys, and those of its projects.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -57,7 +57,7 @@ class KeyCommands:
         return [key for keys in lists for key in keys]
 
     async def revoke(self, key_id: str) -> ApiKeyRecord:
-        """Revoke a key.
+        """Revoke an API key and return its record; gateways refuse the key within seconds.
 
         Raises:
             NoSuchRecord: there is no key with this id.
@@ -68,7 +68,7 @@ class KeyCommands:
         return ended
 
     async def rotate(self, key_id: str, overlap: float) -> IssuedKey:
-        """Create and return a new key with the properties of an old key; the old key expires after `overlap` seconds.
+        """Create and return an API key with the properties of an old key; the old key expires after `overlap` seconds.
 
         Raises:
             NoSuchRecord: there is no key with this id, or it has expired.

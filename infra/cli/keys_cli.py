@@ -51,7 +51,7 @@ def create(
     expires_in: Annotated[str | None, typer.Option(help="For example 90d, 12h.", show_default=False)] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Create a key and print it; it can't be shown again."""
+    """Create an API key and print it; it can't be shown again."""
     from auth_billing.keys.key_issuance import KeySpec  # noqa: PLC0415
     from auth_billing.keys.key_management import ADMIN_KEYS  # noqa: PLC0415
 
@@ -69,7 +69,7 @@ def create(
 
 @keys.command("list")
 def list_keys(*, organisation: Organisation = "development", mongodb_url: MongoUrl = None) -> None:
-    """List an organisation's keys, without their secret text, which is not stored."""
+    """List an organisation's API keys, without their secret text, which is not stored."""
     console.print(_table(_run(mongodb_url, lambda commands: commands.all(organisation))))
 
 
@@ -80,14 +80,14 @@ def rotate(
     overlap: Annotated[str, typer.Option(help="How long the old key stays valid, for example 1h.")] = "24h",
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Replace a key by a new one and print that; the old one stays valid for a while."""
+    """Replace an API key by a new one and print that; the old key stays valid for a while."""
     lasts = seconds(overlap)
     typer.echo(_run(mongodb_url, lambda commands: commands.rotate(key, lasts)).key.text)
 
 
 @keys.command()
 def revoke(key: KeyId, *, mongodb_url: MongoUrl = None) -> None:
-    """Revoke a key: every gateway refuses it within 5 seconds."""
+    """Revoke an API key: every gateway refuses it within 5 seconds."""
     ended = _run(mongodb_url, lambda commands: commands.revoke(key))
     typer.echo(f"revoked key_{ended.key_id} ({ended.name})")
 
@@ -102,7 +102,7 @@ def control_secret() -> None:
 
 
 def seconds(text: str) -> float:
-    """Return the seconds of a duration: a number followed by s, m, h or d.
+    """Convert a duration, a number followed by s, m, h or d such as `90d`, to seconds.
 
     Raises:
         typer.BadParameter: it is not a duration.

@@ -60,7 +60,7 @@ Name = Annotated[str, typer.Argument(help="Process name as in `headrace ps`: gat
 
 
 def settings_classes() -> list[type[BaseSettings]]:
-    """Return the settings classes of all processes."""
+    """Return the settings classes of all processes, whose fields are the `HEADRACE_...` variables."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from chat_ui.settings import ChatSettings  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
@@ -79,13 +79,13 @@ def settings_classes() -> list[type[BaseSettings]]:
 
 
 def known_variables() -> set[str]:
-    """Return all environment variables that the processes read."""
+    """Return the names of all `HEADRACE_...` environment variables that a process reads as settings."""
     return environment.variables(settings_classes())
 
 
 @app.callback()
 def before_every_command() -> None:
-    """A queue-backed inference platform for open models."""
+    """Raise `StartupError`, before any command runs, if an unknown `HEADRACE_...` environment variable is set."""
     environment.check_names(os.environ, known_variables())
 
 
@@ -135,7 +135,7 @@ def up(
 
 @app.command(rich_help_panel=LOOKING)
 def ps() -> None:
-    """List the processes and their current work."""
+    """List the platform's processes on this machine and their current work."""
     from infra.cli.process_table import rows, table  # noqa: PLC0415
 
     home = environment.load(LauncherSettings).folder
@@ -165,13 +165,13 @@ def stop(
 
 @app.command(rich_help_panel=LOOKING)
 def start(name: Name) -> None:
-    """Start a process that was stopped."""
+    """Start a stopped process of the running platform."""
     _send(Command("start", name))
 
 
 @app.command(rich_help_panel=LOOKING)
 def restart(name: Name) -> None:
-    """Stop a process gracefully and start it again."""
+    """Stop a process of the running platform gracefully and start it again."""
     _send(Command("restart", name))
 
 
@@ -179,7 +179,7 @@ def restart(name: Name) -> None:
 
 
 def unique_name(kind: str) -> str:
-    """Return a process name unique to this machine or container, e.g. `worker-4f2a`."""
+    """Return the default name of a process: `kind` and host name, e.g. `worker-4f2a`; one per machine or container."""
     return f"{kind}-{socket.gethostname().replace('.', '-')}"
 
 

@@ -53,7 +53,7 @@ def prices(
     ] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Show the prices in force, or those of a file."""
+    """Show the token prices in force, or those of a price file."""
     from infra.cli.money_commands import prices_of  # noqa: PLC0415
     from infra.cli.money_tables import price_table  # noqa: PLC0415
 
@@ -136,7 +136,7 @@ def show_credit(organisation: Organisation, mongodb_url: MongoUrl = None) -> Non
 
 @credit.command()
 def grant(organisation: Organisation, usd: Usd, *, reference: Reference = None, mongodb_url: MongoUrl = None) -> None:
-    """Give an organisation credit."""
+    """Give an organisation promotional credit."""
     from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
     _add(CreditKind.PROMO, organisation, usd, reference, mongodb_url)
@@ -144,7 +144,7 @@ def grant(organisation: Organisation, usd: Usd, *, reference: Reference = None, 
 
 @credit.command("top-up")
 def top_up(organisation: Organisation, usd: Usd, *, reference: Reference = None, mongodb_url: MongoUrl = None) -> None:
-    """Record a payment of an organisation."""
+    """Record an organisation's payment, which adds to its credit."""
     from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
     _add(CreditKind.TOP_UP, organisation, usd, reference, mongodb_url)
@@ -167,14 +167,14 @@ def refund(
 
 @credit.command()
 def close(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
-    """Close an account: new requests are refused, running ones are finished and settled."""
+    """Close an organisation's account: new requests are refused, running ones are finished and settled."""
     _run(mongodb_url, lambda money: money.set_open(organisation, to=False))
     console.print(f"{organisation} is closed")
 
 
 @credit.command()
 def reopen(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
-    """Reopen a closed account."""
+    """Reopen an organisation's closed account, so that its requests are accepted again."""
     _run(mongodb_url, lambda money: money.set_open(organisation, to=True))
     console.print(f"{organisation} is open")
 

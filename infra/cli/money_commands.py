@@ -79,11 +79,11 @@ class MoneyCommands:
         return Statement(balance or Balance(organisation, 0, 0), used, entries)
 
     async def add_credit(self, kind: CreditKind, organisation: str, usd: str, reference: str | None) -> CreditEntry:
-        """Add a top-up or promotional credit; without a reference every call adds a new entry.
+        """Add a top-up or promotional credit to an organisation, once per `reference`; without one, at every call.
 
         Raises:
             NoSuchRecord: there is no such organisation.
-            CreditError: the amount `usd` is refused.
+            CreditError: the amount `usd` or the reference is refused.
         """
         await self._check_organisation(organisation)
         add = self._credit().top_up if kind is CreditKind.TOP_UP else self._credit().promo
@@ -205,7 +205,7 @@ class MoneyCommands:
 
 
 def prices_of(file: Path, catalogue: Path | None) -> PriceList:
-    """Return the price list of a price file, with the models of a proxy's catalogue.
+    """Read a price file, and prices in a proxy's `catalogue` if given; return their price list, which is not applied.
 
     Raises:
         StartupError: the file is invalid; the message says why.

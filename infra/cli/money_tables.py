@@ -20,7 +20,7 @@ MILLION = 1_000_000
 
 
 def price_table(prices: PriceList) -> Table:
-    """Return the prices in USD per million tokens; classes priced like `default` have no row."""
+    """Return a terminal table of prices in USD per million tokens; classes priced like `default` have no row."""
     title = f"USD per million tokens, version {prices.version}" if prices.version else "USD per million tokens"
     table = _table(title, ["model", "class"], ["input", "cached input", "output"])
     for model, rates in sorted(prices.models.items()):
@@ -59,7 +59,7 @@ def credit_table(entries: list[CreditEntry]) -> Table:
 
 
 def check_table(report: AuditReport) -> Table:
-    """Return a table of an audit's checks with the number of differences that each found."""
+    """Return a terminal table of an audit's checks with the number of differences that each found."""
     table = _table(
         f"{report.accounts} accounts, {report.jobs} jobs, {report.rows} rows of the ledger", ["differs if"], [""]
     )
@@ -70,7 +70,7 @@ def check_table(report: AuditReport) -> Table:
 
 
 def difference_table(differences: Sequence[Difference]) -> Table:
-    """Return a table of the differences between balances, ledger and jobs that an audit found."""
+    """Return a terminal table of the differences between balances, ledger and jobs that an audit found."""
     table = _table("differences", ["what", "organisation", "of", "numbers (nano-USD)"], [])
     for each in differences:
         table.add_row(each.check.value, each.organisation, each.subject, each.detail)

@@ -32,7 +32,7 @@ class Row:
 
 
 def rows(home: Home) -> list[Row]:
-    """Return a row for each process of `home`; their `/status` are requested concurrently."""
+    """Request `/status` of all processes recorded in `home`, concurrently; return a row of `headrace ps` for each."""
     records = ProcessRecords(home.run).all()
     if not records:
         return []
@@ -41,7 +41,7 @@ def rows(home: Home) -> list[Row]:
 
 
 def table(shown: list[Row]) -> Table:
-    """Return the terminal table of `headrace ps` with these rows."""
+    """Return the terminal table of `headrace ps`: one line per process in `shown`."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title, align in (("NAME", "left"), ("PID", "right"), ("STATE", "left"), ("UP", "right")):
         result.add_column(title, justify="right" if align == "right" else "left", no_wrap=True)

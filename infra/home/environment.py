@@ -29,7 +29,7 @@ def variables(settings: Iterable[type[BaseSettings]]) -> set[str]:
 
 
 def check_names(environment: Mapping[str, str], known: set[str]) -> None:
-    """Check that every `HEADRACE_...` variable is a known setting.
+    """Raise if `environment` has a `HEADRACE_...` variable that is not in `known`.
 
     Raises:
         StartupError: a variable is unknown; the message suggests the nearest known one.

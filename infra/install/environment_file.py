@@ -28,7 +28,7 @@ def fill_in(example: str) -> str:
 
 
 def write(target: Path) -> bool:
-    """Write an environment file with mode 0600; return false, and leave it alone, if it exists."""
+    """Write `.env.example` with random secrets to `target` (mode 0600); return false, unchanged, if it exists."""
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -63,7 +63,7 @@ def _usable(python: Path) -> bool:
 
 
 def environment_step(_: Installation, log: Path) -> Step:
-    """Return the step for the virtual environment `.venv`."""
+    """Return the step that creates the virtual environment `.venv`, unless it is usable."""
     return Step("virtual environment", lambda: _usable(VENV / "bin/python"), lambda: make_venv(VENV, log))
 
 
@@ -93,7 +93,7 @@ def install_lock(python: Path, lock: Path, log: Path) -> None:
 
 
 def torch_lock(python: Path, log: Path) -> Path:
-    """Return the lock file of the PyTorch build (CUDA or CPU) that this machine's pip configuration selects.
+    """Have pip select a PyTorch build (no installation); return the lock file for that build, CUDA or CPU.
 
     It is `torch-cuda.txt` if that lists the selected file's hash, else `torch-cpu.txt`.
     """
@@ -108,7 +108,7 @@ def torch_lock(python: Path, log: Path) -> Path:
 
 
 def store_step(installation: Installation, log: Path) -> Step:
-    """Return the step that installs the store program in a separate environment."""
+    """Return the step that installs the embedded store's program in its own virtual environment."""
     folder = installation.home / "store-venv"
     stamp = folder / STAMP
     lock = LOCKS / "store.txt"

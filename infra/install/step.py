@@ -46,7 +46,7 @@ class Installation:
 
 
 def run(command: Sequence[str], log: Path, *, cwd: Path = ROOT) -> None:
-    """Run a program with its output in the log.
+    """Run a program in folder `cwd` and wait for its end; append its output to the file `log`.
 
     Raises:
         StepFailed: the program is missing or failed; the message has its last output.
@@ -84,7 +84,7 @@ def fingerprint(paths: Sequence[Path], *extra: str) -> str:
 
 
 def has_stamp(stamp: Path, value: str) -> bool:
-    """Whether the file `stamp` exists and contains `value`."""
+    """Return whether the file `stamp` exists and contains exactly `value`: the step that wrote it is up to date."""
     return stamp.is_file() and stamp.read_text() == value
 
 
@@ -95,18 +95,18 @@ def sha256(path: Path) -> str:
 
 
 def succeeds(command: Sequence[str]) -> bool:
-    """Whether a program exits with status 0; its output is discarded."""
+    """Run a program, discard its output, and return whether it exited with status 0."""
     quiet = subprocess.DEVNULL
     return subprocess.run(command, stdout=quiet, stderr=quiet, check=False).returncode == 0
 
 
 def can_use_apt() -> bool:
-    """Whether this process can install Debian packages: it is root and `apt-get` exists."""
+    """Return whether this process can install Debian packages: it is root and `apt-get` exists."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
 def apt_install(packages: Sequence[str], log: Path) -> None:
-    """Install Debian packages. Requires `can_use_apt`."""
+    """Update apt's package lists and install Debian packages. Requires `can_use_apt`."""
     run(["apt-get", "update"], log)
     run(["apt-get", "install", "-y", "--no-install-recommends", *packages], log)
 

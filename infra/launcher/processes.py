@@ -47,7 +47,7 @@ class PlatformProcesses:
 
     @cached_property
     def broker(self) -> RabbitMQNode:
-        """The private RabbitMQ node."""
+        """The private RabbitMQ node, with its ports and passwords; started by the supervisor."""
         ports = NodePorts(
             amqp=self.settings.rabbitmq_port,
             management=self.settings.rabbitmq_console_port,
@@ -74,7 +74,7 @@ class PlatformProcesses:
 
     @cached_property
     def store(self) -> EmbeddedStore:
-        """The embedded MongoDB-compatible store in the platform's home."""
+        """The embedded MongoDB-compatible store in the platform's home, on a free port; started by the supervisor."""
         return EmbeddedStore(self.home.path, port=free_port())
 
     def rabbitmq(self) -> ProcessSpec:

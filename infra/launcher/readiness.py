@@ -23,7 +23,7 @@ _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def get_json(url: str, *, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
-    """Return the JSON object at a loopback URL, or `None` if the request fails."""
+    """GET a loopback URL; return its JSON object, or `None` if the request fails or the answer is anything else."""
     try:
         request = urllib.request.Request(url, headers=headers or {})  # noqa: S310 - always http://127.0.0.1
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310
@@ -51,7 +51,7 @@ def url_is_ok(url: str) -> Callable[[], Awaitable[bool]]:
 
 
 def port_answers_now(port: int, greeting: bytes, answer: bytes) -> bool:
-    """Whether a loopback port answers `greeting` with bytes beginning with `answer`."""
+    """Send `greeting` to a loopback port; return whether its response begins with `answer`."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
             connection.sendall(greeting)
@@ -70,7 +70,7 @@ def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awai
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen on this port of `host` now."""
+    """Return whether a server could listen on this port of `host` now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -81,7 +81,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a free loopback port outside the ephemeral range, so that no outgoing connection can take it."""
+    """Return another free loopback port at each call, outside the ephemeral range that outgoing connections use."""
     return next(port for port in _ports if is_free("127.0.0.1", port))
 
 

@@ -65,7 +65,7 @@ class RestartBackoff:
     """Seconds between two readiness checks."""
 
     def pause(self, deaths: int) -> float:
-        """Return the seconds to wait after the `deaths`-th exit in a row before readiness (from 1)."""
+        """Return the seconds to wait before a restart, after `deaths` exits in a row (1 or more) without readiness."""
         return delay_after(deaths, exponential_backoff(self.first, self.limit))
 
 

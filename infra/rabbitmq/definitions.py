@@ -65,7 +65,7 @@ def permissions() -> dict[str, Permissions]:
 
 
 def render(passwords: Mapping[str, str]) -> dict[str, Any]:
-    """Return the content of `definitions.json`.
+    """Return RabbitMQ's definitions file as JSON values: virtual host, users, permissions, exchanges and queues.
 
     Args:
         passwords: one for each user of `permissions()`; only salted hashes are written.

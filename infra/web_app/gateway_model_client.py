@@ -36,7 +36,7 @@ class GatewayModelClient:
     async def answer(
         self, principal: Principal, request: model_client.AnswerRequest
     ) -> AsyncIterator[model_client.ModelEvent]:
-        """Stream an answer, on behalf and at the expense of `principal`."""
+        """Generate an answer through the gateway and yield its events; `principal` pays for it."""
         begun = False
         try:
             async with aclosing(
@@ -55,7 +55,7 @@ class GatewayModelClient:
             raise _answer_error(error, can_restart=request.continues and not begun) from error
 
     async def models(self, principal: Principal) -> list[model_client.ServedModel]:
-        """Return the models that `principal` may use, sorted by name."""
+        """Return the text-generating models that `principal` may use, with price and availability, sorted by name."""
         prices = await self._prices.current()
 
         def price(model: str) -> model_client.Price | None:
@@ -83,7 +83,7 @@ class GatewayFleet:
         return self._gateway.models.workers()
 
     def models(self) -> Sequence[ModelInfo]:
-        """Return the models seen in the last hour, sorted by name."""
+        """Return the models that workers served within the last hour, sorted by name."""
         return self._gateway.models.models()
 
     def queued(self, model: str) -> int:
