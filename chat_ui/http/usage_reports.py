@@ -10,6 +10,7 @@ from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import budget_usage
 from auth_billing.money.holds import ORGANISATION_BUDGET, month_of, project_budget
 from auth_billing.money.usage_reports import Dimension, UsageFilter
+from auth_billing.money.usage_rollups import HOUR
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, organisation_subject, project_subject
 from chat_ui.admin_services import AdminServices
 from chat_ui.history.records import Owner
@@ -18,8 +19,8 @@ from chat_ui.http.schemas.usage import BalanceSummary, Budget, DayUsage, Limit, 
 DAY_SECONDS = 86_400
 MAX_DAYS = 366
 MAX_ROWS = 20_000
-_ONE_BUCKET = 10**11
-"""Bucket length in seconds that puts all usage into one bucket."""
+ONE_BUCKET = 10**8 * HOUR
+"""Bucket length in seconds that puts all usage into one bucket: whole hours, so that past hours come from rollups."""
 
 
 async def by_day(admin: AdminServices, organisation: str, days: int, user: str | None = None) -> list[DayUsage]:
@@ -37,7 +38,7 @@ async def by_day(admin: AdminServices, organisation: str, days: int, user: str |
 async def by_person(admin: AdminServices, organisation: str, days: int) -> list[PersonUsage]:
     """Return an organisation's usage in the last `days`, today included, by person and model."""
     usage_filter = _filter(organisation, days, None)
-    rows = await admin.administration.usage.rows(usage_filter, _ONE_BUCKET, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
+    rows = await admin.administration.usage.rows(usage_filter, ONE_BUCKET, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
     members = await admin.administration.members.all(organisation)
     emails = {each.user.id: each.user.email for each in members}
     return [
