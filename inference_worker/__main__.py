@@ -50,6 +50,7 @@ async def serve(
     Raises:
         StartupError: the broker, the model, enough memory or the metrics port is not available.
         EngineDied: the engine crashed too often to be restarted again.
+        BrokerRefused: the platform's exchanges do not exist yet, or this worker has no rights.
     """
     source, text = await asyncio.to_thread(_read_model, settings)
     model = settings.served_model_name or _default_name(source)
@@ -68,10 +69,6 @@ async def serve(
         await worker.run(stop)
     except BrokerUnavailable as error:
         raise StartupError(f"cannot reach the broker: {error}") from error
-    except BrokerRefused as error:
-        raise StartupError(
-            f"the broker refuses this worker, or no gateway has declared its exchanges: {error}"
-        ) from error
     except EngineStartFailed as error:
         raise StartupError(f"the engine cannot start: {error}") from error
     finally:
@@ -114,8 +111,9 @@ async def run(settings: WorkerSettings) -> None:
     lifecycle.stop_on_signals(stop, again=hand_over.set)
     try:
         await serve(settings, stop, hand_over=hand_over)
-    except EngineDied as error:
-        # Unlike after a StartupError, a supervisor such as systemd should restart the process.
+    except (EngineDied, BrokerRefused) as error:
+        # Unlike after a StartupError, a supervisor such as systemd should restart the process: the broker refuses a
+        # worker before a gateway has declared the platform's exchanges.
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         raise SystemExit(1) from error
 
