@@ -54,23 +54,23 @@ NAMES = ("store", "in memory")
 
 
 class StaticKeys(Authenticator):
-    """Authentication by comparison with static keys; `tenants` has the tenant of each key."""
+    """Authentication by comparison with static keys; `callers` has the principal of each key."""
 
-    def __init__(self, tenants: Mapping[str, str]) -> None:
+    def __init__(self, callers: Mapping[str, Principal]) -> None:
         super().__init__(DictApiKeyStore(), b"p" * 32)
-        self._tenants = tenants
+        self._callers = callers
 
     async def authenticate(self, token: str) -> Principal:
         """Return the principal of a static key."""
-        if (tenant := self._tenants.get(token)) is None:
+        if (caller := self._callers.get(token)) is None:
             raise InvalidApiKey("unknown")
-        return Principal(key_id=tenant, tenant=tenant, cache_salt=tenant)
+        return caller
 
 
 class InMemory(PayingPlatform):
     """The platform without a store: static keys, limits and holds in dictionaries, no settlement."""
 
-    tenants: ClassVar[Mapping[str, str]] = {STATIC_KEY: "tenant"}
+    callers: ClassVar[Mapping[str, Principal]] = {STATIC_KEY: Principal("key", "tenant", "salt")}
 
     async def __aenter__(self) -> InMemory:
         return self
@@ -78,7 +78,7 @@ class InMemory(PayingPlatform):
     def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
         return GatewayServices(
             bus,
-            StaticKeys(self.tenants),
+            StaticKeys(self.callers),
             FakeBilling(),
             IdempotencyKeys(DictIdempotencyStore()),
             DictOrganisation().administration,

@@ -183,7 +183,8 @@ async def _report_load(gateway: Gateway) -> None:
     """Report this gateway's load to the other gateways at a fixed interval."""
     while True:
         with suppress(BrokerUnavailable):
-            gateway.bus.send_control(control_targets.GATEWAYS, gateway.queues.report())
+            load = gateway.queues.report(gateway.publish_queue.active_requesters())
+            gateway.bus.send_control(control_targets.GATEWAYS, load)
         await asyncio.sleep(gateway.timings.load_report_interval)
 
 

@@ -25,7 +25,7 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
     """Generate `n` continuations of `prompt_ids` (non-empty, each id below the vocabulary size).
 
     Choice `c` continues after the ids `delivered[c]` of an earlier attempt, unless `c` is in `ended`.
-    `salt` separates prefix caches; waiting `tenant`s are scheduled fairly.
+    `salt` separates prefix caches; waiting `tenant`s, and the `requester`s of each, are scheduled fairly.
     """
 
     id: str
@@ -34,6 +34,7 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
     n: int = 1
     salt: str = ""
     tenant: str = ""
+    requester: str = ""
     delivered: list[list[int]] = []
     ended: list[int] = []
     grammar: Grammar | None = None

@@ -25,6 +25,11 @@ class Principal:
     models: frozenset[str] | None = None
     """Models that may be requested; `None`: all."""
 
+    @property
+    def requester(self) -> str:
+        """Id of the user or service account, or of the API key if it has neither: unit of fairness in the tenant."""
+        return self.user or self.key_id
+
     def may(self, scope: Scope) -> bool:
         """Whether the principal has the right `scope`."""
         return scope in self.scopes

@@ -123,7 +123,7 @@ class AdmissionController:
     def _check_wait(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> None:
         if not model.workers:  # the request waits, and fails if no worker appears in time
             return
-        estimate = self.queues.estimate(model, service_class, tenant=principal.tenant)
+        estimate = self.queues.estimate(model, service_class, tenant=principal.tenant, requester=principal.requester)
         if estimate.seconds is None:
             if estimate.position > MAX_WAITING_PER_SLOT * model.capacity:
                 raise Overloaded("line_unmeasured", UNMEASURED_RETRY_AFTER)

@@ -1,22 +1,24 @@
 """Estimates queue positions and waiting times of jobs, over all gateways.
 
 A job waits from its admission until its first token. This gateway's jobs are known exactly; each other gateway reports
-its totals once a second (`GatewayLoad`), and its jobs are assumed to be spread evenly over the queue. Because tenants
-are served fairly (`publish_queue.py`), at most as much of another tenant's work is ahead of a job as its own tenant has
-ahead of it. The queue's speed is the fleet's measured throughput (`router/throughput.py`); the length of an answer is
-estimated from recent answers and from the limit that the request sets.
+its totals and those of its requesters once a second (`GatewayLoad`). The work ahead of a job follows from the fair
+order (`waiting_work.py`). The queue's speed is the fleet's measured throughput (`router/throughput.py`); the length of
+an answer is estimated from recent answers and from the limit that the request sets.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
-from gateway.admission.publish_queue import OtherGatewaysLoad
-from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, ServiceClass
+from gateway.admission.active_requesters import ActiveRequesters
+from gateway.admission.other_gateways import OtherGateways, OtherGatewaysLoad
+from gateway.admission.waiting_work import QueuedEntry, WaitingQueue, Work
+from router.messages import ActiveRequester, EmbeddingPrompt, GatewayLoad, Job, QueuedWork, RequesterWork, ServiceClass
 from router.model_registry import ModelInfo
 from router.tenant_fair_queue import FLEX_FLOOR
 from router.timings import DEFAULT_TIMINGS
@@ -26,6 +28,8 @@ DEFAULT_ANSWER_TOKENS = 256.0
 NEWEST_WEIGHT = 0.05
 """Weight of the newest answer in the moving average of lengths."""
 BYTES_PER_TOKEN = 4
+REPORTED_REQUESTERS = 64
+"""Most requesters of a queue, and most active ones of a model, that a load report names."""
 
 _ORDER = (ServiceClass.PRIORITY, ServiceClass.DEFAULT, ServiceClass.FLEX)
 
@@ -42,88 +46,12 @@ class QueueEstimate:
     """Waiting time until a slot is free; `None` before throughput was measured, infinite while it is zero."""
 
 
-@dataclass
-class _Work:
-    """A number of sequences and of the tokens that they are expected to have."""
-
-    sequences: float = 0.0
-    tokens: float = 0.0
-
-    def add(self, sequences: float, tokens: float, share: float = 1.0) -> None:
-        self.sequences += share * sequences
-        self.tokens += share * tokens
-
-
-@dataclass
-class _WaitingJobs:
-    """Waiting jobs in order of admission."""
-
-    numbers: list[int] = field(default_factory=list)
-    """Sequence numbers of the jobs, ascending."""
-    total: _Work = field(default_factory=_Work)
-
-    def add(self, entry: _Entry) -> None:
-        self.numbers.append(entry.number)
-        self.total.add(entry.job.n, entry.tokens)
-
-    def remove(self, entry: _Entry) -> None:
-        del self.numbers[bisect_left(self.numbers, entry.number)]
-        self.total.add(-entry.job.n, -entry.tokens)
-
-    def share_before(self, number: int, extra: float) -> float:
-        """Return the fraction of the jobs that are before `number`, with `extra` jobs added to those before it."""
-        return min(1.0, (bisect_left(self.numbers, number) + extra) / len(self.numbers)) if self.numbers else 0.0
-
-
-@dataclass
-class _Queue(_WaitingJobs):
-    """This gateway's jobs of one model and service class."""
-
-    tenants: dict[str, _WaitingJobs] = field(default_factory=dict)
-    running: int = 0
-    last: int = 0
-    """Sequence number of the newest job."""
-
-    def enter(self, entry: _Entry) -> None:
-        self.add(entry)
-        self.tenants.setdefault(entry.job.tenant, _WaitingJobs()).add(entry)
-
-    def leave(self, entry: _Entry) -> None:
-        self.remove(entry)
-        jobs = self.tenants[entry.job.tenant]
-        jobs.remove(entry)
-        if not jobs.numbers:
-            del self.tenants[entry.job.tenant]
-
-    def work_ahead(self, tenant: str, number: int | None, tokens: float) -> _Work:
-        """Return the work ahead of a tenant's job `number` (`None`: a new job), which has about `tokens` tokens."""
-        own, ahead = self.tenants.get(tenant, _WaitingJobs()), _Work()
-        share = 1.0 if number is None else own.share_before(number, 0.0)
-        ahead.add(own.total.sequences, own.total.tokens, share)
-        fair_tokens = ahead.tokens + tokens
-        for other, jobs in self.tenants.items():
-            if other != tenant:
-                share = min(1.0, fair_tokens / jobs.total.tokens) if jobs.total.tokens > 0 else 1.0
-                ahead.add(jobs.total.sequences, jobs.total.tokens, share)
-        return ahead
-
-
-@dataclass
-class _Entry:
-    """A job in a queue, with its sequence number and expected tokens."""
-
-    job: Job
-    number: int
-    tokens: float
-    begun: bool = False
-
-
 class QueuedRequest:
     """The jobs of one request as the estimator counts them, waiting or running, from admission to end."""
 
-    def __init__(self, queue: _Queue, entries: Sequence[_Entry]) -> None:
+    def __init__(self, queue: WaitingQueue, entries: Sequence[QueuedEntry]) -> None:
         self._queue = queue
-        self._entries: dict[str, _Entry] = {entry.job.id: entry for entry in entries}
+        self._entries: dict[str, QueuedEntry] = {entry.job.id: entry for entry in entries}
         for entry in entries:
             queue.enter(entry)
 
@@ -131,6 +59,11 @@ class QueuedRequest:
     def tenant(self) -> str:
         """Tenant of the request; "" if none of its jobs waits for a first token."""
         return "" if (entry := self._first) is None else entry.job.tenant
+
+    @property
+    def requester(self) -> str:
+        """Requester of the request; "" if none of its jobs waits for a first token."""
+        return "" if (entry := self._first) is None else entry.job.requester
 
     @property
     def number(self) -> int | None:
@@ -143,7 +76,7 @@ class QueuedRequest:
         return None if (entry := self._first) is None else entry.tokens / entry.job.n
 
     @property
-    def _first(self) -> _Entry | None:
+    def _first(self) -> QueuedEntry | None:
         return next((entry for entry in self._entries.values() if not entry.begun), None)
 
     def begun(self, job: str) -> None:
@@ -175,19 +108,17 @@ class QueueEstimator:
         report_timeout: float = DEFAULT_TIMINGS.load_report_timeout,
     ) -> None:
         self._gateway_id = gateway_id
-        self._clock = clock
-        self._report_timeout = report_timeout
-        self._own: dict[Key, _Queue] = {}
-        self._others: dict[str, tuple[float, GatewayLoad]] = {}
+        self._own: dict[Key, WaitingQueue] = {}
+        self._others = OtherGateways(clock, report_timeout)
         self._answer_tokens: dict[str, float] = {}
 
     def enter(self, jobs: Sequence[Job]) -> QueuedRequest:
         """Count a request's jobs (of one model and service class) as waiting; return their entry in the queue."""
-        queue = self._own.setdefault((jobs[0].model, jobs[0].service_class), _Queue())
+        queue = self._own.setdefault((jobs[0].model, jobs[0].service_class), WaitingQueue())
         entries = []
         for job in jobs:
             queue.last += 1
-            entries.append(_Entry(job, queue.last, self._expected_tokens(job)))
+            entries.append(QueuedEntry(job, queue.last, self._expected_tokens(job)))
         return QueuedRequest(queue, entries)
 
     def record_answer(self, model: str, tokens: float) -> None:
@@ -198,12 +129,14 @@ class QueueEstimator:
     def observe(self, load: GatewayLoad) -> None:
         """Store a gateway's load report in place of its earlier one; this gateway's own is ignored."""
         if load.gateway != self._gateway_id:
-            now = self._clock()
-            self._others[load.gateway] = (now, load)
-            self._others = {name: each for name, each in self._others.items() if now - each[0] <= self._report_timeout}
+            self._others.observe(load)
 
-    def report(self) -> GatewayLoad:
-        """Return this gateway's load to broadcast: waiting and running sequences by model and service class."""
+    def report(self, active: Mapping[str, ActiveRequesters]) -> GatewayLoad:
+        """Return this gateway's load to broadcast: its work by model and service class, and its active requesters.
+
+        Args:
+            active: the active requesters of each model.
+        """
         queues = [
             QueuedWork(
                 model=model,
@@ -211,36 +144,51 @@ class QueueEstimator:
                 waiting=max(0, round(queue.total.sequences)),
                 tokens=max(0, round(queue.total.tokens)),
                 running=queue.running,
+                requesters=_requesters(queue),
             )
             for (model, service_class), queue in self._own.items()
             if queue.numbers or queue.running
         ]
-        return GatewayLoad(gateway=self._gateway_id, queues=queues)
+        requesters = [
+            ActiveRequester(model=model, tenant=tenant, requester=requester)
+            for model, each in active.items()
+            for tenant, requester in islice(each.latest_first(), REPORTED_REQUESTERS)
+        ]
+        return GatewayLoad(gateway=self._gateway_id, queues=queues, active=requesters)
 
     def waiting(self, model: str) -> int:
         """Return the number of sequences that wait for a model, in all classes and at all gateways."""
         return round(sum(self._waiting((model, service_class)).sequences for service_class in _ORDER))
 
     def other_gateways(self, model: str) -> OtherGatewaysLoad:
-        """Return how many other gateways have waiting or running sequences of a model, and how many sequences."""
-        of_model = [
-            sum(work.waiting + work.running for work in load.queues if work.model == model) for load in self._loads()
-        ]
-        return OtherGatewaysLoad(sum(sequences > 0 for sequences in of_model), sum(of_model))
+        """Return the sequences and active requesters of a model that the other gateways report."""
+        return self._others.load(model)
 
     def estimate(
-        self, model: ModelInfo, service_class: ServiceClass, queued: QueuedRequest | None = None, *, tenant: str = ""
+        self,
+        model: ModelInfo,
+        service_class: ServiceClass,
+        queued: QueuedRequest | None = None,
+        *,
+        tenant: str = "",
+        requester: str = "",
     ) -> QueueEstimate:
-        """Estimate queue position and wait of `queued`, or of a new request of `tenant` if `queued` is `None`."""
+        """Estimate queue position and wait of `queued`, or, if it is `None`, of a new request of a requester."""
         usual = self._answer_tokens.get(model.name, DEFAULT_ANSWER_TOKENS)
-        own = None if queued is None else queued.tokens_each
-        tenant, number = (tenant, None) if queued is None else (queued.tenant, queued.number)
-        ahead = self._ahead(model.name, service_class, tenant, number, usual if own is None else own)
+        number, tokens_each = None, usual
+        if queued is not None:
+            tenant, requester, number = queued.tenant, queued.requester, queued.number
+            tokens_each = usual if queued.tokens_each is None else queued.tokens_each
+        ahead = Work()
+        for each in _ORDER[: _ORDER.index(service_class)]:
+            ahead.add(self._waiting((model.name, each)))
+        key = (model.name, service_class)
+        own, others = self._own.get(key) or WaitingQueue(), self._others.waiting(*key)
+        ahead.add(own.work_ahead(others, tenant, requester, number, tokens_each))
         free = max(0, model.effective_capacity - self._running(model.name))
         excess = ahead.sequences + 1 - free
         if excess <= 0:
             return QueueEstimate(0, 0.0)
-        tokens_each = usual if own is None else own
         if ahead.sequences:
             tokens_each = ahead.tokens / ahead.sequences
         return QueueEstimate(math.ceil(excess), self._seconds(model, service_class, excess * tokens_each))
@@ -257,42 +205,16 @@ class QueueEstimator:
         flex = self._waiting((model.name, ServiceClass.FLEX)).sequences > 0
         return seconds / (1 - FLEX_FLOOR) if flex else seconds
 
-    def _ahead(self, model: str, service_class: ServiceClass, tenant: str, number: int | None, tokens: float) -> _Work:
-        """Return all work ahead of job `number` of a class (`None`: a new job), which has about `tokens` tokens."""
-        ahead = _Work()
-        for each in _ORDER[: _ORDER.index(service_class)]:
-            waiting = self._waiting((model, each))
-            ahead.add(waiting.sequences, waiting.tokens)
-        key = (model, service_class)
-        own, others = self._own.get(key, _Queue()), self._waiting_at_others(key)
-        own_work = own.work_ahead(tenant, number, tokens)
-        ahead.add(own_work.sequences, own_work.tokens)
-        ahead.add(others.sequences, others.tokens, 1.0 if number is None else own.share_before(number, 0.5))
-        return ahead
-
-    def _waiting(self, key: Key) -> _Work:
-        waiting = self._waiting_at_others(key)
-        own = self._own.get(key, _Queue()).total
-        waiting.add(own.sequences, own.tokens)
-        return waiting
-
-    def _waiting_at_others(self, key: Key) -> _Work:
-        waiting = _Work()
-        for work in self._reported():
-            if (work.model, work.service_class) == key:
-                waiting.add(work.waiting, work.tokens)
+    def _waiting(self, key: Key) -> Work:
+        waiting = Work()
+        if (own := self._own.get(key)) is not None:
+            waiting.add(own.total)
+        waiting.add(self._others.waiting(*key).total)
         return waiting
 
     def _running(self, model: str) -> int:
         own = sum(queue.running for (name, _), queue in self._own.items() if name == model)
-        return own + sum(work.running for work in self._reported() if work.model == model)
-
-    def _reported(self) -> list[QueuedWork]:
-        return [work for load in self._loads() for work in load.queues]
-
-    def _loads(self) -> list[GatewayLoad]:
-        now = self._clock()
-        return [load for at, load in self._others.values() if now - at <= self._report_timeout]
+        return own + self._others.running(model)
 
     def _expected_tokens(self, job: Job) -> float:
         if isinstance(job.prompt, EmbeddingPrompt):
@@ -300,3 +222,16 @@ class QueueEstimator:
         limit = job.sampling.max_tokens if job.sampling.max_tokens is not None else job.sampling.default_max_tokens
         mean = self._answer_tokens.get(job.model, DEFAULT_ANSWER_TOKENS)
         return job.n * (mean if limit is None else min(mean, limit))
+
+
+def _requesters(queue: WaitingQueue) -> list[RequesterWork]:
+    most = heapq.nlargest(REPORTED_REQUESTERS, queue.by_requester(), key=lambda each: each[2].tokens)
+    return [
+        RequesterWork(
+            tenant=tenant,
+            requester=requester,
+            waiting=max(0, round(work.sequences)),
+            tokens=max(0, round(work.tokens)),
+        )
+        for tenant, requester, work in most
+    ]

@@ -30,6 +30,7 @@ class Sequence:
         siblings: choices of the same request that wait to fork from this one's prompt.
         bad_words: token sequences that must not be generated.
         tenant: id of the tenant, for fair scheduling.
+        requester: id of the tenant's requester, for fair scheduling.
         scored: number of leading prompt tokens whose log probabilities were reported; the first token has none.
     """
 
@@ -50,6 +51,7 @@ class Sequence:
     bad_words: list[list[int]] = field(default_factory=list)
     scored: int = 1
     tenant: str = ""
+    requester: str = ""
     cached_tokens: int = 0
     """Number of prompt tokens found in the prefix cache on the first admission."""
     admitted: bool = False

@@ -1,10 +1,10 @@
-"""Admission of delivered jobs to a worker's slots, by service class and fair among tenants.
+"""Admission of delivered jobs to a worker's slots, by service class and fair among tenants and requesters.
 
 Each class has its own queue and may use all slots while it is alone (a fixed split would leave capacity unused). When
 classes compete, priority goes first, then default; flex has a floor, so that batches are slowed but never starve
-(docs/design/queue-topology.md#fairness). Within a class tenants are ordered by the tokens they were served
-(`router/tenant_fair_queue.py`). A job that is suspected of crashing workers runs solo: until it makes progress, only
-jobs that have made progress run beside it, so that a further crash is attributed to it
+(docs/design/queue-topology.md#fairness). Within a class tenants, and the requesters of a tenant, are ordered by the
+tokens they were served (`router/tenant_fair_queue.py`). A job that is suspected of crashing workers runs solo: until it
+makes progress, only jobs that have made progress run beside it, so that a further crash is attributed to it
 (docs/design/queue-topology.md#poison).
 """
 
@@ -28,11 +28,11 @@ class Admission(Generic[T]):
         self._admitted: dict[T, ServiceClass] = {}
 
     def enqueue(self, attempt: T) -> None:
-        """Append a job to those of its class and tenant that wait for a slot; `admit` gives it one."""
-        self._waiting[attempt.job.service_class].push(attempt.job.tenant, attempt)
+        """Append a job to those of its class and requester that wait for a slot; `admit` gives it one."""
+        self._waiting[attempt.job.service_class].push(attempt.job.tenant, attempt.job.requester, attempt)
 
     def admit(self) -> T | None:
-        """Give a slot to the next job by class and tenant, and return the job; `None` if none may start now."""
+        """Give a slot to the next job in the fair order, and return the job; `None` if none may start now."""
         if not len(self._waiting) or any(attempt.solo for attempt in self._admitted):
             return None
         if (suspect := self._suspect()) is not None:
@@ -45,23 +45,23 @@ class Admission(Generic[T]):
         return None if attempt is None else self._give_slot(attempt)
 
     def charge(self, attempt: T, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge a job's tenant for `prompt` and `output` tokens, weighted, so that its next jobs wait longer."""
+        """Charge a job's tenant and requester for weighted tokens, so that their next jobs wait longer."""
         cost = prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT
-        self._waiting[attempt.job.service_class].charge(attempt.job.tenant, cost)
+        self._waiting[attempt.job.service_class].charge(attempt.job.tenant, attempt.job.requester, cost)
 
     def _suspect(self) -> T | None:
         """Return a waiting solo job: it goes before all other jobs, so that it does not stay suspected for long."""
         return next((attempt for attempt in self._waiting if attempt.solo), None)
 
     def _give_slot(self, attempt: T) -> T:
-        self._waiting[attempt.job.service_class].take(attempt.job.tenant, attempt)
+        self._waiting[attempt.job.service_class].take(attempt.job.tenant, attempt.job.requester, attempt)
         self._admitted[attempt] = attempt.job.service_class
         return attempt
 
     def release(self, attempt: T) -> None:
         """Release a job's slot, or remove the job from the waiting ones if it has none."""
         if self._admitted.pop(attempt, None) is None:
-            self._waiting[attempt.job.service_class].discard(attempt.job.tenant, attempt)
+            self._waiting[attempt.job.service_class].discard(attempt.job.tenant, attempt.job.requester, attempt)
 
     def has_slot(self, attempt: T) -> bool:
         """Whether a job holds a slot."""

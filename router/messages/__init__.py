@@ -8,6 +8,7 @@ Golden files in `tests/contract/golden/` pin the encoding: changing a field's en
 from router.messages.base import WIRE_VERSION, FailureCode, ServiceClass, Usage
 from router.messages.codec import CONTROLS, JOBS, SETTLEMENTS, STATUSES, WINDOWS, Codec, encode
 from router.messages.control import (
+    ActiveRequester,
     Cancel,
     Control,
     Drain,
@@ -17,6 +18,7 @@ from router.messages.control import (
     Ping,
     PromptBounds,
     QueuedWork,
+    RequesterWork,
     Resume,
     ResumeDecision,
     Task,

@@ -81,6 +81,15 @@ class KeysChanged(Message, frozen=True, kw_only=True, tag="keys_changed"):
     keys: KeySet
 
 
+class RequesterWork(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One requester's part of the waiting work of a `QueuedWork`."""
+
+    tenant: str
+    requester: str = ""
+    waiting: Count = 0
+    tokens: Count = 0
+
+
 class QueuedWork(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Sequences and tokens of one gateway's jobs in one job queue. A job of `n` choices counts as `n` sequences."""
 
@@ -92,13 +101,25 @@ class QueuedWork(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Expected output tokens of the waiting sequences."""
     running: Count = 0
     """Sequences of jobs that have a first token."""
+    requesters: list[RequesterWork] = msgspec.field(default_factory=list)
+    """The requesters with the most waiting tokens, at most 64; the work of the others is in the totals only."""
+
+
+class ActiveRequester(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A requester from whom a gateway had a request for a model within the last minute."""
+
+    model: str
+    tenant: str
+    requester: str = ""
 
 
 class GatewayLoad(Message, frozen=True, kw_only=True, tag="gateway_load"):
-    """A gateway's queued and running work, sent to all gateways once a second to estimate waiting times."""
+    """A gateway's queued and running work, sent to all gateways once a second for fairness and estimated waits."""
 
     gateway: str
     queues: list[QueuedWork] = msgspec.field(default_factory=list)
+    active: list[ActiveRequester] = msgspec.field(default_factory=list)
+    """At most 64 requesters of each model, latest first."""
 
 
 Control = Cancel | Drain | Ping | Resume | KeysChanged | GatewayLoad

@@ -151,6 +151,8 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     id: str
     model: str
     tenant: str
+    requester: str = ""
+    """Id of the user, service account or API key that the job is for: the unit of fairness within the tenant."""
     reply_to: str
     created: float
     deadline: float

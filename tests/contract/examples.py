@@ -8,6 +8,7 @@ import msgspec
 
 from router.messages import (
     UNKNOWN_TOKEN_ID,
+    ActiveRequester,
     AttemptReport,
     AttemptState,
     Cancel,
@@ -33,6 +34,7 @@ from router.messages import (
     PromptLogprobs,
     QueuedWork,
     Receipt,
+    RequesterWork,
     Resume,
     ResumeDecision,
     ResumeRequest,
@@ -156,8 +158,28 @@ GATEWAY_LOAD = GatewayLoad(
 
 EXAMPLES: dict[str, msgspec.Struct] = {
     "control_gateway_load": GATEWAY_LOAD,
+    "control_gateway_load_requesters": GatewayLoad(
+        gateway="gateway-1",
+        queues=[
+            QueuedWork(
+                model=JOB.model,
+                service_class=ServiceClass.DEFAULT,
+                waiting=8,
+                tokens=920,
+                requesters=[
+                    RequesterWork(tenant="account-1", requester="user-1", waiting=7, tokens=900),
+                    RequesterWork(tenant="account-1", waiting=1, tokens=20),
+                ],
+            )
+        ],
+        active=[
+            ActiveRequester(model=JOB.model, tenant="account-1", requester="user-1"),
+            ActiveRequester(model=JOB.model, tenant="account-1"),
+        ],
+    ),
     "receipt": RECEIPT,
     "job_minimal": JOB,
+    "job_requester": msgspec_replace(JOB, requester="user-1"),
     "job_full": FULL_JOB,
     "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),
     "job_completion_options": msgspec_replace(

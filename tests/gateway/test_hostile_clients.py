@@ -39,7 +39,7 @@ async def gone(server: Served) -> tuple[Outcome, Usage]:
     """Wait until a disconnect is handled: job cancelled, slot freed, receipt published."""
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
     await eventually(lambda: len(server.stage.gateway.inbox) == 0 and bool(server.stage.receipts))
-    assert server.stage.gateway.queues.report().queues == []
+    assert server.stage.gateway.queues.report({}).queues == []
     [receipt] = server.stage.receipts
     return receipt.outcome, receipt.usage
 

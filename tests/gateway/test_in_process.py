@@ -154,7 +154,7 @@ async def test_a_waiting_request_gets_its_queue_position_and_may_leave(
 def full_fleet(stage: Stage) -> None:
     """Report the worker's slots as full, with 100 tokens per second and a clock that stands still."""
     stage.gateway.models._clock = lambda: 0.0
-    stage.gateway.queues._clock = lambda: 0.0
+    stage.gateway.queues._others._clock = lambda: 0.0
     beat = msgspec.structs.replace(status(MODEL), started=1.0)
     for _ in range(2):
         stage.gateway.models.observe(msgspec.structs.replace(beat, running=8, waiting=1, tokens_per_second=100.0))

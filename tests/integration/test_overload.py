@@ -49,6 +49,6 @@ async def test_requests_at_ten_times_the_capacity() -> None:
                 assert answer.json()["choices"][0]["message"]["content"] == counted(TOKENS)
         assert len(set_up.billing.held) == len(good)
         assert worker.engine.counted.total() == TOKENS * len(good)
-        await eventually(lambda: set_up.gateway.queues.report().queues == [])
+        await eventually(lambda: set_up.gateway.queues.report({}).queues == [])
         await worker.end()
         await transport.close()

@@ -59,6 +59,7 @@ def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits, 
         stop_ids=eos | frozenset(request.sampling.stop_token_ids),
         salt=request.salt,
         tenant=request.tenant,
+        requester=request.requester,
         matcher=matcher,
         bad_words=[word for word in request.bad_words if word],
     )

@@ -1,6 +1,7 @@
-"""The queue of sequences that wait for admission: fair among tenants, first in first out within a tenant.
+"""The queue of sequences that wait for admission: fair among tenants and their requesters.
 
-Preempted sequences go before all of them. The fair queue itself is `router/tenant_fair_queue.py`.
+A requester's sequences are first in, first out. Preempted sequences go before all of them. The fair queue itself is
+`router/tenant_fair_queue.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, TenantFairQue
 
 
 class WaitingQueue:
-    """Sequences that wait for admission: preempted ones first, then new ones, fair among tenants."""
+    """Sequences that wait for admission: preempted ones first, then new ones, fair among tenants and requesters."""
 
     def __init__(self) -> None:
         self._front: deque[Sequence] = deque()
@@ -22,8 +23,8 @@ class WaitingQueue:
         return len(self._front) + len(self._fair_queue)
 
     def push(self, sequence: Sequence) -> None:
-        """Queue a new sequence behind its tenant's other new ones."""
-        self._fair_queue.push(sequence.tenant, sequence)
+        """Queue a new sequence behind its requester's other new ones."""
+        self._fair_queue.push(sequence.tenant, sequence.requester, sequence)
 
     def push_front(self, sequence: Sequence) -> None:
         """Put a preempted sequence back, before all waiting sequences."""
@@ -42,8 +43,8 @@ class WaitingQueue:
         if sequence in self._front:
             self._front.remove(sequence)
         else:
-            self._fair_queue.discard(sequence.tenant, sequence)
+            self._fair_queue.discard(sequence.tenant, sequence.requester, sequence)
 
     def charge(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge the sequence's tenant for computed tokens (`prompt`, `output`), so that others go first."""
-        self._fair_queue.charge(sequence.tenant, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)
+        """Charge the sequence's tenant and requester for computed tokens, so that others go first."""
+        self._fair_queue.charge(sequence.tenant, sequence.requester, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)

@@ -140,6 +140,7 @@ class TextProcessor:
             n=job.n,
             salt=job.cache_salt,
             tenant=job.tenant,
+            requester=job.requester,
             delivered=job.delivered,
             ended=job.ended,
             bad_words=self._bad_words(job.text.bad_words),

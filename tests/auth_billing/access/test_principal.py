@@ -11,3 +11,10 @@ def test_a_principal_has_the_scopes_of_a_project_unless_given_others() -> None:
     assert caller.may(Scope.CHAT_COMPLETIONS)
     assert not caller.may(Scope.ORGANIZATION_ADMIN)
     assert not Principal("key-1", "org-1", "salt", scopes=frozenset()).may(Scope.MODELS_READ)
+
+
+def test_the_requester_is_the_user_or_the_key_of_nobody() -> None:
+    """A person's keys and browser sessions have one share."""
+    assert Principal("key-1", "org-1", "salt", user="user-1").requester == "user-1"
+    assert Principal("", "org-1", "salt", user="user-1").requester == "user-1"
+    assert Principal("key-1", "org-1", "salt").requester == "key-1"

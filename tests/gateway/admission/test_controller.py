@@ -19,7 +19,7 @@ from tests.gateway.conftest import HI, MODEL, Serve, SetStage, Stage, eventually
 def full_fleet(stage: Stage, rate: float | None) -> None:
     """One worker of 8 places, and for now time stands still: jobs wait for it, and it makes `rate` tokens a second."""
     stage.gateway.models._clock = lambda: 0.0
-    stage.gateway.queues._clock = lambda: 0.0
+    stage.gateway.queues._others._clock = lambda: 0.0
     beat = msgspec.structs.replace(status(MODEL), started=1.0)
     for _ in range(2):
         full = {} if rate is None else {"running": 8, "waiting": 1, "tokens_per_second": rate}
@@ -34,7 +34,7 @@ def elsewhere(tokens: int, service_class: ServiceClass = ServiceClass.DEFAULT) -
 
 async def told(stage: Stage, load: GatewayLoad) -> None:
     stage.worker.bus.send_control(control_targets.GATEWAYS, load)
-    await eventually(lambda: "gateway-2" in stage.gateway.queues._others)
+    await eventually(lambda: "gateway-2" in stage.gateway.queues._others._reports)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from gateway.admission import publish_queue
-from gateway.admission.publish_queue import OtherGatewaysLoad, PublishQueue, QueuedJob
+from gateway.admission.active_requesters import RequestersByTenant
+from gateway.admission.other_gateways import OtherGatewaysLoad
+from gateway.admission.publish_queue import PublishQueue, QueuedJob
 from router.errors import PublishUnknown
 from router.messages import Delta, Job, ServiceClass, Started
 from tests.contract.examples import JOB, msgspec_replace
@@ -28,8 +30,11 @@ class Models:
         return self.model
 
 
-def fair(capacity: int, gateways: int = 0, sequences: int = 0) -> PublishQueue:
-    return PublishQueue(Models(capacity), lambda _model: OtherGatewaysLoad(gateways, sequences))  # type: ignore[arg-type]
+def fair(
+    capacity: int, gateways: int = 0, sequences: int = 0, active: RequestersByTenant | None = None
+) -> PublishQueue:
+    load = OtherGatewaysLoad(gateways, sequences, active or {})
+    return PublishQueue(Models(capacity), lambda _model: load)  # type: ignore[arg-type]
 
 
 def job(tenant: str, number: int = 0, **fields: Any) -> Job:
@@ -71,6 +76,57 @@ async def test_a_quiet_tenant_is_released_at_once_during_a_flood() -> None:
         (turn,) = enter(queue, "quiet", 1)
         assert turn.released
         turn.leave()
+
+
+def of_person(queue: PublishQueue, person: str, count: int) -> list[QueuedJob]:
+    return enter(queue, "organisation", count, requester=person)
+
+
+async def test_a_quiet_person_is_released_at_once_during_a_flood_of_another() -> None:
+    queue = fair(16)
+    noisy = of_person(queue, "noisy", 1000)
+    assert at_workers(noisy) == 17
+    (first,) = of_person(queue, "quiet", 1)
+    noisy[0].leave()
+    assert first.released
+    first.leave()
+    for turn in [turn for turn in noisy if turn.released][:10]:
+        turn.leave()
+    assert at_workers(noisy) == 14
+    for _ in range(5):
+        (turn,) = of_person(queue, "quiet", 1)
+        assert turn.released
+        turn.leave()
+
+
+async def test_people_share_what_their_organisation_may_use() -> None:
+    """An eighth is reserved for other organisations, and an eighth of the rest for other people of each."""
+    queue = fair(64)
+    of_person(queue, "quiet", 1)[0].leave()
+    noisy = of_person(queue, "noisy", 1000)
+    assert at_workers(noisy) == 56
+    enter(queue, "another", 1)[0].leave()
+    for turn in noisy[:20]:
+        turn.leave()
+    assert at_workers(noisy) == 49
+    assert at_workers(of_person(queue, "second", 100)) == 7
+    assert at_workers(enter(queue, "another", 100)) == 12  # with the workers' prefetch
+
+
+async def test_an_active_person_at_another_gateway_reserves_slots() -> None:
+    flood = 100
+    assert at_workers(of_person(fair(16, active={"organisation": {"noisy"}}), "noisy", flood)) == 17
+    assert at_workers(of_person(fair(16, active={"organisation": {"quiet"}}), "noisy", flood)) == 14
+    assert at_workers(of_person(fair(16, active={"organisation": {"quiet", "noisy"}}), "noisy", flood)) == 14
+    assert at_workers(of_person(fair(16, active={"another": {"quiet"}}), "noisy", flood)) == 14
+
+
+async def test_active_requesters_are_reported_by_model() -> None:
+    queue = fair(16)
+    of_person(queue, "a", 1)
+    of_person(queue, "b", 1)
+    (active,) = queue.active_requesters().values()
+    assert list(active.latest_first()) == [("organisation", "b"), ("organisation", "a")]
 
 
 async def test_two_flooding_tenants_share_by_tokens() -> None:

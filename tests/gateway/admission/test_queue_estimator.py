@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
+from gateway.admission import queue_estimator
+from gateway.admission.active_requesters import ActiveRequesters
 from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
-from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, SamplingParams, ServiceClass
+from router.messages import (
+    ActiveRequester,
+    EmbeddingPrompt,
+    GatewayLoad,
+    Job,
+    QueuedWork,
+    RequesterWork,
+    SamplingParams,
+    ServiceClass,
+)
 from router.model_registry import ModelInfo, ModelRegistry
 from router.tenant_fair_queue import FLEX_FLOOR
 from tests.contract.examples import JOB
@@ -76,7 +88,7 @@ def test_the_wait_is_the_queued_tokens_by_the_throughput(queues: QueueEstimator)
     assert queues.estimate(full, ServiceClass.DEFAULT, lines[3]) == QueueEstimate(2, about(1.0))
     for line in lines:
         line.leave()
-    assert queues.report().queues[0].running == 8
+    assert queues.report({}).queues[0].running == 8
 
 
 def test_a_worker_with_waiting_jobs_has_no_free_slots(queues: QueueEstimator) -> None:
@@ -88,9 +100,17 @@ def test_a_worker_with_waiting_jobs_has_no_free_slots(queues: QueueEstimator) ->
 
 def test_choices_are_counted(queues: QueueEstimator) -> None:
     queues.enter([job(n=4, max_tokens=5)])
-    assert queues.report() == GatewayLoad(
+    assert queues.report({}) == GatewayLoad(
         gateway="gateway-1",
-        queues=[QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=4, tokens=20)],
+        queues=[
+            QueuedWork(
+                model=MODEL,
+                service_class=ServiceClass.DEFAULT,
+                waiting=4,
+                tokens=20,
+                requesters=[RequesterWork(tenant=JOB.tenant, waiting=4, tokens=20)],
+            )
+        ],
     )
 
 
@@ -128,13 +148,13 @@ def test_answer_lengths_are_estimated_from_recent_answers(queues: QueueEstimator
     queues.enter([job(id="a", max_tokens=1000)])
     queues.enter([job(id="b", max_tokens=5)])
     queues.enter([job(id="c", max_tokens=None)])
-    assert queues.report().queues[0].tokens == 20 + 5 + 20
+    assert queues.report({}).queues[0].tokens == 20 + 5 + 20
 
 
 def test_embeddings_are_estimated_from_their_inputs(queues: QueueEstimator) -> None:
     prompt = EmbeddingPrompt(inputs=["x" * 40, [1, 2, 3]])
     queues.enter([job(prompt=prompt)])
-    assert queues.report().queues[0].tokens == 13
+    assert queues.report({}).queues[0].tokens == 13
 
 
 def test_another_tenants_flood_is_not_ahead_of_a_quiet_tenant(queues: QueueEstimator) -> None:
@@ -154,9 +174,66 @@ def test_another_tenants_flood_is_not_ahead_of_a_quiet_tenant(queues: QueueEstim
     assert queues.estimate(full, ServiceClass.DEFAULT, tenant="quiet").position == 1
 
 
+def test_another_persons_flood_is_not_ahead_of_a_quiet_person(queues: QueueEstimator) -> None:
+    full = model()
+    tenant = "organisation"
+    for number in range(8):
+        queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
+    for _ in range(100):
+        queues.record_answer(MODEL, 50)
+    noisy = [
+        queues.enter([job(id=str(number), max_tokens=50, tenant=tenant, requester="noisy")]) for number in range(100)
+    ]
+    estimate = partial(queues.estimate, full, ServiceClass.DEFAULT, tenant=tenant)
+    assert estimate(requester="noisy").position == 101
+    assert estimate(requester="quiet").position == 2
+    mine = [
+        queues.enter([job(id=f"q{number}", max_tokens=50, tenant=tenant, requester="quiet")]) for number in range(2)
+    ]
+    assert [queues.estimate(full, ServiceClass.DEFAULT, line).position for line in mine] == [2, 4]
+    assert queues.estimate(full, ServiceClass.DEFAULT, noisy[1]).position == 4
+    # Another organisation has at most as much ahead from this one as it has itself.
+    assert queues.estimate(full, ServiceClass.DEFAULT, tenant="another", requester="any").position == 2
+
+
+def test_a_flood_at_another_gateway_is_not_ahead_of_a_quiet_person(queues: QueueEstimator) -> None:
+    full = model()
+    for _ in range(100):
+        queues.record_answer(MODEL, 50)
+    theirs = RequesterWork(tenant="organisation", requester="noisy", waiting=1000, tokens=50_000)
+    work = QueuedWork(
+        model=MODEL, service_class=ServiceClass.DEFAULT, waiting=1010, tokens=50_500, running=8, requesters=[theirs]
+    )
+    queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
+    estimate = partial(queues.estimate, full, ServiceClass.DEFAULT)
+    assert estimate(tenant="organisation", requester="noisy").position == 1011
+    assert estimate(tenant="organisation", requester="quiet").position == 12  # ten are of unknown requesters
+    assert estimate(tenant="another", requester="quiet").position == 12
+
+
+def test_the_report_names_the_requesters_with_the_most_work_and_the_latest(
+    queues: QueueEstimator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_estimator, "REPORTED_REQUESTERS", 2)
+    active = ActiveRequesters()
+    for number in range(4):
+        queues.enter([job(id=str(number), max_tokens=5 + number, tenant="t", requester=f"r{number}")])
+        active.note_request("t", f"r{number}")
+    report = queues.report({MODEL: active})
+    assert report.queues[0].tokens == 5 + 6 + 7 + 8
+    assert report.queues[0].requesters == [
+        RequesterWork(tenant="t", requester="r3", waiting=1, tokens=8),
+        RequesterWork(tenant="t", requester="r2", waiting=1, tokens=7),
+    ]
+    assert report.active == [
+        ActiveRequester(model=MODEL, tenant="t", requester="r3"),
+        ActiveRequester(model=MODEL, tenant="t", requester="r2"),
+    ]
+
+
 def test_other_gateways_load(queues: QueueEstimator) -> None:
     work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)
     queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
     queues.observe(GatewayLoad(gateway="gateway-3", queues=[]))
-    assert queues.other_gateways(MODEL) == (1, 12)
-    assert queues.other_gateways("another") == (0, 0)
+    assert queues.other_gateways(MODEL) == (1, 12, {})
+    assert queues.other_gateways("another") == (0, 0, {})

@@ -81,7 +81,9 @@ async def test_the_deadline_ends_a_silent_generation(set_stage: SetStage) -> Non
 async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs_behind_it(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2))
+    monkeypatch.setattr(
+        PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2, others_active={})
+    )
     stage = await set_stage(never)
     generation = await open_generation(stage, prompts=6)
     await generation.publish({})
@@ -101,7 +103,9 @@ async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs
 
 
 async def test_closing_cancels_a_publish_that_has_begun(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2))
+    monkeypatch.setattr(
+        PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2, others_active={})
+    )
     stage = await set_stage(never)
     generation = await open_generation(stage, prompts=3)
     await generation.publish({})

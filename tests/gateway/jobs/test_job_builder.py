@@ -39,11 +39,12 @@ def chat(**fields: Any) -> Job:
     return build_chat_job(ChatCompletionRequest.parse(body), admitted(), ORIGIN)
 
 
-def test_a_job_names_its_model_tenant_and_gateway() -> None:
+def test_a_job_names_its_model_tenant_requester_and_gateway() -> None:
     job = chat()
-    assert (job.model, job.tenant, job.reply_to, job.service_class) == (
+    assert (job.model, job.tenant, job.requester, job.reply_to, job.service_class) == (
         "org/model",
         "tenant",
+        "key",
         "gateway-7",
         ServiceClass.FLEX,
     )

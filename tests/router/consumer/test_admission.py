@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+import pytest
+
 from router.consumer.admission import Admission
 from router.consumer.attempts import Attempt
 from router.messages import Job, ServiceClass, Usage
@@ -20,8 +22,8 @@ class Taken(Attempt):
     digest = ""
 
 
-def job(service_class: ServiceClass, tenant: str = "t") -> Job:
-    return make_job(tenant=tenant, deadline=0, service_class=service_class)
+def job(service_class: ServiceClass, tenant: str = "t", requester: str = "") -> Job:
+    return make_job(tenant=tenant, requester=requester, deadline=0, service_class=service_class)
 
 
 def waiting(admission: Admission[Taken], service_class: ServiceClass, count: int) -> list[Taken]:
@@ -64,14 +66,19 @@ def test_a_released_slot_goes_to_the_next_job() -> None:
     assert not admission.has_slot(first)
 
 
-def test_the_tenant_with_less_service_goes_first() -> None:
+@pytest.mark.parametrize(
+    ("noisy_one", "quiet_one"), [(("noisy", "r"), ("quiet", "r")), (("t", "noisy"), ("t", "quiet"))]
+)
+def test_the_tenant_or_requester_with_less_service_goes_first(
+    noisy_one: tuple[str, str], quiet_one: tuple[str, str]
+) -> None:
     admission = Admission[Taken](2)
-    noisy = [Taken(job(ServiceClass.DEFAULT, "noisy"), NO_DELIVERY) for _ in range(5)]
+    noisy = [Taken(job(ServiceClass.DEFAULT, *noisy_one), NO_DELIVERY) for _ in range(5)]
     for attempt in noisy:
         admission.enqueue(attempt)
     assert [admission.admit(), admission.admit()] == noisy[:2]
     admission.charge(noisy[0], prompt=10, output=100)
-    quiet = Taken(job(ServiceClass.DEFAULT, "quiet"), NO_DELIVERY)
+    quiet = Taken(job(ServiceClass.DEFAULT, *quiet_one), NO_DELIVERY)
     admission.enqueue(quiet)
     admission.charge(noisy[1], output=1)
     admission.release(noisy[0])
