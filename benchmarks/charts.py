@@ -24,13 +24,13 @@ STYLE: dict[Any, Any] = {
 
 
 def draw(results: Iterable[Result], folder: Path) -> list[Path]:
-    """Draw the charts of those results that have one; return the files."""
+    """Write an SVG file to `folder` for each result that has a chart; return the files' paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_draw(result, folder / file_name(result.name)) for result in results if result.name in CHARTS]
 
 
 def file_name(result: str) -> str:
-    """Return the file name of a result's chart."""
+    """Return the file name of the chart of the result with this name."""
     return f"bench-{result}.svg"
 
 

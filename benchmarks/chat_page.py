@@ -70,7 +70,7 @@ def power(flow: float, head: float) -> float:
 
 
 def long_answer() -> str:
-    """Return Markdown of many kinds, as long as `TOKENS` tokens."""
+    """Return a Markdown text of about `TOKENS` tokens with many kinds of blocks."""
     text = ""
     for number in count(1):
         text += PASSAGE.format(number=number)
@@ -80,7 +80,7 @@ def long_answer() -> str:
 
 
 async def measure_frames(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
-    """Run `act` and measure the gaps between frames; times are in milliseconds except for `seconds`.
+    """Run `act` and measure the gaps between the page's frames meanwhile, in milliseconds except for `seconds`.
 
     `main_thread_ms_a_frame`: CPU time of the page's main thread; `blocked_ms`: input delay by frames over 50 ms;
     `others_share`: share of the machine's CPU time that other processes took.
@@ -109,7 +109,7 @@ async def measure_frames(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
 
 
 async def computed_seconds(session: CDPSession) -> float:
-    """Return the CPU time of the page's main thread in tasks so far."""
+    """Return the CPU seconds that the page's main thread has used so far in tasks."""
     metrics = (await session.send("Performance.getMetrics"))["metrics"]
     return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
@@ -122,7 +122,7 @@ class CpuTimes(NamedTuple):
 
     @classmethod
     def now(cls) -> CpuTimes:
-        """Read the current CPU times."""
+        """Read the CPU times until now of the machine, this process and its children."""
         machine, own = psutil.cpu_times(), {}
         for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
@@ -131,7 +131,7 @@ class CpuTimes(NamedTuple):
         return cls(sum(machine) - machine.idle - machine.iowait, own)
 
     def by_others_until(self, later: CpuTimes) -> float:
-        """Return the CPU time of all other processes until `later`."""
+        """Return the CPU seconds that all other processes used from this reading to the reading `later`."""
         own = sum(seconds - self.own.get(process, 0.0) for process, seconds in later.own.items())
         return max(0.0, later.machine - self.machine - own)
 
@@ -144,7 +144,7 @@ async def others_share(seconds: float) -> float:
 
 
 async def stream(page: Page) -> Row:
-    """Measure an answer of `TOKENS` tokens, from the question's last key to the answer's last word."""
+    """Send a question and measure the frames of an answer of `TOKENS` tokens, from the last key to the last word."""
     field = page.get_by_label("Write a message")
     if await field.count():
         await field.press_sequentially("Go on", delay=1000 * KEY_SECONDS)
@@ -163,7 +163,7 @@ async def rest(page: Page) -> Row:
 
 
 async def scroll(page: Page) -> Row:
-    """Measure scrolling the list from its top; our page loads the list as it is scrolled."""
+    """Measure the frames while a list of conversations is scrolled from its top; the chat page loads it meanwhile."""
 
     async def act() -> None:
         await page.evaluate(SCROLL, [PIXELS_A_FRAME, MEASURED_SECONDS])
@@ -172,7 +172,7 @@ async def scroll(page: Page) -> Row:
 
 
 async def scroll_what_is_read(page: Page) -> Row:
-    """Measure scrolling the list from its top after the page has loaded all of it."""
+    """Measure the frames while a list of conversations is scrolled from its top, after all of it was loaded."""
     await page.evaluate(READ_ALL, [CONVERSATIONS, LINE_HEIGHT])
     return await scroll(page)
 
@@ -197,7 +197,7 @@ CASES = (
 
 
 async def measure_in_new_page(browser: Browser, origin: str, case: Case) -> Row:
-    """Measure a case in a new page with an empty cache."""
+    """Run a measurement (`case`) in a new browser page with an empty cache; return its row."""
     page = await browser.new_page(locale="en-GB", viewport={"width": 1280, "height": 800})
     await page.goto(origin + case.address)
     if case.page == "chat":
@@ -208,7 +208,7 @@ async def measure_in_new_page(browser: Browser, origin: str, case: Case) -> Row:
 
 
 async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
-    """Repeat a run until other processes took little CPU time; return the least disturbed of `TRIES` runs."""
+    """Repeat a measurement until other processes took little CPU time; return the least disturbed of `TRIES` runs."""
     rows: list[Row] = []
     for _ in range(TRIES):
         deadline = time.monotonic() + QUIET_TIMEOUT
@@ -221,7 +221,7 @@ async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
 
 
 def median_of(case: Case, runs: Sequence[Row]) -> Row:
-    """Return the median of every column, and the longest frame of all runs."""
+    """Return a case's result row: the median of every column over its runs, and the longest frame of all runs."""
     columns: Row = {name: median(float(str(run[name])) for run in runs) for name in runs[0]}
     longest = max(float(str(run["longest_ms"])) for run in runs)
     return {"what": case.what, "page": case.page, **columns, "longest_of_all_ms": longest}
@@ -229,7 +229,7 @@ def median_of(case: Case, runs: Sequence[Row]) -> Row:
 
 @asynccontextmanager
 async def served() -> AsyncIterator[str]:
-    """Serve the chat page, the bare pages and the fake API; yield the origin."""
+    """Serve the chat page, the minimal pages and a fake API while the context lasts; yield their origin (URL)."""
     stub = StubChat({"Go on": long_answer()}, pause=WINDOW_SECONDS, piece=TOKENS_A_WINDOW * CHARACTERS)
     now = time.time()
     for number in range(CONVERSATIONS):
@@ -256,7 +256,7 @@ async def measure() -> tuple[list[Row], str]:
 
 
 def main() -> None:
-    """Measure and store the result."""
+    """Run `python -m benchmarks.chat_page`: measure the chat page's frame times and write `chat-page.json`."""
     rows, version = asyncio.run(measure())
     settings: Row = {
         "runs": RUNS,

@@ -34,7 +34,7 @@ class Endpoint:
 
 
 def open_session(endpoint: Endpoint) -> aiohttp.ClientSession:
-    """Return a session with one connection per request, as some servers close theirs, and without a timeout."""
+    """Return an HTTP session with one connection per request, as some servers close theirs, and without a timeout."""
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {endpoint.api_key}"},
         timeout=aiohttp.ClientTimeout(total=None),
@@ -88,7 +88,7 @@ def _record(event: bytes, now: float, timeline: Timeline) -> None:
 
 
 async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: int) -> list[Timeline]:
-    """Send requests from `clients` concurrent clients: each sends its next request when its last has ended."""
+    """Send requests from `clients` clients, each its next when its last has ended; return the requests' timelines."""
     timelines: list[Timeline] = []
     waiting = iter(requests)
 
@@ -104,7 +104,7 @@ async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: 
 
 
 async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: Sequence[float]) -> list[Timeline]:
-    """Send each request at its arrival time, independent of the server; latency counts from when it was due."""
+    """Send each request at its arrival time (seconds from now); return timelines that begin when requests were due."""
     begin = time.perf_counter()
 
     async with open_session(endpoint) as http:
@@ -121,7 +121,7 @@ async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: S
 async def under_load(
     endpoint: Endpoint, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]
 ) -> list[Timeline]:
-    """Send probes one after another, each `gaps[i]` seconds after the last, while `streams` run; return the probes.
+    """Send probes one by one, each `gaps[i]` seconds after the last, while `streams` run; return their timelines.
 
     Raises:
         ValueError: a stream failed, or ended before the last probe.

@@ -61,7 +61,7 @@ class StaticKeys(Authenticator):
         self._callers = callers
 
     async def authenticate(self, token: str) -> Principal:
-        """Return the principal of a static key."""
+        """Return the principal of a static API key; raise `InvalidApiKey` for any other token."""
         if (caller := self._callers.get(token)) is None:
             raise InvalidApiKey("unknown")
         return caller
@@ -140,7 +140,7 @@ async def _rows(http: httpx.AsyncClient, keys: dict[str, str], load: str, second
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure and write the result file."""
+    """Run `python -m benchmarks.cost_of_the_check`: measure, and write `cost-of-the-check.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost_of_the_check", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds per load")

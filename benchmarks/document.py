@@ -111,14 +111,14 @@ SECTIONS = {
 
 
 def render(results: Iterable[Result]) -> str:
-    """Render the document: known sections in their order, then other results under their names."""
+    """Return the Markdown of `docs/performance.md`: known sections in their order, then other results by name."""
     by_name = {result.name: result for result in results}
     names = [name for name in SECTIONS if name in by_name] + sorted(by_name.keys() - SECTIONS.keys())
     return "\n".join([INTRODUCTION, *(section(by_name[name]) for name in names)])
 
 
 def section(result: Result) -> str:
-    """Render a result's section: heading, description, chart if there is one, table and provenance."""
+    """Return the Markdown section of a result: heading, description, chart if there is one, table and provenance."""
     title, text = SECTIONS.get(result.name, (result.name.replace("-", " ").capitalize(), ""))
     lines = [f"## {title}", "", *([text, ""] if text else [])]
     if result.name in charts.CHARTS:
@@ -128,7 +128,7 @@ def section(result: Result) -> str:
 
 
 def provenance(result: Result) -> list[str]:
-    """Render a result's file, machine, settings, versions and command."""
+    """Return the Markdown lines that state a result's file, date, machine, settings, versions and command."""
     settings = ", ".join(f"{name.replace('_', ' ')} {format_value(value)}" for name, value in result.settings.items())
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     return [
@@ -142,19 +142,19 @@ def provenance(result: Result) -> list[str]:
 
 
 def machine(of: Machine) -> str:
-    """Describe a machine in one line."""
+    """Describe a machine in one line: processor, cores, instruction sets, memory and GPUs."""
     gpus = f", {'; '.join(of.gpus)}" if of.gpus else ""
     return f"{of.cpu} with {of.cores} cores ({', '.join(of.isa)}), {of.memory / GIBIBYTE:.0f} GiB{gpus}"
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Render rows as a table, without columns that are empty in all rows."""
+    """Return result rows as a Markdown table, without columns that are empty in all rows."""
     columns = list(dict.fromkeys(column for row in rows for column in row if row[column] is not None))
     return markdown([heading(column) for column in columns], [[row.get(column) for column in columns] for row in rows])
 
 
 def pivot(rows: Sequence[Row]) -> str:
-    """Render a table of one row per engine and one column per size; the last row is the ratio to the best peer."""
+    """Return a Markdown table: a line per engine, a column per batch size; last, our engine over the best peer."""
     columns = list(dict.fromkeys(_size(row) for row in rows if row.get("sequences")))
     lines: list[list[Value]] = []
     for peer in dict.fromkeys(row["peer"] for row in rows):
@@ -174,12 +174,12 @@ def _size(row: Row) -> str:
 
 
 def heading(column: str) -> str:
-    """Return a column's heading."""
+    """Return the heading of a result column in the document, such as `ttft p50 ms` for `ttft_p50_ms`."""
     return column.replace("_per_second", "/s").replace("_ms", " ms").replace("_", " ")
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[Value]]) -> str:
-    """Render a Markdown table."""
+    """Return a Markdown table with the cells of `lines` below the `header`."""
     rows = [
         " | ".join(header),
         "|".join(["---"] * len(header)),
@@ -189,12 +189,12 @@ def markdown(header: Sequence[str], lines: Iterable[Sequence[Value]]) -> str:
 
 
 def read_all(folder: Path = RESULTS) -> list[Result]:
-    """Read all results of a folder."""
+    """Read all result files in `folder`, sorted by file name."""
     return [read(path) for path in sorted(folder.glob("*.json"))]
 
 
 def main() -> None:
-    """Write the document and the charts."""
+    """Run `python -m benchmarks.document`: write `docs/performance.md` and its charts from the result files."""
     results = read_all()
     DOCUMENT.write_text(render(results))
     charts.draw(results, DOCUMENT.parent / "images")

@@ -29,7 +29,7 @@ class CacheUsage:
     worst: float = 0.0
 
     def note(self, allocated: int, held: int) -> None:
-        """Add the numbers of slots of one engine step."""
+        """Count one engine step: its `allocated` KV cache slots, of which `held` have a token."""
         if allocated:
             self.allocated += allocated
             self.held += held
@@ -37,7 +37,7 @@ class CacheUsage:
 
     @property
     def waste(self) -> float:
-        """Share of allocated slots that held no token, over all steps."""
+        """Share (0..1) of allocated KV cache slots that held no token, over all steps."""
         return 1 - self.held / self.allocated if self.allocated else 0.0
 
 
@@ -61,7 +61,7 @@ class Driver:
         return name
 
     def step(self) -> list[str]:
-        """Run one engine step, record its events, and return the names of the requests that it ended.
+        """Run one engine step, record its events, and return the ids of the requests that it ended.
 
         Raises:
             RuntimeError: the engine failed a request.
@@ -75,7 +75,7 @@ class Driver:
         return [event.request for event in events if self._take(event, now)]
 
     def finish(self, on_end: OnEnd = lambda _: None) -> None:
-        """Step until nothing is left to do; `on_end` hears each request that ends, and may send another."""
+        """Step the engine until all requests have ended; `on_end` gets each ended request's id and may send another."""
         while self.engine.has_work():
             for name in self.step():
                 on_end(name)
@@ -117,7 +117,7 @@ def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Dr
 
 
 def run_conversations(engine: Engine, conversations: Sequence[Conversation], clients: int) -> Driver:
-    """Run conversations with `clients` of them open at a time; each turn's prompt repeats all earlier turns."""
+    """Run conversations, `clients` at a time; each turn's prompt repeats all earlier turns. Return the driver."""
     driver = Driver(engine)
     waiting = iter(conversations)
     spoken: dict[str, tuple[Conversation, int, list[int]]] = {}
@@ -140,7 +140,7 @@ def run_conversations(engine: Engine, conversations: Sequence[Conversation], cli
 
 
 def under_load(engine: Engine, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]) -> Driver:
-    """Send probes one after another, each `gaps[i]` seconds after the last, while `streams` run; return the probes.
+    """Send probes one by one, each `gaps[i]` seconds after the last, while `streams` run; return the probes' driver.
 
     Raises:
         ValueError: a stream ended before the last probe.

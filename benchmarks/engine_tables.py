@@ -57,23 +57,23 @@ class Bench:
 
     @property
     def engine(self) -> Engine:
-        """The engine, loaded and warmed up."""
+        """The engine under test, which is loaded and warmed up at first access."""
         if self._engine is None:
             self._engine = warm_up(self.build())
         return self._engine
 
     def seed(self) -> int:
-        """Return a new seed."""
+        """Return a seed that no earlier call returned, for a new workload."""
         self._seed += 1
         return self._seed
 
     def fixed(self, count: int, inputs: int, outputs: int) -> list[workloads.Request]:
-        """Return new requests of one length."""
+        """Return `count` new requests with `inputs` random prompt tokens and `outputs` generated tokens each."""
         return workloads.fixed(count, self.engine.ready().vocab_size, inputs, outputs, self.seed())
 
 
 def warm_up(engine: Engine) -> Engine:
-    """Warm an engine up: the first step of each kind allocates and compiles."""
+    """Run small batches on an engine, whose first steps allocate and compile, and return the engine."""
     for count in (1, 4, 16):
         engine_driver.run_batch(engine, workloads.fixed(count, engine.ready().vocab_size, 64, 8, seed=10_000 + count))
     return engine
@@ -83,7 +83,7 @@ def warm_up(engine: Engine) -> Engine:
 
 
 def lengths(bench: Bench) -> list[Row]:
-    """Measure 16 sequences of 128 prompt tokens with output lengths uniform in a range; one run per range."""
+    """Measure tokens/s of 16 sequences with 128 prompt tokens and random output lengths, for each range of lengths."""
     rows: list[Row] = []
     for low, high in bench.scale.ranges:
         outputs = default_rng(bench.seed()).integers(low, high + 1, bench.scale.streams)
@@ -104,7 +104,7 @@ def lengths(bench: Bench) -> list[Row]:
 
 
 def batch(bench: Bench) -> list[Row]:
-    """Measure batches of sequences with 128 tokens in and 128 out, all at once."""
+    """Measure tokens/s by batch size: sequences of 128 prompt and 128 generated tokens, all submitted at once."""
     return [_batch(bench, size) for size in bench.scale.batches]
 
 
@@ -125,13 +125,13 @@ def _batch(bench: Bench, size: int) -> Row:
 
 
 def decode_rate(timelines: Sequence[Timeline]) -> float:
-    """Return tokens per second from the time at which every sequence had its first token."""
+    """Return generated tokens per second, counted from the time at which every sequence had its first token."""
     begin, end = max(t.chunks[0] for t in timelines), max(t.chunks[-1] for t in timelines)
     return sum(sum(seen > begin for seen in t.chunks) for t in timelines) / (end - begin)
 
 
 def spread(name: str, values: Sequence[float]) -> Row:
-    """Return the median, lowest and highest value as columns."""
+    """Return the columns `name`, `name_low` and `name_high`: the median, lowest and highest value."""
     return {name: median(values), f"{name}_low": min(values), f"{name}_high": max(values)}
 
 
@@ -139,7 +139,7 @@ def spread(name: str, values: Sequence[float]) -> Row:
 
 
 def prefill(bench: Bench) -> list[Row]:
-    """Measure one prompt with one output token: prompt tokens per second until that token."""
+    """Measure prefill by prompt length: prompt tokens per second until the only output token of a single prompt."""
     rows: list[Row] = []
     for inputs in bench.scale.prompts:
         runs = [engine_driver.run_batch(bench.engine, bench.fixed(1, inputs, 1)) for _ in range(bench.scale.repeats)]
@@ -164,7 +164,7 @@ def first_token_under_load(bench: Bench) -> list[Row]:
 
 
 def prefix_cache(bench: Bench) -> list[Row]:
-    """Measure conversations of four turns, 16 at a time, of tenants with system prompts of 1,024 tokens."""
+    """Measure conversations of tenants with system prompts of 1,024 tokens, with prefix cache and without."""
     return [_prefix_cache(bench, enabled) for enabled in (True, False)]
 
 

@@ -116,7 +116,7 @@ def _ratio(value: object, base: object) -> float | None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure and write the result file."""
+    """Run `python -m benchmarks.fairness`: measure the quiet tenant's TTFT, and write `fairness.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--seconds", type=float, default=8.0, help="seconds per load")

@@ -38,7 +38,7 @@ class Shape:
     tie_word_embeddings: bool
 
     def config(self, context: int) -> LlamaConfig:
-        """Return the configuration for contexts of `context` tokens."""
+        """Return the `transformers` configuration of a Llama of this shape, for contexts of `context` tokens."""
         sizes = asdict(self)
         del sizes["name"]
         return LlamaConfig(**sizes, max_position_embeddings=context)
@@ -53,7 +53,7 @@ SHAPES = {
 
 
 def our_engine(shape: Shape, device: torch.device, sequences: int, context: int) -> Engine:
-    """Build our engine for so many sequences and context tokens, without a prefix cache."""
+    """Build Headrace's engine with random weights for `sequences` of `context` tokens, without a prefix cache."""
     config, dtype = shape.config(context), weight_dtype(device)
     described = FAMILIES["llama"](config)
     rotary = rotary_from_config(config, described.shape.head_size)
@@ -73,14 +73,14 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
 
 
 def their_model(shape: Shape, device: torch.device, context: int) -> LlamaForCausalLM:
-    """Build a Llama of this shape with `transformers`, the peer of `our_engine`, with random weights."""
+    """Build a `transformers` Llama of this shape with random weights, which is compared with Headrace's engine."""
     with torch.device(device):
         model = LlamaForCausalLM._from_config(shape.config(context), dtype=weight_dtype(device))
     return model.eval().requires_grad_(False)
 
 
 def weight_dtype(device: torch.device) -> torch.dtype:
-    """Return the dtype in which our engine and the peer compute on the device."""
+    """Return the dtype in which Headrace's engine and its peer compute: bfloat16 on CUDA, else float32."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
@@ -95,7 +95,7 @@ def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int
 
 
 def bandwidth(device: torch.device, size: int = COPY_BYTES) -> float:
-    """Return the bytes per second, read and written, of the fastest of a few large copies on the device."""
+    """Measure a few large copies on the device; return the bytes per second, read plus written, of the fastest."""
     source, target = (torch.ones(size, dtype=torch.uint8, device=device) for _ in range(2))
     return 2 * size / min(timed(lambda: target.copy_(source), device) for _ in range(5))
 

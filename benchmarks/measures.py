@@ -36,22 +36,22 @@ class Timeline:
 
     @property
     def ttft(self) -> float:
-        """Seconds to the first content."""
+        """Time to first token: seconds from sending the request to its first content."""
         return self.chunks[0] - self.sent
 
     @property
     def end_to_end(self) -> float:
-        """Seconds to the end of the last content."""
+        """Seconds from sending the request to its last content."""
         return self.chunks[-1] - self.sent
 
     @property
     def tpot(self) -> float | None:
-        """Seconds per token after the first; `None` for an answer of one token."""
+        """Time per output token: seconds per token after the first; `None` for an answer of one token."""
         return (self.end_to_end - self.ttft) / (self.output_tokens - 1) if self.output_tokens > 1 else None
 
     @property
     def gaps(self) -> list[float]:
-        """Seconds between chunks."""
+        """Inter-token latencies: seconds between successive chunks with content."""
         return [later - earlier for earlier, later in zip(self.chunks, self.chunks[1:], strict=False)]
 
 
@@ -63,7 +63,7 @@ class Objectives:
     tpot: float
 
     def met(self, timeline: Timeline) -> bool:
-        """Return whether a request met all objectives."""
+        """Return whether the request of `timeline` succeeded within the objectives of TTFT and TPOT."""
         if not timeline.succeeded:
             return False
         return timeline.ttft <= self.ttft and (timeline.tpot is None or timeline.tpot <= self.tpot)
@@ -75,7 +75,7 @@ def percentile(values: Sequence[float], q: float) -> float | None:
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the median.
+    """Return the median of `values`.
 
     Raises:
         ValueError: there are no values.
@@ -86,7 +86,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
-    """Return the medians of several rounds' rows; columns of text are those of the first round.
+    """Return, for each row of a table measured in several rounds, the medians; text is that of the first round.
 
     Raises:
         ValueError: the rounds have different numbers of rows.
@@ -122,7 +122,7 @@ def goodput(timelines: Sequence[Timeline], objectives: Objectives) -> float:
 
 
 def summary(timelines: Sequence[Timeline]) -> Row:
-    """Return the common columns: requests, failures, tokens/s, and p50 and p99 of TTFT, TPOT and ITL in ms."""
+    """Return a result row of a load: requests, failures, tokens/s, and p50 and p99 of TTFT, TPOT and ITL in ms."""
     good = [timeline for timeline in timelines if timeline.succeeded]
     series = {
         "ttft": [t.ttft for t in good],
@@ -142,5 +142,5 @@ def summary(timelines: Sequence[Timeline]) -> Row:
 
 
 def milliseconds(seconds: float | None) -> float | None:
-    """Convert seconds to milliseconds."""
+    """Convert seconds to milliseconds; `None` stays `None`."""
     return None if seconds is None else seconds * 1000

@@ -34,7 +34,7 @@ MEGABYTE = 1_000_000
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """Run the closed loop and the overload; return one row each."""
+    """Run the platform with a closed loop, which measures its capacity, then overloaded; return a row for each."""
     async with platform_stack.running(step_time=STEP_SECONDS, capacity=arguments.sequences) as platform:
         target = Target(HOST, platform.port, platform.key, platform_stack.MODEL, arguments.tokens)
         closed = await _closed_loop(target, 2 * arguments.sequences, arguments.seconds / 6)

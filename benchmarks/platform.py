@@ -49,14 +49,14 @@ CpuSeconds = Callable[[], dict[str, float]]
 
 
 async def headrace_tax(rates: list[float], seconds: float) -> list[Row]:
-    """Measure our platform: an open loop at each rate, then a closed loop."""
+    """Run the platform and load it for `seconds` at each rate (requests/s), then in a closed loop; return the rows."""
     async with platform_stack.running(step_time=STEP_SECONDS, capacity=CAPACITY) as platform:
         target = Target(HOST, platform.port, platform.key, platform_stack.MODEL)
         return await _measure_system("headrace", target, platform.cpu_seconds, rates, seconds)
 
 
 async def litellm_tax(workers: int, rates: list[float], seconds: float) -> list[Row]:
-    """Measure the installed peer and, for the client's own latency, its stub."""
+    """Load LiteLLM's proxy as `headrace_tax` loads the platform, and first its stub upstream alone; return the rows."""
     with platform_litellm.running(workers=workers) as litellm:
         stub = Target(HOST, litellm.stub_port, "none", platform_litellm.MODEL)
         rows = await _measure_system("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
@@ -118,7 +118,7 @@ def _summary(exchanges: list[Exchange], seconds: float) -> Row:
 
 
 def summarise(repeats: list[list[Row]]) -> list[Row]:
-    """Return the medians of repeated rows; `added_ttft_p50_ms` is the median TTFT that a system adds to the stub's."""
+    """Return the medians of repeated tables' rows, and `added_ttft_p50_ms`: a system's median TTFT less the stub's."""
     rows = medians(repeats)
     stub = [row["ttft_p50_ms"] for row in rows if row["system"] == "stub"]
     for row in rows:
@@ -131,7 +131,7 @@ def summarise(repeats: list[list[Row]]) -> list[Row]:
 
 
 async def fan_out(streams: int, seconds: float) -> Row:
-    """Measure continuous streams with a step of 10 ms; figures per core are per second of CPU time used."""
+    """Run `streams` concurrent streams (10 ms per token) for `seconds`; return a row of events/s, tokens/s, CPU."""
     async with platform_stack.running(step_time=FAN_OUT_STEP_SECONDS, capacity=streams) as platform:
         client = Client(Target(HOST, platform.port, platform.key, platform_stack.MODEL, FAN_OUT_TOKENS))
         await client.open_connections(streams)

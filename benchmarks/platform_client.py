@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether it can carry another exchange."""
+        """Whether the connection is open, so that it can carry another exchange."""
         return not self._transport.is_closing()
 
     def send(self, request: bytes, exchange: Exchange) -> None:
@@ -182,7 +182,7 @@ class Client:
         await self._settled(drain_seconds)
 
     async def closed_loop(self, clients: int, seconds: float) -> None:
-        """Run `clients` that each send their next request when the last one is answered."""
+        """Run `clients` for `seconds`: each sends its next request when its last is answered. Then wait for answers."""
         self._on_end = lambda: self._begin(time.perf_counter())
         for _ in range(clients):
             self._begin(time.perf_counter())

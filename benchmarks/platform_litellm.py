@@ -35,7 +35,7 @@ class LiteLLM(Processes):
 
 
 def install() -> str:
-    """Install the proxy unless it is installed; return its version.
+    """Install LiteLLM's proxy unless it is installed; return its version.
 
     Raises:
         StepFailed, PeerFailed: the installation failed.
@@ -47,7 +47,7 @@ def install() -> str:
 
 @contextmanager
 def running(*, workers: int) -> Iterator[LiteLLM]:
-    """Run the installed proxy and its stub, and stop both at the end.
+    """Run LiteLLM's proxy with `workers` and its stub upstream while the context lasts.
 
     Raises:
         ServerFailed: one of them does not answer.

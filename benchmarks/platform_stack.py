@@ -55,7 +55,7 @@ class Platform(Processes):
 
 @asynccontextmanager
 async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]:
-    """Run a platform in a temporary home folder, which is removed at the end.
+    """Run a platform with a counting engine (seconds per step, slots) in a temporary home while the context lasts.
 
     Raises:
         StartupError: a process did not start; the message has its last line of output.
@@ -76,7 +76,7 @@ async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]
 
 
 def processes_in(folder: str) -> PlatformProcesses:
-    """Return the processes of a platform in a new home `folder`, with free ports and the installed store program."""
+    """Prepare the home `folder`; return definitions of a platform's processes in it, on free ports, not started."""
     home = Home(Path(folder))
     home.prepare()
     (home.path / PROGRAM.parts[0]).symlink_to(INSTALLED / PROGRAM.parts[0])

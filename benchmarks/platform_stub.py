@@ -21,7 +21,7 @@ _HEAD = (
 
 
 def answer() -> list[bytes]:
-    """Return the stream in OpenAI's format, one chunk per event."""
+    """Return the stub's response body in HTTP chunks, each with an event of a stream of `TOKENS` tokens as OpenAI's."""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": f"{number} "} for number in range(TOKENS)]
     choices = [_choice(delta, None) for delta in deltas] + [_choice({}, "length")]
@@ -73,7 +73,7 @@ def _request_length(data: bytes) -> int:
 
 
 async def serve(port: int) -> None:
-    """Listen until cancelled."""
+    """Serve the stub upstream on a loopback port until cancelled."""
     server = await asyncio.get_running_loop().create_server(Stub, "127.0.0.1", port)
     await server.serve_forever()
 

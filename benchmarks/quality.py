@@ -56,7 +56,7 @@ class Observation:
 
 
 def main() -> None:
-    """Measure and write the result."""
+    """Run `python -m benchmarks.quality`: measure the variants of the default model, and write `quality.json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument(
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def build(model: Path, variant: Variant) -> Engine:
-    """Build an engine that computes few sequences together, so that a step has few rows."""
+    """Build an engine with the settings of `variant`, whose steps have few sequences, so few rows."""
     return Engine.from_settings(
         EngineSettings(
             model=str(model),
@@ -116,7 +116,7 @@ def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
 
 
 def row(name: str, seen: Observation, reference: Observation) -> Row:
-    """Return the result row of the variant `name`, compared with the float32 variant."""
+    """Return the result row of the variant `name`: perplexities, and agreement with the float32 `reference`."""
     pairs = zip(seen.answers, reference.answers, strict=True)
     prefixes = [common_prefix(ours, theirs) for ours, theirs in pairs]
     return {

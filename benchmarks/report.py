@@ -15,12 +15,12 @@ WIDTH = 200
 
 
 def print_result(result: Result, path: Path) -> None:
-    """Print a result's rows and the path of its file."""
+    """Print a result's rows as a table on the terminal, titled with its name and file name."""
     print_rows(result.rows, f"{result.name}: {path.name}")
 
 
 def print_rows(rows: Sequence[Row], title: str) -> None:
-    """Print rows as a table with the columns of all of them."""
+    """Print result rows as a table on the terminal, with every column that any row has."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = Table(*columns, title=title, title_justify="left")
     for row in rows:

@@ -75,7 +75,7 @@ class UnreadableResult(Exception):
 def make_result(
     name: str, settings: Mapping[str, Value], rows: Sequence[Row], versions: Mapping[str, str] | None = None
 ) -> Result:
-    """Build a result of this moment, machine and command; `versions` are those of the peers."""
+    """Build a result of `rows` with the current time, machine and command; `versions` are those of the peers."""
     return Result(
         name=name,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -88,7 +88,7 @@ def make_result(
 
 
 def write(result: Result, folder: Path = RESULTS) -> Path:
-    """Write a result under its name, replacing an older one; return the path."""
+    """Write a result to `NAME.json` in `folder`, replacing an older file; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.name}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
@@ -96,7 +96,7 @@ def write(result: Result, folder: Path = RESULTS) -> Path:
 
 
 def read(path: Path) -> Result:
-    """Load a result.
+    """Read a result file.
 
     Raises:
         UnreadableResult: the file is not a result, or has another schema version.
@@ -111,7 +111,7 @@ def read(path: Path) -> Result:
 
 
 def this_machine() -> Machine:
-    """Describe the machine of this process."""
+    """Return this machine's processor, usable cores, instruction sets, memory and GPUs."""
     flags, model = _processor()
     return Machine(
         cpu=model,

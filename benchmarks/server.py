@@ -41,7 +41,7 @@ console = Console(highlight=False)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure the chosen servers in turns and write the tables."""
+    """Run `python -m benchmarks.server`: load the chosen servers in turns, and write a result file per table."""
     arguments = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, _leave)
     logging.configure("benchmark", level="warning")

@@ -37,7 +37,7 @@ class Load:
 
 
 def warm(endpoint: Endpoint, load: Load) -> None:
-    """Warm the server up with a few short requests."""
+    """Send a few short requests to the server at `endpoint`, so that it is warm before it is measured."""
     uvloop.run(client.closed_loop(endpoint, load.requests(8, 64, 8), 4))
 
 
@@ -51,7 +51,7 @@ def closed(endpoint: Endpoint, load: Load) -> list[Row]:
 
 
 def open_loop(endpoint: Endpoint, load: Load, capacity: float) -> list[Row]:
-    """Measure Poisson arrivals at shares of `capacity` (requests per second), and the goodput."""
+    """Send Poisson arrivals at shares of `capacity` (requests/s); return a row of goodput and latencies per share."""
     rows: list[Row] = []
     for share in SHARES:
         rate = capacity * share
@@ -73,6 +73,6 @@ def first_token_under_load(endpoint: Endpoint, load: Load) -> list[Row]:
 
 
 def capacity(rows: Sequence[Row]) -> float:
-    """Return the requests per second of a closed loop's best row."""
+    """Return the highest requests/s among the rows of `closed`, computed from tokens/s."""
     rates = [row["tokens_per_second"] for row in rows]
     return max(rate for rate in rates if isinstance(rate, float)) / OUTPUTS

@@ -41,7 +41,7 @@ class ServerFailed(Exception):
 
 @contextmanager
 def headrace(workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
-    """Run `headrace up` with one worker: RabbitMQ, store, billing, gateway and engine in a temporary home folder."""
+    """Run `headrace up` with one worker in a temporary home while the context lasts; yield the API's endpoint."""
     installed = environment.load(LauncherSettings).folder.path
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
         home, port = Path(folder), free_port()
@@ -65,7 +65,7 @@ def headrace(workspace: PeerWorkspace, *, speculation: str = "auto", activation_
 
 @contextmanager
 def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
-    """Run llama.cpp's server with continuous batching and Q4_0 weights."""
+    """Run llama.cpp's server (continuous batching, Q4_0 weights) while the context lasts; yield its endpoint."""
     port, threads, peer = free_port(), str(workspace.threads), LlamaCpp(workspace)
     command = [str(peer.programs / "llama-server"), "-m", str(workspace.gguf("Q4_0")), "--port", str(port)]
     command += ["-np", str(SLOTS), "-c", str(SLOTS * 512), "-fa", "on", "-t", threads, "-tb", threads]
@@ -75,8 +75,9 @@ def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
 
 @contextmanager
 def vllm_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
-    """Run vLLM's server by its module, because the `vllm` command looks for a package of another name."""
+    """Run vLLM's OpenAI server while the context lasts; yield its endpoint."""
     port, peer = free_port(), Vllm(workspace)
+    # By its module, because the `vllm` command looks for a package of another name.
     command = [str(peer.python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(peer.model)]
     command += ["--port", str(port), "--dtype", peer.variables["PEER_DTYPE"], "--max-model-len", str(CONTEXT)]
     command += ["--max-num-seqs", str(SLOTS), "--no-enable-prefix-caching"]
@@ -113,7 +114,7 @@ def _endpoint(port: int, key: str) -> Endpoint:
 def running_process(
     command: Sequence[str], variables: Mapping[str, str], health: str, log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process whose health check is at the URL `health` until the context is left.
+    """Run a process, wait until its URL `health` answers 200, yield it, and end it with its children at the end.
 
     Raises:
         ServerFailed: the process ended, or did not become healthy in time.

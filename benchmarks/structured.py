@@ -101,7 +101,7 @@ def rows(engines: dict[str, Engine], prompt: list[int], batch: int) -> list[Row]
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure and write the result file."""
+    """Run `python -m benchmarks.structured`: measure the overhead of grammars, and write `structured-output.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.structured", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     add_engine_arguments(parser)

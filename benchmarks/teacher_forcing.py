@@ -44,28 +44,28 @@ class Prediction:
 
     @property
     def perplexity(self) -> float:
-        """The exponential of the mean loss."""
+        """Perplexity: the exponential of the tokens' mean negative log probability."""
         return float(np.exp(self.losses.mean()))
 
     def agreement(self, other: Prediction) -> float:
-        """Return the share of positions at which both have the same most likely token, 0 to 1."""
+        """Return the share of positions, 0 to 1, at which two predictions have the same most likely token."""
         return float((self.choices == other.choices).mean())
 
 
 def passage(model_file: Path) -> list[int]:
-    """Return the text as token ids of the GGUF's vocabulary."""
+    """Return the benchmark's text, `data/passage.txt`, as token ids of the vocabulary of a GGUF file."""
     return Tokenizer(tokenizer_definition(read_tokenizer(model_file))).encode(PASSAGE.read_text())
 
 
 def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
-    """Return `WINDOWS` pieces of one length, by default the longest possible, else cut at their ends."""
+    """Divide `ids` into `WINDOWS` equal pieces; return them, cut to `length` token ids each if it is given."""
     step = len(ids) // WINDOWS
     return [ids[start : start + (length or step)] for start in range(0, step * WINDOWS, step)]
 
 
 @torch.inference_mode()
 def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
-    """Predict every token of every text but the first, from the tokens before it.
+    """Compute the predictions of every token of every text but the first, from the true tokens before it.
 
     Args:
         engine: an idle engine without prefix cache (its blocks are overwritten).

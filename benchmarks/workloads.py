@@ -47,7 +47,7 @@ def chat(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
 
 
 def fixed(count: int, vocab_size: int, inputs: int, outputs: int, seed: int = 0) -> list[Request]:
-    """Return requests of one length."""
+    """Return `count` requests with `inputs` random prompt tokens and `outputs` generated tokens each."""
     return _requests(count, vocab_size, seed, lambda _: (inputs, outputs))
 
 

@@ -37,7 +37,7 @@ PREFILL = Size(1, 1024, 1)
 
 
 def main() -> None:
-    """Install the peers, measure in turns, compare, and write the result."""
+    """Run `python -m benchmarks.peers`: install the peers, measure all engines in turns, write `peers-engine.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--peer", action="append", choices=list(PEERS), help="a peer; may be repeated; default: all")
     parser.add_argument("--batches", default="1,4,16,64", help="batch sizes, with 128 tokens in and 128 out")

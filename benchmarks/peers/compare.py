@@ -34,12 +34,12 @@ def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, log: Lo
 
 
 def rate(size: Size, seconds: float) -> float:
-    """Return tokens per second: prompt tokens of a prefill, otherwise output tokens."""
+    """Return tokens/s of a batch that took `seconds`: its prompt tokens if it is a prefill, else its output tokens."""
     return size.sequences * (size.inputs if size.outputs == 1 else size.outputs) / seconds
 
 
 def rows(peers: Sequence[Peer], sizes: Sequence[Size], seconds: Seconds, failures: dict[str, str]) -> list[Row]:
-    """Return one row per peer and size; `of_best_peer` is the ratio to the best engine that is not ours."""
+    """Return a result row of tokens/s per batch size and engine; `of_best_peer` is the ratio to the best peer."""
     own = {peer.name for peer in peers if peer.ours}
     table: list[Row] = []
     for size in sizes:

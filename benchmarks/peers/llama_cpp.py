@@ -32,7 +32,7 @@ class LlamaCpp(Peer):
         return self.workspace.folder / "llama.cpp" / "build" / "bin"
 
     def install(self) -> None:
-        """Download, build and requantise; takes a quarter of an hour on two cores."""
+        """Download and build llama.cpp, and requantise the model, unless done; takes 15 minutes on two cores."""
         home, log = self.workspace.folder / "llama.cpp", self.workspace.log
         if not all((self.programs / name).is_file() for name in PROGRAMS):
             install_packages(home / "tools/bin/python", ("cmake>=3.28", "ninja"), log)
@@ -67,11 +67,11 @@ class LlamaCpp(Peer):
         run([*quantise, str(self.workspace.model), str(target), kind], self.workspace.log)
 
     def version(self) -> str:
-        """Return the version of the package that has the source."""
+        """Return the version of the package from which llama.cpp's source is taken."""
         return VERSION
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Run one process of llama-batched-bench per size; prefills are repeated in it."""
+        """Run a process of llama-batched-bench for each batch size; return the seconds of a run, by size."""
         return {size: self._measure(size) for size in sizes}
 
     def _measure(self, size: Size) -> float:

@@ -20,13 +20,13 @@ class Headrace(Peer):
         self.setting = " ".join(self._arguments)
 
     def install(self) -> None:
-        """Do nothing: `make setup` installs our engine."""
+        """Do nothing: `make setup` installs Headrace's engine."""
 
     def version(self) -> str:
         """Return a placeholder: the result records the checkout's commit anyway."""
         return "this commit"
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """See `Peer.measure`."""
+        """Run Headrace's engine in a process at each batch size; return the median seconds of a run, by size."""
         runner = [sys.executable, "-m", f"{RUNNERS}.headrace_runner", str(self.workspace.model)]
         return run_sizes(runner, sizes, options=self._arguments)

@@ -54,11 +54,11 @@ class PeerWorkspace:
 
     @property
     def safetensors(self) -> Path:
-        """The model as a Hugging Face folder in bfloat16."""
+        """Path of the model as a Hugging Face folder in bfloat16."""
         return self.folder / "models" / self.model.stem
 
     def gguf(self, kind: str) -> Path:
-        """Return the path of the model requantised to `kind`, for example Q4_0."""
+        """Return the path for the model's GGUF file requantised to `kind`, for example Q4_0; it may not exist yet."""
         return self.folder / "models" / f"{self.model.stem}.{kind}.gguf"
 
 
@@ -79,7 +79,7 @@ class Peer(ABC):
 
     @abstractmethod
     def install(self) -> None:
-        """Install the engine unless it is installed.
+        """Install the peer engine, with its models, unless it is installed.
 
         Raises:
             StepFailed: the installation failed.
@@ -87,7 +87,7 @@ class Peer(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """Return the installed version."""
+        """Return the version of the peer engine that is installed."""
 
     @abstractmethod
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
@@ -108,7 +108,7 @@ class PythonPeer(Peer):
 
     @property
     def python(self) -> Path:
-        """The interpreter of the peer's environment."""
+        """Path of the Python interpreter of the peer's virtual environment."""
         return self.workspace.folder / self.environment / "bin" / "python"
 
     @property
@@ -117,18 +117,18 @@ class PythonPeer(Peer):
         """Path of the model that the peer loads."""
 
     def install(self) -> None:
-        """Create the peer's environment with its packages."""
+        """Create the peer's virtual environment with its packages, unless it exists."""
         install_packages(self.python, self.packages, self.workspace.log)
 
     def version(self) -> str:
-        """Return the installed version of the first package."""
+        """Return the installed version of the first package in `packages`, the peer engine."""
         package = re.split("[=<>]", self.packages[0], maxsplit=1)[0]
         return run_program(
             [str(self.python), "-c", f"from importlib.metadata import version as v; print(v('{package}'))"]
         )
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """See `Peer.measure`."""
+        """Run the peer's runner in its environment at each batch size; return the median seconds of a run, by size."""
         return run_sizes([str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model)], sizes, self.variables)
 
 
@@ -141,7 +141,7 @@ class SafetensorsPeer(PythonPeer):
         return self.workspace.safetensors
 
     def install(self) -> None:
-        """Create the peer's environment and the Hugging Face folder."""
+        """Create the peer's virtual environment and convert the model to a Hugging Face folder, unless they exist."""
         super().install()
         if not (self.model / "model.safetensors").is_file():
             writer = "benchmarks.peers.write_safetensors"
@@ -179,7 +179,7 @@ def run_sizes(
 
 
 def run_program(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """Run a program and return its output.
+    """Run a program from the checkout's root and return its standard output, stripped.
 
     Raises:
         PeerFailed: the program failed; the message is its last line of output.

@@ -27,6 +27,6 @@ class Vllm(SafetensorsPeer):
     }
 
     def install(self) -> None:
-        """Create the environment and the folder, and remove packages that break the import of vLLM."""
+        """Create vLLM's virtual environment and model folder, and uninstall packages that break the import of vLLM."""
         super().install()
         run([str(self.python), "-m", "pip", "uninstall", "--yes", *UNWANTED], self.workspace.log)

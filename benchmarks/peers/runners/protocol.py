@@ -23,7 +23,7 @@ Generate = Callable[[list[list[int]], int], int]
 
 
 def serve(generate: Generate) -> None:
-    """Warm up; then time `generate` at each size in the arguments, with fresh prompts, and print the seconds."""
+    """Run a benchmark runner: warm up, time `generate` at each batch size in the arguments, and print the seconds."""
     sizes = json.loads(sys.argv[2])
     rng = random.Random(sys.argv[2])
     generate(prompts(rng, 2, 64), 8)

@@ -11,7 +11,7 @@ from benchmarks.peers.runners.protocol import serve
 
 
 def main() -> None:
-    """Serve sizes. Must be behind an import guard, because vLLM's engine process imports this file."""
+    """Load the model with vLLM; time and print the batch sizes in the arguments. vLLM's processes import this file."""
     llm = LLM(
         model=sys.argv[1],
         dtype=os.environ["PEER_DTYPE"],
