@@ -36,17 +36,27 @@ TOPICS = ["rivers", "bread", "the moon", "chess", "owls", "glass"]
 
 async def answer(client: openai.AsyncOpenAI, topic: str) -> str | None:
     """Stream an answer and return its text; `None` if the request was refused, or no worker began it in time."""
-    text = ""
+    text, finish, usage = "", None, None
     try:
         stream = await client.completions.create(
-            model=MODEL, prompt=f"A story about {topic}:", max_tokens=TOKENS, temperature=0.8, seed=7, stream=True
+            model=MODEL,
+            prompt=f"A story about {topic}:",
+            max_tokens=TOKENS,
+            temperature=0.8,
+            seed=7,
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body={"ignore_eos": True},
         )
         async for chunk in stream:
             text += "".join(choice.text for choice in chunk.choices)
+            finish = next((choice.finish_reason for choice in chunk.choices), finish)
+            usage = chunk.usage or usage
     except openai.APIError as error:
         if not text and error.code in ("overloaded", "deadline_exceeded"):
             return None
         raise
+    assert (finish, usage and usage.completion_tokens) == ("length", TOKENS), (finish, usage)
     return text
 
 
@@ -80,34 +90,33 @@ def record(home: Path, worker: str) -> str:
     return (home / "run" / f"{worker}.json").read_text()
 
 
-async def storm(platform: Launched) -> tuple[int, int, list[str]]:
-    """Return the numbers of finished and refused requests, and what went wrong."""
+async def storm(platform: Launched) -> tuple[int, int, int, list[str]]:
+    """Return the numbers of finished and refused requests and of unexpected texts, and the errors."""
     given = platform.client()
-    finished, refused, wrong = 0, 0, list[str]()
+    finished, refused, different, errors = 0, 0, 0, list[str]()
     async with openai.AsyncOpenAI(base_url=given.base_url, api_key=given.api_key, max_retries=0, timeout=400) as client:
         undisturbed = {topic: await answer(client, topic) for topic in TOPICS}
         killing = asyncio.create_task(kill_workers(platform))
 
         async def ask(number: int) -> None:
-            nonlocal finished, refused
+            nonlocal finished, refused, different
             topics = random.Random(number)
             while not killing.done():
                 topic = topics.choice(TOPICS)
                 try:
                     text = await answer(client, topic)
-                except openai.APIError as error:
-                    wrong.append(f"{topic}: {error!r}")
+                except (openai.APIError, AssertionError) as error:
+                    errors.append(f"{topic}: {error!r}")
                     continue
                 if text is None:
                     refused += 1
                     await asyncio.sleep(1)
-                elif text == undisturbed[topic]:
-                    finished += 1
                 else:
-                    wrong.append(f"{topic}: {text!r} instead of {undisturbed[topic]!r}")
+                    finished += 1
+                    different += text != undisturbed[topic]
 
         await asyncio.gather(killing, *map(ask, range(CLIENTS)))
-    return finished, refused, wrong
+    return finished, refused, different, errors
 
 
 def test_accepted_streams_survive_a_dense_kill_storm(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -118,10 +127,12 @@ def test_accepted_streams_survive_a_dense_kill_storm(tmp_path_factory: pytest.Te
     platform = Launched(arguments, new_home(tmp_path_factory), free_port(), **ports, **options)
     try:
         platform.until_ready()
-        finished, refused, wrong = asyncio.run(storm(platform))
-        print(f"{finished} streams finished, {refused} requests refused, {len(wrong)} wrong")
-        assert not wrong, "\n".join(wrong)
+        finished, refused, different, errors = asyncio.run(storm(platform))
+        print(f"{finished} streams finished, {different} with other texts, {refused} requests refused")
+        assert not errors, "\n".join(errors)
         assert finished >= CLIENTS
+        # With quantised weights a sum depends on the shape of the batch (docs/design/reliability-contract.md#I2).
+        assert different <= finished / 100
         audit = platform.headrace("audit")
         assert audit.returncode == 0, audit.stdout + audit.stderr
     finally:
