@@ -23,7 +23,7 @@ from infra.launcher.readiness import free_port
 from tests.chaos.installed import marks_of_a_run, skip_unless_installed
 from tests.e2e.launcher_process import MODEL, Launched, new_home
 
-pytestmark = marks_of_a_run("CHAOS_LAUNCHER", "takes minutes: CHAOS_LAUNCHER=1, or make chaos", timeout=900)
+pytestmark = marks_of_a_run("CHAOS_LAUNCHER", "takes minutes: CHAOS_LAUNCHER=1, or make chaos", timeout=1800)
 
 WORKERS = [f"worker-{number}" for number in (1, 2, 3)]
 CLIENTS = 24

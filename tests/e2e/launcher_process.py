@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import openai
@@ -126,7 +127,8 @@ class Launched:
     def end(self) -> None:
         """Kill all processes, also after a failed test."""
         for process in self.ours():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it ended with the launcher
+                process.kill()
         self.process.kill()
         self.process.wait()
 
