@@ -9,7 +9,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points test-brokers test-mongodb test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: setup-dev ## Every test, with a real RabbitMQ, store and model where they 
 pictures: setup-dev ## A tour of the chat in Chromium over RabbitMQ, with a screenshot of each step in PICTURES (.headrace/pictures)
 	@mkdir -p $(PICTURES)
 	HEADRACE_SCREENSHOTS=$(abspath $(PICTURES)) $(BIN)/pytest tests/e2e/test_chat_in_browser.py
+
+containers-test: setup-dev ## Build every container image and run docker-compose.yml with Podman: chat, scaling, a kill, a restart (some minutes)
+	HEADRACE_TEST_CONTAINERS=1 $(BIN)/pytest -s tests/containers
 
 chaos: setup-dev ## Fault injection on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
 	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 CHAOS_LAUNCHER=1 $(BIN)/pytest -s \

@@ -71,9 +71,8 @@ def test_references_lead_somewhere(compose: dict[str, Any]) -> None:
 def test_every_service_has_a_health_check_and_waits_for_healthy_ones(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         assert name == DEFINITIONS or "test" in service["healthcheck"], name
-        for dependency, needed in service.get("depends_on", {}).items():
-            ends = dependency == DEFINITIONS
-            assert needed["condition"] == ("service_completed_successfully" if ends else "service_healthy"), name
+        for needed in service.get("depends_on", {}).values():
+            assert needed["condition"] == "service_healthy", name
 
 
 def test_published_images_are_new_enough(compose: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""The shipped images and docker-compose.yml, built and run with Podman (`make containers-test`)."""

@@ -1,0 +1,72 @@
+"""A bounded load of streamed answers from the `openai` client, which counts the answers that are not whole."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from openai import OpenAI, OpenAIError
+
+MODEL = "smollm2-135m-instruct"
+CLIENTS = 3
+TOKENS = 48
+
+
+def stream(client: OpenAI, question: str, tokens: int = TOKENS) -> tuple[str, str | None]:
+    """Stream an answer; return its text and its finish reason."""
+    text, reason = "", None
+    for chunk in client.chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": question}], max_tokens=tokens, stream=True
+    ):
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            reason = choice.finish_reason or reason
+    return text, reason
+
+
+@dataclass
+class Load:
+    """What the clients have received so far."""
+
+    client: OpenAI
+    answers: int = 0
+    failures: list[str] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def wait_for(self, answers: int, timeout: float = 120) -> None:
+        """Wait for this many further answers. Raises `TimeoutError`."""
+        wanted, until = self.answers + answers, time.monotonic() + timeout
+        while self.answers < wanted:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{self.answers} answers instead of {wanted}; failures: {self.failures}")
+            time.sleep(0.1)
+
+    def run(self, number: int) -> None:
+        """Ask one question after the other until `stop`."""
+        while not self.stop.is_set():
+            try:
+                text, reason = stream(self.client, f"Client {number}: name {self.answers} rivers of Africa.")
+            except OpenAIError as error:
+                self.failures.append(repr(error))
+            else:
+                if not text or reason not in ("stop", "length"):
+                    self.failures.append(f"finish reason {reason} after {text!r}")
+            self.answers += 1
+
+
+@contextmanager
+def load(client: OpenAI) -> Iterator[Load]:
+    """Run the clients while the block runs, and let their last answers end."""
+    running = Load(client)
+    threads = [threading.Thread(target=running.run, args=[number], daemon=True) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield running
+    finally:
+        running.stop.set()
+        for thread in threads:
+            thread.join(120)

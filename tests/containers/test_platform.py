@@ -1,0 +1,133 @@
+"""The platform of docker-compose.yml, used as the README says: key, stream, chat, scaling, a killed worker, restart."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+from openai import OpenAI
+from playwright.async_api import Browser, expect
+
+from tests.chat_ui.chromium import Visit, chromium
+from tests.containers.compose import Compose, third_party_images
+from tests.containers.conftest import Platform
+from tests.containers.images import timed
+from tests.containers.load import MODEL, load, stream
+
+in_browser = pytest.mark.asyncio(loop_scope="module")
+TIMEOUT = 60_000
+"""Timeout in milliseconds; long, because the machine may be busy."""
+ADDRESS, PASSWORD = "ada@example.org", "correct horse battery"
+QUESTION = "What is the capital of France?"
+GREETING = "What would you like to know?"
+
+
+@pytest.fixture(scope="module")
+def client(platform: Platform) -> Iterator[OpenAI]:
+    """A client with a key that is made as the README says."""
+    key = platform.compose.exec("billing", "headrace", "key").splitlines()[-1]
+    with OpenAI(base_url=f"{platform.origin}/v1", api_key=key, timeout=120, max_retries=0) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as started:
+        yield started
+
+
+def test_the_override_changes_images_of_third_parties_only(compose: tuple[Compose, int]) -> None:
+    shipped, merged = (compose[0].configuration(overridden=value) for value in (False, True))
+    for service in third_party_images():
+        if service in merged["services"]:
+            merged["services"][service]["image"] = shipped["services"][service]["image"]
+    assert merged == shipped
+
+
+def test_each_service_has_its_own_user_of_rabbitmq(platform: Platform) -> None:
+    list_users = ["list_connections", "user", "--quiet", "--no-table-headers"]
+    listed = platform.compose.exec("rabbitmq", "rabbitmqctl", *list_users).split()
+    assert set(listed) == {"gateway", "billing", "worker"}
+
+
+def test_a_key_and_a_stream(client: OpenAI) -> None:
+    assert MODEL in [model.id for model in client.models.list()]
+    text, reason = stream(client, QUESTION)
+    assert "Paris" in text
+    assert reason in ("stop", "length")
+
+
+@in_browser
+async def test_the_chat_in_a_browser(platform: Platform, browser: Browser) -> None:
+    link = platform.compose.exec("billing", "headrace", "invite", "--url", platform.origin).splitlines()[-1]
+    visit = await Visit.to(platform.origin, browser, TIMEOUT)
+    await visit.page.goto(link)
+    await visit.page.get_by_label("Your name").fill("Ada")
+    await visit.page.get_by_label("E-mail address").fill(ADDRESS)
+    await visit.page.get_by_label("Password").fill(PASSWORD)
+    await visit.page.get_by_role("button", name="Sign up").click()
+    await expect(visit.page.get_by_role("heading", name=GREETING)).to_be_visible()
+    await visit.ask(QUESTION)
+    answer = visit.page.locator("article.answer").last
+    await expect(answer).to_have_attribute("aria-busy", "false")
+    await expect(answer).to_contain_text("Paris")
+    await visit.expect_clean()
+    await visit.context.close()
+
+
+def kill_a_worker(compose: Compose) -> str:
+    """Kill a worker's process as a crash would, and return the container's name."""
+    container = compose.containers("worker")[0]
+    os.kill(compose.inspect(container)["State"]["Pid"], signal.SIGKILL)
+    return container
+
+
+def test_workers_are_scaled_and_killed_under_load(platform: Platform, client: OpenAI) -> None:
+    compose = platform.compose
+    with load(client) as running, timed("scaling workers 1, 3, 1 and killing one under load"):
+        running.wait_for(2)
+        compose.scale_workers(3)
+        assert len(compose.containers("worker")) == 3
+        compose.wait_until_healthy()
+        running.wait_for(3)
+        killed = kill_a_worker(compose)
+        running.wait_for(6)
+        until = time.monotonic() + 60
+        while killed not in compose.running():
+            assert time.monotonic() < until, f"{killed} was not restarted"
+            time.sleep(0.5)
+        compose.wait_until_healthy()
+        compose.scale_workers(1)
+        running.wait_for(3)
+    assert running.failures == []
+    print(f"containers: {running.answers} answers under load, none failed")
+
+
+@in_browser
+async def test_accounts_and_conversations_outlive_a_restart(
+    platform: Platform, client: OpenAI, browser: Browser
+) -> None:
+    with timed("restart of everything"):
+        platform.compose("stop")
+        assert not [
+            name for name in platform.compose.containers() if platform.compose.inspect(name)["State"]["Running"]
+        ]
+        platform.compose.up()
+        platform.compose.wait_until_healthy()
+    assert "Paris" in stream(client, QUESTION)[0]
+    visit = await Visit.to(platform.origin, browser, TIMEOUT)
+    await visit.page.goto(platform.origin)
+    await visit.page.get_by_label("E-mail address").fill(ADDRESS)
+    await visit.page.get_by_label("Password").fill(PASSWORD)
+    await visit.page.get_by_role("button", name="Sign in", exact=True).click()
+    await expect(visit.page.get_by_role("heading", name=GREETING)).to_be_visible()
+    await (
+        visit.page.locator("nav").get_by_role("link").filter(has_text=re.compile("Paris|France|capital", re.I)).click()
+    )
+    await expect(visit.page.locator("article.answer").last).to_contain_text("Paris")
+    await visit.context.close()
