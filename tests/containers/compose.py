@@ -19,6 +19,8 @@ from tests.containers.podman import CommandFailed, Podman
 
 SHIPPED = ROOT / "docker-compose.yml"
 PROFILE = "embedded-store"
+STOP_GRACE = 150
+"""Seconds that a worker may take to drain, as in docker-compose.yml."""
 
 
 def environment_file(port: int) -> str:
@@ -109,7 +111,7 @@ class Compose:
         """Run `count` workers; those above that drain and are removed, which podman-compose leaves to the user."""
         self("up", "--detach", "--no-build", "--no-recreate", "--scale", f"worker={count}", "worker")
         for container in self.containers("worker")[count:]:
-            self.podman.podman("stop", container)
+            self.podman.podman("stop", "--time", str(STOP_GRACE), container)
             self.podman.podman("rm", container)
 
     def remove(self) -> None:

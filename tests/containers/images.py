@@ -131,14 +131,14 @@ class Images:
         return root
 
     def _download_wheels(self) -> None:
-        """Download the locked wheels with this machine's pip: its configuration holds in the builds too."""
+        """Download the locked wheels with this machine's pip, whose configuration then holds for the builds too."""
         self._wheels.mkdir(exist_ok=True)
-        log = self._folder / "wheels.log"
-        lock = torch_lock(Path(sys.executable), log)
+        lock = torch_lock(Path(sys.executable), self._folder / "wheels.log")
         self.torch = lock.stem.removeprefix("torch-")
-        for path in (lock, *(LOCKS / f"{name}.txt" for name in LOCKS_OF_IMAGES)):
+        for names in ([lock.stem], LOCKS_OF_IMAGES):  # pip verifies all hashes or none
             download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-            self._podman.run(*download, "--dest", str(self._wheels), "--requirement", str(path), timeout=1800)
+            requirements = [word for name in names for word in ("--requirement", str(LOCKS / f"{name}.txt"))]
+            self._podman.run(*download, "--dest", str(self._wheels), *requirements, timeout=1800)
         (self._folder / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
 
     def _build(self, target: str) -> None:

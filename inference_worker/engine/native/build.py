@@ -27,6 +27,8 @@ PREBUILT = Path(__file__).parent / "prebuilt"
 """Folder of the libraries that container images ship; absent elsewhere."""
 FLAGS = ("-std=c++20", "-O3", "-shared", "-fPIC", "-pthread")
 _TIMEOUT = 300.0
+_PREBUILD_TIMEOUT = 1800.0
+"""Seconds for an image's build, for which no worker waits and whose machine may be busy."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,12 @@ def prebuild() -> list[Path]:
     compiler = find_compiler()
     targets = [_prebuilt(instructions) for instructions in INSTRUCTION_SETS]
     with ThreadPoolExecutor(len(targets)) as threads:
-        list(threads.map(_compile, [compiler] * len(targets), map(_flags, INSTRUCTION_SETS), targets))
+        builds = [
+            threads.submit(_compile, compiler, _flags(instructions), target, _PREBUILD_TIMEOUT)
+            for instructions, target in zip(INSTRUCTION_SETS, targets, strict=True)
+        ]
+    for build in builds:
+        build.result()
     return targets
 
 
@@ -133,14 +140,14 @@ def _fingerprint(compiler_version: bytes, flags: tuple[str, ...]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _compile(compiler: str, flags: tuple[str, ...], target: Path) -> None:
+def _compile(compiler: str, flags: tuple[str, ...], target: Path, timeout: float = _TIMEOUT) -> None:
     """Compile into a temporary file and rename it to `target`, as several processes may compile at the same time."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             built = Path(folder) / target.name
             command = [compiler, *flags, "-o", str(built), *map(str, sorted(SOURCES.glob("*.cpp")))]
-            run = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
+            run = subprocess.run(command, capture_output=True, check=False, timeout=timeout)
             if run.returncode:
                 first = (run.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0]
                 raise NativeUnavailable(f"{compiler} failed: {first}")
