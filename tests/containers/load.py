@@ -35,6 +35,7 @@ class Load:
     answers: int = 0
     failures: list[str] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
+    begin: float = field(default_factory=time.monotonic)
 
     def wait_for(self, answers: int, timeout: float = 120) -> None:
         """Wait for this many further answers. Raises `TimeoutError`."""
@@ -44,16 +45,26 @@ class Load:
                 raise TimeoutError(f"{self.answers} answers instead of {wanted}; failures: {self.failures}")
             time.sleep(0.1)
 
+    def note(self, event: str) -> None:
+        """Print an event with its time, which failures have too."""
+        elapsed = time.monotonic() - self.begin
+        print(f"containers: after {elapsed:.1f} s and {self.answers} answers: {event}", flush=True)
+
+    def fail(self, reason: str) -> None:
+        """Record an answer that is not whole, and pause: what fails at once would fail in a tight loop."""
+        self.failures.append(f"after {time.monotonic() - self.begin:.1f} s: {reason}")
+        time.sleep(1)
+
     def run(self, number: int) -> None:
         """Ask one question after the other until `stop`."""
         while not self.stop.is_set():
             try:
                 text, reason = stream(self.client, f"Client {number}: name {self.answers} rivers of Africa.")
             except OpenAIError as error:
-                self.failures.append(repr(error))
+                self.fail(repr(error))
             else:
                 if not text or reason not in ("stop", "length"):
-                    self.failures.append(f"finish reason {reason} after {text!r}")
+                    self.fail(f"finish reason {reason} after {text!r}")
             self.answers += 1
 
 

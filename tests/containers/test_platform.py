@@ -32,7 +32,17 @@ def client(platform: Platform) -> Iterator[OpenAI]:
     """A client with a key that is made as the README says."""
     key = platform.compose.exec("billing", "headrace", "key").splitlines()[-1]
     with OpenAI(base_url=f"{platform.origin}/v1", api_key=key, timeout=120, max_retries=0) as client:
+        wait_for_model(client)
         yield client
+
+
+def wait_for_model(client: OpenAI, timeout: float = 30) -> None:
+    """Wait until the gateway has a heartbeat of a healthy worker."""
+    until = time.monotonic() + timeout
+    while MODEL not in [model.id for model in client.models.list()]:
+        if time.monotonic() > until:
+            raise TimeoutError(f"no worker serves {MODEL}")
+        time.sleep(0.5)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -56,7 +66,6 @@ def test_each_service_has_its_own_user_of_rabbitmq(platform: Platform) -> None:
 
 
 def test_a_key_and_a_stream(client: OpenAI) -> None:
-    assert MODEL in [model.id for model in client.models.list()]
     text, reason = stream(client, QUESTION)
     assert "Paris" in text
     assert reason in ("stop", "length")
@@ -91,10 +100,12 @@ def test_workers_are_scaled_and_killed_under_load(platform: Platform, client: Op
     compose = platform.compose
     with load(client) as running, timed("scaling workers 1, 3, 1 and killing one under load"):
         running.wait_for(2)
+        running.note("scale to 3")
         compose.scale_workers(3)
         assert len(compose.containers("worker")) == 3
         compose.wait_until_healthy()
         running.wait_for(3)
+        running.note("kill")
         killed = kill_a_worker(compose)
         running.wait_for(6)
         until = time.monotonic() + 60
@@ -102,7 +113,9 @@ def test_workers_are_scaled_and_killed_under_load(platform: Platform, client: Op
             assert time.monotonic() < until, f"{killed} was not restarted"
             time.sleep(0.5)
         compose.wait_until_healthy()
+        running.note("scale to 1")
         compose.scale_workers(1)
+        running.note("scaled to 1")
         running.wait_for(3)
     assert running.failures == []
     print(f"containers: {running.answers} answers under load, none failed")
@@ -119,6 +132,7 @@ async def test_accounts_and_conversations_outlive_a_restart(
         ]
         platform.compose.up()
         platform.compose.wait_until_healthy()
+    wait_for_model(client)
     assert "Paris" in stream(client, QUESTION)[0]
     visit = await Visit.to(platform.origin, browser, TIMEOUT)
     await visit.page.goto(platform.origin)
