@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from openai import OpenAI, OpenAIError
 
 MODEL = "smollm2-135m-instruct"
-CLIENTS = 3
+CLIENTS = 2
+PAUSE = 0.5
+"""Seconds between two answers of a client: workers that start need the processor too."""
 TOKENS = 48
 
 
@@ -66,6 +68,7 @@ class Load:
                 if not text or reason not in ("stop", "length"):
                     self.fail(f"finish reason {reason} after {text!r}")
             self.answers += 1
+            self.stop.wait(PAUSE)
 
 
 @contextmanager
