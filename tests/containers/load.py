@@ -21,7 +21,7 @@ def stream(client: OpenAI, question: str, tokens: int = TOKENS) -> tuple[str, st
     """Stream an answer; return its text and its finish reason."""
     text, reason = "", None
     for chunk in client.chat.completions.create(
-        model=MODEL, messages=[{"role": "user", "content": question}], max_tokens=tokens, stream=True
+        model=MODEL, messages=[{"role": "user", "content": question}], max_tokens=tokens, stream=True, temperature=0
     ):
         for choice in chunk.choices:
             text += choice.delta.content or ""
