@@ -91,7 +91,7 @@ class Compose:
         inspected: dict[str, Any] = json.loads(self.podman.podman("inspect", container))[0]
         return inspected
 
-    def wait_until_healthy(self, timeout: float = 180) -> None:
+    def wait_until_healthy(self, timeout: float = 600) -> None:
         """Wait until the health check of each container that has one succeeds.
 
         Raises:
