@@ -37,6 +37,7 @@ from chat_ui.history.records import (
     State,
 )
 from chat_ui.history.search_terms import search_terms
+from chat_ui.history.storage import StorageQuota, conversation_bytes, message_bytes
 
 TOKEN_BYTES = 32
 
@@ -60,6 +61,7 @@ class Conversations:
     Args:
         generations: writes the answers.
         quota: limits the number of conversations per owner.
+        storage: limits the bytes that an owner stores.
         joined: returns when an owner's membership began, in Unix seconds; `None`: the owner is no member.
     """
 
@@ -71,6 +73,7 @@ class Conversations:
         generations: Generations,
         *,
         quota: ConversationQuota,
+        storage: StorageQuota,
         joined: Callable[[Owner], Awaitable[float | None]],
     ) -> None:
         self._conversations = conversations
@@ -78,6 +81,7 @@ class Conversations:
         self._shares = shares
         self._generations = generations
         self._quota = quota
+        self._storage = storage
         self._joined = joined
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
@@ -85,10 +89,13 @@ class Conversations:
 
         Raises:
             ConversationFull: the owner has as many conversations as allowed.
+            StorageFull: the owner has reached the limit of bytes.
         """
         await self._quota.reserve(owner, 1)
+        size = conversation_bytes(settings)
+        await self._storage.reserve(owner, size)
         now = time.time()
-        conversation = Conversation(new_id("conv-"), "", now, now, settings)
+        conversation = Conversation(new_id("conv-"), "", now, now, settings, size=size)
         await self._conversations.add(owner, conversation)
         return conversation
 
@@ -112,11 +119,17 @@ class Conversations:
 
         Raises:
             InvalidField: there is no such leaf.
+            StorageFull: the owner has reached the limit of bytes.
         """
         if "leaf" in changes and await self._messages.find(owner, conversation_id, changes["leaf"]) is None:
             await self.find(owner, conversation_id)
             raise InvalidField("leaf", "There is no such message in this conversation.")
-        changed = existing(await self._conversations.change(owner, conversation_id, changes), conversation_id)
+        growth: dict[str, int] = {}
+        if "settings" in changes:
+            before = await self.find(owner, conversation_id)
+            growth["size"] = conversation_bytes(changes["settings"]) - conversation_bytes(before.settings)
+            await self._storage.reserve(owner, growth["size"])
+        changed = existing(await self._conversations.change(owner, conversation_id, changes, growth), conversation_id)
         if "title" in changes:
             await self._conversations.add_terms(owner, conversation_id, search_terms([changed.title]))
         return ListedConversation(changed, bool(await self._messages.with_open_answers(owner, [conversation_id])))
@@ -127,7 +140,9 @@ class Conversations:
         for message in await self._messages.all(owner, conversation_id):
             if message.state.is_open:
                 await self.stop(owner, conversation_id, message.id)
-        await self._conversations.remove(owner, conversation_id)
+        removed = await self.find(owner, conversation_id)
+        if await self._conversations.remove(owner, conversation_id):
+            await self._storage.release(owner, removed.size)
 
     async def ask(
         self, owner: Owner, project: str, conversation_id: str, question: Question, settings: ModelSettings | None
@@ -138,11 +153,12 @@ class Conversations:
             InvalidField: no model is selected, the parent is no answer, or the files are too large.
             AnswerRunning: the parent is being written.
             ConversationFull: the conversation has reached its limit of messages or bytes.
+            StorageFull: the owner has reached the limit of bytes.
         """
         conversation = await self.find(owner, conversation_id)
         settings = settings or conversation.settings
         await self._check_parent(owner, conversation, question.parent)
-        size = _check(conversation, question, settings)
+        _check(conversation, question, settings)
         now = time.time()
         asked = Message(
             new_id("msg-"),
@@ -154,6 +170,7 @@ class Conversations:
             question.attachments,
         )
         answer = self._answer(asked, project, settings, now)
+        size = await self._reserve(owner, conversation, settings, [asked, answer])
         await self._messages.add(owner, [asked, answer], self._generations.writer, self._generations.lease)
         self._generations.start(owner, answer)
         changes = {"leaf": answer.id, "updated": now, "settings": settings}
@@ -172,6 +189,7 @@ class Conversations:
         Raises:
             InvalidField: no model is selected.
             ConversationFull: the conversation has reached its limit of messages or bytes.
+            StorageFull: the owner has reached the limit of bytes.
         """
         conversation = await self.find(owner, conversation_id)
         message = await self.message(owner, conversation_id, message_id)
@@ -182,10 +200,11 @@ class Conversations:
         _check(conversation, Question(None, ""), settings)
         now = time.time()
         answer = self._answer(question, project, settings, now)
+        size = await self._reserve(owner, conversation, settings, [answer])
         await self._messages.add(owner, [answer], self._generations.writer, self._generations.lease)
         self._generations.start(owner, answer)
         changes = {"leaf": answer.id, "updated": now, "settings": settings}
-        await self._conversations.change(owner, conversation_id, changes, {"messages": 1})
+        await self._conversations.change(owner, conversation_id, changes, {"messages": 1, "size": size})
         return answer
 
     async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
@@ -233,6 +252,15 @@ class Conversations:
         conversation = await self.find(owner, conversation_id)
         return conversation, branch(by_id(await self.messages(owner, conversation_id)), conversation.leaf)
 
+    async def _reserve(
+        self, owner: Owner, conversation: Conversation, settings: ModelSettings, messages: Sequence[Message]
+    ) -> int:
+        """Count the bytes of new messages, and of the settings that replace the conversation's; return their number."""
+        size = conversation_bytes(settings) - conversation_bytes(conversation.settings)
+        size += sum(map(message_bytes, messages))
+        await self._storage.reserve(owner, size)
+        return size
+
     def _answer(self, question: Message, project: str, settings: ModelSettings, now: float) -> Message:
         return Message(
             new_id("msg-"),
@@ -256,8 +284,8 @@ class Conversations:
             raise AnswerRunning(parent)
 
 
-def _check(conversation: Conversation, question: Question, settings: ModelSettings) -> int:
-    """Return the question's size in bytes; raises as `Conversations.ask` documents."""
+def _check(conversation: Conversation, question: Question, settings: ModelSettings) -> None:
+    """Check model and sizes; raises as `Conversations.ask` documents."""
     if not settings.model:
         raise InvalidField("settings", "Choose a model first.")
     files = sum(each.size for each in question.attachments)
@@ -266,7 +294,6 @@ def _check(conversation: Conversation, question: Question, settings: ModelSettin
     size = files + len(question.text.encode())
     if conversation.messages + 2 > MAX_MESSAGES or conversation.size + size > MAX_CONVERSATION_BYTES:
         raise ConversationFull("This conversation is full. Please begin a new one.")
-    return size
 
 
 def _digest(token: str) -> bytes:

@@ -64,12 +64,24 @@ class ConversationFull(ChatError):
     """A size limit of a conversation or a number limit of its owner is reached; the message says which."""
 
 
+class StorageFull(ChatError):
+    """The person would store more bytes than one person may; the message says how many."""
+
+
 class AnswerRunning(ChatError):
     """The answer is still being written, so no question can follow that answer yet."""
 
 
 class ImportRunning(ChatError):
     """The person's last import has not ended."""
+
+
+class ImportTooCostly(ChatError):
+    """Reading the imported file would exceed a limit of time or memory; the message says which."""
+
+
+class ImportUnavailable(ChatError):
+    """This machine can't confine the process that parses import files."""
 
 
 class Busy(ChatError):
@@ -113,8 +125,11 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
     InvalidField: ErrorResponse(400, "invalid_value"),
     NoSuchConversation: ErrorResponse(404, "not_found", "There is no such thing here, or it is not yours."),
     ConversationFull: ErrorResponse(409, "full"),
+    StorageFull: ErrorResponse(409, "storage_full"),
     AnswerRunning: ErrorResponse(409, "answer_running", "This is being written. Stop it first, or wait for its end."),
     ImportRunning: ErrorResponse(409, "import_running", "Another file is being imported. Please wait for its end."),
+    ImportTooCostly: ErrorResponse(400, "import_too_costly"),
+    ImportUnavailable: ErrorResponse(503, "import_unavailable", "Files can't be imported on this server."),
     Busy: ErrorResponse(503, "busy", _BUSY, retry_after=3),
     CreditError: ErrorResponse(400, "invalid_value"),
     MalformedRequest: ErrorResponse(400, "invalid_json"),

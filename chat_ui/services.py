@@ -17,6 +17,7 @@ from chat_ui.generations.generations import Generations
 from chat_ui.generations.model_client import ModelClient
 from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.records import Owner, PresetStore
+from chat_ui.history.storage import StorageQuota
 from chat_ui.importing.importer import Importer
 
 
@@ -29,6 +30,7 @@ class ChatServices:
     conversations: Conversations
     lists: ConversationLists
     presets: PresetStore
+    storage: StorageQuota
     generations: Generations
     importer: Importer
     model_client: ModelClient

@@ -19,6 +19,12 @@ class ChatSettings(BaseSettings):
         description="Signing keys of browser sessions as ID:SECRET, at most two, separated by a comma; the first "
         "signs; the same in all gateways; by default one key is generated in the home directory",
     )
+    chat_storage_mib: int = Field(
+        1024,
+        ge=1,
+        le=2**30,
+        description="MiB of conversations, messages and files that one person of the chat may store, imports included",
+    )
     open_sign_up: bool = Field(
         False, description="Whether people may sign up uninvited, each with a new organisation without credit"
     )

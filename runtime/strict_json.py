@@ -99,17 +99,26 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
         IncompleteBody: the client disconnected before the end.
     """
     body = bytearray()
+    await receive_body(chunks, max_bytes, seconds, body.extend)
+    return bytes(body)
+
+
+async def receive_body(
+    chunks: AsyncIterator[bytes], max_bytes: int, seconds: float, write: Callable[[bytes], object]
+) -> None:
+    """Pass the request body to `write` chunk by chunk, as the server yields `chunks`; raise as `read_body` does."""
+    size = 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in chunks:
-                body += chunk
-                if len(body) > max_bytes:
+                size += len(chunk)
+                if size > max_bytes:
                     raise _too_large(max_bytes)
+                write(chunk)
     except TimeoutError as error:
         raise BodyTimeout("The request body did not arrive in time.") from error
     except ClientDisconnect as error:
         raise IncompleteBody("The client closed the connection.") from error
-    return bytes(body)
 
 
 async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MAX_CONTAINERS) -> T:

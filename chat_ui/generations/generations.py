@@ -23,6 +23,7 @@ from chat_ui.generations.prompt import prompt_turns
 from chat_ui.generations.titles import TitleGenerator
 from chat_ui.history.message_tree import branch, by_id
 from chat_ui.history.records import AnswerStore, Claim, Message, MessageStore, Owner
+from chat_ui.history.storage import StorageQuota
 from router.timings import DEFAULT_TIMINGS, Timings
 
 MAX_TAKEOVERS = 16
@@ -47,6 +48,7 @@ class Generations:
         titles: TitleGenerator,
         principals: Principals,
         *,
+        storage: StorageQuota,
         stopping: asyncio.Event | None = None,
         timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
@@ -55,6 +57,7 @@ class Generations:
         self._context = WriterContext(model_client, answers, self.writer, timings)
         self._messages = messages
         self._titles = titles
+        self._storage = storage
         self._principals = principals
         self._writers: dict[str, AnswerWriter] = {}
         self._tasks: dict[str, asyncio.Task[str]] = {}
@@ -129,9 +132,14 @@ class Generations:
         finally:
             if ended is None:
                 await self._release(message.id)
-        return "" if ended is None else await self._title(writer.owner, ended)
+        return "" if ended is None else await self._finish(writer.owner, ended)
 
-    async def _title(self, owner: Owner, ended: Message) -> str:
+    async def _finish(self, owner: Owner, ended: Message) -> str:
+        """Count an answer's bytes; return the title that its conversation got, or an empty string."""
+        try:
+            await self._storage.count_answer(owner, ended)
+        except StoreUnavailable as error:
+            _log.warning("an answer's bytes were not counted", reason=str(error))
         try:
             return await self._titles.after_answer(owner, ended, partial(self._principals, owner, ended.project))
         except StoreUnavailable as error:

@@ -146,7 +146,7 @@ class Conversation:
     shared: bool = False
     messages: int = 0
     size: int = 0
-    """Approximate bytes of all messages and attachments."""
+    """Bytes for which the conversation is counted, with all its messages (`storage.py`)."""
 
     @property
     def order(self) -> str:
@@ -212,6 +212,10 @@ class ConversationStore(Protocol):
 
     async def count(self, owner: Owner) -> int:
         """Return the number of the owner's conversations, archived ones included."""
+        ...
+
+    async def stored_bytes(self, owner: Owner) -> int:
+        """Return the sum of `size` of the owner's conversations."""
         ...
 
     async def change(

@@ -5,8 +5,10 @@ Fields that the model does not name (a role, an id, a balance) are ignored, so a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -107,7 +109,22 @@ NoBody = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 async def raw_body(request: Request) -> bytes:
     """Read the request's body, within the endpoint's size limit and a time limit that grows with that."""
     limit = max_body_bytes(request)
-    return await strict_json.read_body(request.stream(), limit, BODY_TIMEOUT + SECONDS_PER_MIB * limit / 2**20)
+    return await strict_json.read_body(request.stream(), limit, _timeout(limit))
+
+
+@asynccontextmanager
+async def spooled_body(request: Request) -> AsyncIterator[BinaryIO]:
+    """Read the body, up to the endpoint's limit, into a temporary file without a name, which ends with the context."""
+    limit = max_body_bytes(request)
+    with tempfile.TemporaryFile() as file:
+        await strict_json.receive_body(request.stream(), limit, _timeout(limit), file.write)
+        file.flush()
+        file.seek(0)
+        yield file
+
+
+def _timeout(limit: int) -> float:
+    return BODY_TIMEOUT + SECONDS_PER_MIB * limit / 2**20
 
 
 def parse(model: type[B], value: Any) -> B:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import msgspec
 
@@ -52,9 +53,21 @@ class Batch(msgspec.Struct, frozen=True, tag=True):
 
 
 Frame = Opened | Refused | Batch
-ParseFile = Callable[[bytes, ImportRequest], AsyncIterator[Frame]]
-"""Parses a file and yields frames; close the iterator to cancel. Raises `ParserDied`."""
+ParseFile = Callable[[BinaryIO, ImportRequest], AsyncIterator[Frame]]
+"""Parses a file and yields frames; close the iterator to cancel. Raises `ParserFailed`."""
 
 
-class ParserDied(Exception):
-    """The parser process exited before the end of the file."""
+class ParserFailed(Exception):
+    """Base of the errors of the parser process."""
+
+
+class ParserDied(ParserFailed):
+    """The parser process exited before the end of the file, or sent an invalid message."""
+
+
+class FileTooCostly(ParserFailed):
+    """The parser process exceeded a limit of memory, time or output; the message says which."""
+
+
+class ParserUnavailable(ParserFailed):
+    """This machine can't confine a parser process."""

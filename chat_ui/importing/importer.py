@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from dataclasses import replace
+from typing import BinaryIO
 
 import structlog
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.ids import new_id
-from chat_ui.errors import Busy, ImportRunning, InvalidField
+from chat_ui.errors import Busy, ImportRunning, ImportTooCostly, ImportUnavailable, InvalidField
 from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
-from chat_ui.importing.frames import Batch, Frame, ImportRequest, Opened, ParseFile, ParserDied, Refused
+from chat_ui.history.storage import SMALLEST_CONVERSATION
+from chat_ui.importing.frames import (
+    Batch,
+    FileTooCostly,
+    Frame,
+    ImportRequest,
+    Opened,
+    ParseFile,
+    ParserFailed,
+    ParserUnavailable,
+    Refused,
+)
 from chat_ui.importing.records import Import, ImportState
 from chat_ui.importing.writer import ImportStores, ImportWriter, Superseded
 from runtime.strict_json import MalformedRequest
@@ -24,6 +36,10 @@ MAX_CONCURRENT = 2
 """Imports that run in a process at a time."""
 MAX_CLEANED = 16
 """Abandoned imports that are cleaned up in one scan, at most."""
+_UNREADABLE = "We could not read this file."
+
+ReceiveFile = Callable[[], AbstractAsyncContextManager[BinaryIO]]
+"""Receives the file of an import into a temporary file."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,28 +52,37 @@ class Importer:
         self._quota = quota
         self._parse_file = parse_file
         self._running: set[asyncio.Task[None]] = set()
-        self._opening = 0
+        self._opening: set[Owner] = set()
 
-    async def begin(self, owner: Owner, raw: bytes, model: str) -> Import:
+    async def begin(self, owner: Owner, receive: ReceiveFile, model: str) -> Import:
         """Start importing an export file in the background; `model` answers new questions in its conversations.
+
+        `receive` reads the file, and is not called for an import that can't begin.
 
         Raises:
             MalformedRequest, InvalidField: the file is not JSON, or its format is unknown.
+            ImportTooCostly: parsing the file takes more time or memory than an import may.
             ImportRunning: the owner's last import has not ended.
-            ConversationFull: the owner's quota would be exceeded.
-            Busy: `MAX_CONCURRENT` imports are running in this process.
+            ConversationFull, StorageFull: the owner's limit of conversations or of bytes is reached.
+            Busy: `MAX_CONCURRENT` imports are running in this process, or being received.
+            ImportUnavailable: files can't be parsed on this machine.
         """
-        if len(self._running) + self._opening >= MAX_CONCURRENT:
+        if owner in self._opening:
+            raise ImportRunning
+        if len(self._running) + len(self._opening) >= MAX_CONCURRENT:
             raise Busy
-        self._opening += 1
-        frames = self._parse_file(raw, ImportRequest(owner, model, time.time()))
+        self._opening.add(owner)
         try:
-            writer = await self._start(owner, frames)
-        except BaseException:
-            await _close(frames)
-            raise
+            await self._check(owner)
+            async with receive() as file:
+                frames = self._parse_file(file, ImportRequest(owner, model, time.time()))
+                try:
+                    writer = await self._start(owner, frames)
+                except BaseException:
+                    await _close(frames)
+                    raise
         finally:
-            self._opening -= 1
+            self._opening.discard(owner)
         task = asyncio.create_task(self._run_import(writer, frames))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -87,8 +112,14 @@ class Importer:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
+    async def _check(self, owner: Owner) -> None:
+        last = await self.last(owner)
+        if last is not None and last.state is ImportState.RUNNING:
+            raise ImportRunning
+        await self._stores.storage.check(owner, SMALLEST_CONVERSATION)
+
     async def _start(self, owner: Owner, frames: AsyncIterator[Frame]) -> ImportWriter:
-        match await anext(frames, None):
+        match await _first(frames):
             case Opened(total=total):
                 await self._quota.reserve(owner, total)
             case Refused(message=message, is_json=True):
@@ -96,7 +127,7 @@ class Importer:
             case Refused(message=message):
                 raise MalformedRequest(message)
             case _:
-                raise MalformedRequest("We could not read this file.")
+                raise MalformedRequest(_UNREADABLE)
         now = time.time()
         previous = await self._stores.imports.find(owner)
         unfinished = () if previous is None else previous.writing
@@ -110,7 +141,7 @@ class Importer:
         try:
             await writer.run(_batches(frames))
             state = ImportState.DONE
-        except (StoreUnavailable, RecordRefused, ParserDied) as error:
+        except (StoreUnavailable, RecordRefused, ParserFailed) as error:
             _log.warning("an import failed", reason=f"{type(error).__name__}: {error}")
         except Superseded:
             return
@@ -128,6 +159,20 @@ class Importer:
             writer = ImportWriter(self._stores, owner, leased)
             await writer.clear()
             await writer.end(ImportState.FAILED)
+
+
+async def _first(frames: AsyncIterator[Frame]) -> Frame | None:
+    """Return the first frame; raises as `Importer.begin` documents."""
+    try:
+        return await anext(frames, None)
+    except FileTooCostly as error:
+        raise ImportTooCostly(f"Reading this file takes too much {error}. Please split the file.") from error
+    except ParserUnavailable as error:
+        _log.error("import files can't be parsed in a sandbox", reason=str(error))
+        raise ImportUnavailable from error
+    except ParserFailed as error:
+        _log.warning("the parser of an import file failed", reason=str(error))
+        raise MalformedRequest(_UNREADABLE) from error
 
 
 async def _batches(frames: AsyncIterator[Frame]) -> AsyncIterator[Batch]:

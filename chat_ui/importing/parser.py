@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
+
+import msgspec
 
 from chat_ui.history.search_terms import search_terms
 from chat_ui.importing import chatgpt, headrace, open_webui
@@ -21,6 +23,8 @@ BATCH_BYTES = 1_048_576
 """Bytes of text in a batch, at most, unless one conversation alone has more."""
 _UNKNOWN_FORMAT = "This is no export of ChatGPT, of Open WebUI or of this chat."
 _FORMATS: Sequence[ModuleType] = (chatgpt, open_webui, headrace)
+_requests = msgspec.msgpack.Decoder(ImportRequest)
+_frames = msgspec.msgpack.Encoder()
 
 
 def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
@@ -49,6 +53,12 @@ def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
             taken, skipped, size = [], [], 0
     if taken or skipped:
         yield Batch(taken, skipped)
+
+
+def encoded_frames(order: bytes, source: BinaryIO) -> Iterator[bytes]:
+    """Parse the export file `source` as the encoded `ImportRequest` says; yield encoded frames. Runs in a sandbox."""
+    request = _requests.decode(order)
+    return map(_frames.encode, parse(source.read(), request))
 
 
 def _conversations(value: Any) -> list[Any]:

@@ -1,63 +1,54 @@
-"""Parses an imported file in a subprocess, because parsing 32 MiB would block the event loop for seconds.
-
-The subprocess writes length-prefixed MessagePack frames to its stdout; a full pipe blocks it (backpressure).
+"""Parses an imported file in a sandbox: in a process, because parsing 32 MiB would block the event loop for seconds,
+and confined, because the file is untrusted.
 """
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import BinaryIO
 
 import msgspec
 
-from chat_ui.importing.frames import Frame, ImportRequest, ParserDied
+from chat_ui.importing.frames import (
+    FileTooCostly,
+    Frame,
+    ImportRequest,
+    ParserDied,
+    ParserUnavailable,
+)
+from runtime.sandbox import process
+from runtime.sandbox.limits import LimitExceeded, SandboxUnavailable, WorkFailed, WorkLimits
 
-LENGTH_BYTES = 4
-_PIECE = 262_144
+WORK = "chat_ui.importing.parser:encoded_frames"
+LIMITS = WorkLimits(
+    memory_bytes=768 * 2**20,
+    cpu_seconds=60.0,
+    output_bytes=2**30,
+    message_bytes=64 * 2**20,
+    wait_seconds=180.0,
+)
+"""Limits of parsing one file. An export of 32 MiB with messages of a few words needs about two thirds of the memory."""
+
 _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
-async def parse_in_subprocess(raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
-    """Parse an export file in a subprocess; yield the frames `Opened` and batches of conversations, or `Refused`.
+async def parse_in_sandbox(file: BinaryIO, request: ImportRequest) -> AsyncIterator[Frame]:
+    """Parse an export file in a sandbox; yield the frames `Opened` and batches of conversations, or `Refused`.
+
+    The file may be closed after the first frame.
 
     Raises:
-        ParserDied: the subprocess failed.
+        FileTooCostly, ParserDied, ParserUnavailable: as these classes say.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "chat_ui.importing", stdin=PIPE, stdout=PIPE, limit=_PIECE
-    )
-    feeding = asyncio.create_task(_feed(process, raw, request))
+    order = msgspec.msgpack.encode(request)
     try:
-        while (encoded := await _frame(process)) is not None:
-            yield _decoder.decode(encoded)
-        if await process.wait() != 0:
-            raise ParserDied(f"with status {process.returncode}")
-    finally:
-        feeding.cancel()
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
-async def _feed(process: Process, raw: bytes, request: ImportRequest) -> None:
-    assert process.stdin is not None  # noqa: S101 - it is a pipe
-    encoded = msgspec.msgpack.encode(request)
-    process.stdin.write(len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded)
-    try:
-        for start in range(0, len(raw), _PIECE):
-            process.stdin.write(raw[start : start + _PIECE])
-            await process.stdin.drain()
-        process.stdin.close()
-    except ConnectionError:
-        return  # the subprocess died; the reader of its stdout raises the error
-
-
-async def _frame(process: Process) -> bytes | None:
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    try:
-        length = await process.stdout.readexactly(LENGTH_BYTES)
-        return await process.stdout.readexactly(int.from_bytes(length, "big"))
-    except asyncio.IncompleteReadError:
-        return None
+        async with aclosing(process.run(WORK, LIMITS, order, file.fileno())) as messages:
+            async for message in messages:
+                yield _decoder.decode(message)
+    except LimitExceeded as error:
+        raise FileTooCostly(str(error)) from error
+    except (WorkFailed, msgspec.DecodeError) as error:
+        raise ParserDied(str(error)) from error
+    except SandboxUnavailable as error:
+        raise ParserUnavailable(str(error)) from error

@@ -31,6 +31,8 @@ class SkipReason(StrEnum):
     """One question has too many files."""
     FILES_TOO_LARGE = "files_too_large"
     """The files of one question are too large together."""
+    STORAGE_FULL = "storage_full"
+    """It does not fit into the bytes that the person may store."""
     OTHER = "other"
     """A reason that another version stored and this version does not define."""
 

@@ -15,9 +15,11 @@ from typing import TypeVar
 import structlog
 
 from auth_billing.errors import StoreUnavailable
+from chat_ui.errors import StorageFull
 from chat_ui.history.records import ConversationStore, MessageStore, Owner
+from chat_ui.history.storage import MIB, StorageQuota, whole_bytes
 from chat_ui.importing.frames import Batch, ConversationRecords
-from chat_ui.importing.records import Import, ImportState, ImportStore
+from chat_ui.importing.records import Import, ImportState, ImportStore, Skipped, SkipReason
 from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.retry import Backoff
 
@@ -40,6 +42,7 @@ class ImportStores:
     conversations: ConversationStore
     messages: MessageStore
     imports: ImportStore
+    storage: StorageQuota
     timings: Timings = DEFAULT_TIMINGS
 
     @property
@@ -91,7 +94,10 @@ class ImportWriter:
         await self._stores.imports.renew(self.owner, self.record)
 
     async def _store_batch(self, batch: Batch) -> None:
-        new = await self._retry(partial(self._new, batch.taken))
+        unknown = await self._retry(partial(self._new, batch.taken))
+        new = await self._retry(partial(self._reserve, unknown))
+        kept = {each.conversation.id for each in new}
+        refused = [self._refusal(each) for each in unknown if each.conversation.id not in kept]
         await self._renew(replace(self.record, writing=[each.conversation.id for each in new]))
         await self._retry(partial(self._write, new))
         record = self.record
@@ -99,8 +105,8 @@ class ImportWriter:
             record,
             done=record.done + len(batch.taken) + len(batch.skipped),
             imported=record.imported + len(new),
-            known=record.known + len(batch.taken) - len(new),
-            skipped=[*record.skipped, *batch.skipped][:MAX_SKIPPED],
+            known=record.known + len(batch.taken) - len(unknown),
+            skipped=[*record.skipped, *batch.skipped, *refused][:MAX_SKIPPED],
             writing=[],
         )
 
@@ -111,6 +117,30 @@ class ImportWriter:
         found = await self._stores.conversations.find_many(self.owner, [*by_id, *origins])
         existing = {each.id for each in found}
         return [each for key, each in by_id.items() if key not in existing and each.origin not in existing]
+
+    async def _reserve(self, unknown: Sequence[ConversationRecords]) -> list[ConversationRecords]:
+        """Count the bytes of those conversations that fit into the owner's storage, and return them, with their size.
+
+        Sizes from the parser are not trusted. After an error the call may be repeated, and counts twice until the
+        count is corrected.
+        """
+        storage = self._stores.storage
+        counted = [
+            replace(each, conversation=replace(each.conversation, size=whole_bytes(each.conversation, each.messages)))
+            for each in unknown
+        ]
+        try:
+            await storage.reserve(self.owner, sum(each.conversation.size for each in counted))
+        except StorageFull:
+            counted = _fitting(counted, storage.limit - await storage.used(self.owner))
+            try:
+                await storage.reserve(self.owner, sum(each.conversation.size for each in counted))
+            except StorageFull:  # other requests of the owner were faster
+                return []
+        return counted
+
+    def _refusal(self, refused: ConversationRecords) -> Skipped:
+        return Skipped(refused.conversation.title, SkipReason.STORAGE_FULL, self._stores.storage.limit // MIB)
 
     async def _write(self, new: Sequence[ConversationRecords]) -> None:
         messages = [message for each in new for message in each.messages]
@@ -132,3 +162,13 @@ class ImportWriter:
                     raise
                 _log.info("an import is waiting for the store", reason=str(error))
             await backoff.sleep()
+
+
+def _fitting(counted: Sequence[ConversationRecords], left: int) -> list[ConversationRecords]:
+    """Return those conversations, in order, that fit into `left` bytes together."""
+    fitting = []
+    for each in counted:
+        if each.conversation.size <= left:
+            left -= each.conversation.size
+            fitting.append(each)
+    return fitting

@@ -103,6 +103,12 @@ class MongoConversationStore:
         with pymongo.timeout(BATCH_TIMEOUT):
             return int(await self._conversations.count_documents(owned_by(owner)))
 
+    async def stored_bytes(self, owner: Owner) -> int:
+        """Return the sum of `size` of the owner's conversations."""
+        stages = [{"$match": owned_by(owner)}, {"$group": {"_id": None, "size": {"$sum": "$size"}}}]
+        with pymongo.timeout(BATCH_TIMEOUT):
+            return sum([int(each["size"]) async for each in self._conversations.aggregate(stages)])
+
     async def change(
         self,
         owner: Owner,

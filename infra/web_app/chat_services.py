@@ -24,8 +24,9 @@ from chat_ui.generations.titles import TitleGenerator
 from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
+from chat_ui.history.storage import MIB, StorageQuota
 from chat_ui.importing.importer import Importer
-from chat_ui.importing.parser_process import parse_in_subprocess
+from chat_ui.importing.parser_process import parse_in_sandbox
 from chat_ui.importing.writer import ImportStores
 from chat_ui.services import ChatServices
 from chat_ui.settings import ChatSettings
@@ -35,6 +36,7 @@ from chat_ui.store.indexes import create_indexes
 from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
 from chat_ui.store.presets import MongoPresetStore
 from chat_ui.store.shares import MongoShareStore
+from chat_ui.store.stored_bytes import MongoStoredBytes
 from gateway.http.gateway import Gateway
 from infra.accounts import sign_in_services
 from infra.accounts.account_services import AccountServices
@@ -56,12 +58,14 @@ def chat(
     prices = PriceBook(MongoPriceStore(connection))
     engine = GatewayModelClient(gateway, prices)
     conversations, messages = MongoConversationStore(connection), MongoMessageStore(connection)
+    storage = StorageQuota(MongoStoredBytes(connection), conversations, settings.chat_storage_mib * MIB)
     generations = Generations(
         engine,
         messages,
         MongoAnswerStore(connection),
         TitleGenerator(engine, conversations, messages),
         _principals(browsers.members, gateway.authenticator),
+        storage=storage,
         stopping=gateway.stopping,
         timings=gateway.timings,
     )
@@ -75,15 +79,17 @@ def chat(
             MongoShareStore(connection),
             generations,
             quota=quota,
+            storage=storage,
             joined=lambda owner: browsers.members.joined(owner.organisation, owner.user),
         ),
         lists=ConversationLists(conversations, messages),
         importer=Importer(
-            ImportStores(conversations, messages, MongoImportStore(connection), timings=gateway.timings),
+            ImportStores(conversations, messages, MongoImportStore(connection), storage, timings=gateway.timings),
             quota,
-            parse_in_subprocess,
+            parse_in_sandbox,
         ),
         presets=MongoPresetStore(connection),
+        storage=storage,
         generations=generations,
         model_client=engine,
         admin=AdminServices(

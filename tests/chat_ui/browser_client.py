@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
@@ -56,10 +56,11 @@ class Browser:
         """Send a request as the chat page does; a header may be changed, or left out (`None`)."""
         own = {"origin": self.origin, "content-type": "application/json", "x-csrf-token": self.csrf}
         sent = {**own, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        raw = isinstance(body, bytes | AsyncIterator)
+        content = body if raw else b"" if body is None else json.dumps(body).encode()
         return await self._call(method, path, content, sent)
 
-    async def _call(self, method: str, path: str, content: bytes, headers: Mapping[str, str | None]) -> httpx.Response:
+    async def _call(self, method: str, path: str, content: Any, headers: Mapping[str, str | None]) -> httpx.Response:
         request = self.client.build_request(method, f"/api{path}", content=content)
         request.headers.encoding = "utf-8"
         for name, value in headers.items():

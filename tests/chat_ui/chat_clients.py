@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from auth_billing.access.roles import Role
 from chat_ui.http.api import create_api
+from chat_ui.importing.frames import ParseFile
 from tests.chat_ui.browser_client import HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
@@ -31,10 +32,11 @@ async def eventually(condition: Callable[[], bool]) -> None:
 class Scene:
     """A chat with one gateway (`gateway` adds more), and signed-in users."""
 
-    def __init__(self) -> None:
+    def __init__(self, parse_file: ParseFile | None = None, storage_bytes: int = 2**30) -> None:
         self.people = PeopleFixture()
         self.audit = ListAuditLogStore()
-        self.chats = ChatHouse()
+        self.chats = ChatHouse(storage_bytes=storage_bytes)
+        self.parse_file = parse_file
         self.chats.organisation.users = self.people.users
         self.chats.organisation.memberships = self.people.memberships
         self.chats.organisation.accounts = self.people.accounts
@@ -44,7 +46,7 @@ class Scene:
 
     def gateway(self) -> FastAPI:
         """Add a gateway on the same stores."""
-        app = create_api(self.chats.chat(self.people.process(), self.audit))
+        app = create_api(self.chats.chat(self.people.process(), self.audit, self.parse_file))
         self.apps.append(app)
         return app
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pytest
@@ -15,15 +17,16 @@ from auth_billing.errors import StoreUnavailable
 from chat_ui.errors import Busy, ImportRunning
 from chat_ui.history.records import Owner
 from chat_ui.importing.frames import Batch, Frame, ImportRequest, Opened, ParserDied, Refused
-from chat_ui.importing.importer import Importer
+from chat_ui.importing.importer import Importer, ReceiveFile
 from chat_ui.importing.parser import BATCH_SIZE, parse
-from chat_ui.importing.parser_process import parse_in_subprocess
+from chat_ui.importing.parser_process import parse_in_sandbox
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from router.timings import DEFAULT_TIMINGS, Timings
 from tests.chat_ui.chat_clients import eventually
 from tests.fakes.chat import ChatHouse
 
 ADA = Owner("org-acme", "user-ada")
+REQUEST = ImportRequest(ADA, "m", 1.7e9)
 
 
 def exported(number: int, *more: Any) -> bytes:
@@ -38,6 +41,24 @@ def conversation(name: object, answers: int = 1) -> dict[str, Any]:
     return {"title": f"No. {name}", "chat": {"history": {"messages": messages}}}
 
 
+def file(raw: bytes) -> ReceiveFile:
+    """Return a function that receives these bytes as a file."""
+
+    @asynccontextmanager
+    async def receive() -> AsyncIterator[BinaryIO]:
+        with tempfile.TemporaryFile() as source:
+            source.write(raw)
+            source.seek(0)
+            yield source
+
+    return receive
+
+
+async def parsed(raw: bytes) -> list[Frame]:
+    async with file(raw)() as source:
+        return [frame async for frame in parse_in_sandbox(source, REQUEST)]
+
+
 class House(ChatHouse):
     """A chat whose parsers wait for a signal before each batch."""
 
@@ -47,8 +68,8 @@ class House(ChatHouse):
         self.death: Exception | None = None
         self.made: list[Importer] = []
 
-    async def hesitant(self, raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
-        for frame in parse(raw, request):
+    async def hesitant(self, source: BinaryIO, request: ImportRequest) -> AsyncIterator[Frame]:
+        for frame in parse(source.read(), request):
             if isinstance(frame, Batch):
                 await self.go.acquire()
                 if self.death is not None:
@@ -69,7 +90,7 @@ class House(ChatHouse):
         importer = self.gateway()
         for _ in range(100):
             self.go.release()
-        await importer.begin(ADA, raw, "m")
+        await importer.begin(ADA, file(raw), "m")
         last = await self.ended(importer)
         self.go = asyncio.Semaphore(0)
         return last
@@ -119,14 +140,14 @@ async def test_a_grown_conversation_is_imported_again_and_a_renamed_one_is_not(h
 
 async def test_imports_are_limited_per_person_and_per_process(house: House) -> None:
     first, second = house.gateway(), house.gateway()
-    begun = await first.begin(ADA, exported(1), "m")
+    begun = await first.begin(ADA, file(exported(1)), "m")
     assert (begun.state, begun.total) == (ImportState.RUNNING, 1)
     for importer in (first, second):
         with pytest.raises(ImportRunning):
-            await importer.begin(ADA, exported(1), "m")
-    await first.begin(Owner("org-acme", "user-eve"), exported(1), "m")
+            await importer.begin(ADA, file(exported(1)), "m")
+    await first.begin(Owner("org-acme", "user-eve"), file(exported(1)), "m")
     with pytest.raises(Busy):
-        await first.begin(Owner("org-acme", "user-bob"), exported(1), "m")
+        await first.begin(Owner("org-acme", "user-bob"), file(exported(1)), "m")
     assert (await second.last(ADA)) == begun
     house.go.release()
     house.go.release()
@@ -160,7 +181,7 @@ async def gateway_stops(_house: House, importer: Importer) -> None:
 @pytest.mark.parametrize("happens", [store_goes, reader_dies, gateway_stops])
 async def test_a_failed_import_can_be_repeated(house: House, happens: Break) -> None:
     importer, raw = house.gateway(), exported(BATCH_SIZE * 3)
-    await importer.begin(ADA, raw, "m")
+    await importer.begin(ADA, file(raw), "m")
     house.go.release()
     await eventually(lambda: len(house.history.conversations) == BATCH_SIZE)
     await happens(house, importer)
@@ -176,7 +197,7 @@ async def test_a_failed_import_can_be_repeated(house: House, happens: Break) -> 
 async def test_partial_conversations_of_a_dead_process_are_deleted(house: House) -> None:
     house.timings = replace(house.timings, import_scan_interval=0.01, import_lease=0.05)
     importer = house.gateway()
-    await importer.begin(ADA, exported(3), "m")
+    await importer.begin(ADA, file(exported(3)), "m")
 
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
@@ -193,14 +214,13 @@ async def test_partial_conversations_of_a_dead_process_are_deleted(house: House)
     scanning.cancel()
 
 
-async def test_the_parser_runs_in_a_subprocess() -> None:
-    request = ImportRequest(ADA, "m", 1.7e9)
+async def test_the_parser_runs_in_a_sandbox() -> None:
     raw = exported(3, conversation("long") | {"title": "x" * 400_000})
-    apart = [frame async for frame in parse_in_subprocess(raw, request)]
+    apart = await parsed(raw)
     encode = msgspec.msgpack.encode
-    assert encode(apart) == encode(list(parse(raw, request)))
+    assert encode(apart) == encode(list(parse(raw, REQUEST)))
     assert apart[0] == Opened(4)
-    refused = [frame async for frame in parse_in_subprocess(b"[", request)]
+    refused = await parsed(b"[")
     assert isinstance(refused[0], Refused)
     assert not refused[0].is_json
 
@@ -216,7 +236,7 @@ async def test_a_killed_parser_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
     with pytest.raises(ParserDied):
-        [frame async for frame in parse_in_subprocess(exported(3), ImportRequest(ADA, "m", 1.7e9))]
+        await parsed(exported(3))
 
 
 def of_ours(messages: int, *files: str) -> dict[str, Any]:

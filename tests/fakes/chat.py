@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import BinaryIO
 
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
@@ -20,6 +21,7 @@ from chat_ui.generations.titles import TitleGenerator
 from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
+from chat_ui.history.storage import StorageQuota
 from chat_ui.importing.frames import Frame, ImportRequest, ParseFile
 from chat_ui.importing.importer import Importer
 from chat_ui.importing.parser import parse
@@ -41,6 +43,7 @@ from tests.fakes.history import (
     DictMessageStore,
     DictPresetStore,
     DictShareStore,
+    DictStoredBytes,
 )
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.rate_buckets import DictLimitStore
@@ -66,16 +69,17 @@ class FakeFleet:
         return 3
 
 
-async def parse_in_process(raw: bytes, request: ImportRequest) -> AsyncIterator[Frame]:
+async def parse_in_process(file: BinaryIO, request: ImportRequest) -> AsyncIterator[Frame]:
     """Yield the frames of a file, parsed in this process."""
-    for frame in parse(raw, request):
+    for frame in parse(file.read(), request):
         yield frame
 
 
 class ChatHouse:
     """What the gateways of one chat share."""
 
-    def __init__(self, timings: Timings = DEFAULT_TIMINGS) -> None:
+    def __init__(self, timings: Timings = DEFAULT_TIMINGS, storage_bytes: int = 2**30) -> None:
+        self.storage_bytes = storage_bytes
         self.organisation, self.prices, self.history = DictOrganisation(), ListPriceStore(), DictHistory()
         self.engine, self.timings = ScriptedEngine(), timings
         self.accounts = Authenticator(self.organisation.api_keys, PEPPER)
@@ -85,8 +89,18 @@ class ChatHouse:
         engine, messages = engine or self.engine, DictMessageStore(self.history)
         titles = TitleGenerator(engine, DictConversationStore(self.history), messages)
         return Generations(
-            engine, messages, DictAnswerStore(self.history), titles, self.principal, timings=self.timings
+            engine,
+            messages,
+            DictAnswerStore(self.history),
+            titles,
+            self.principal,
+            storage=self.storage(),
+            timings=self.timings,
         )
+
+    def storage(self) -> StorageQuota:
+        """One gateway's."""
+        return StorageQuota(DictStoredBytes(self.history), DictConversationStore(self.history), self.storage_bytes)
 
     def conversations(self, generations: Generations) -> Conversations:
         """One gateway's."""
@@ -96,19 +110,23 @@ class ChatHouse:
             DictShareStore(self.history),
             generations,
             quota=ConversationQuota(DictConversationStore(self.history)),
+            storage=self.storage(),
             joined=lambda owner: self.organisation.administration.members.joined(owner.organisation, owner.user),
         )
 
     def importer(self, parse_file: ParseFile | None = None) -> Importer:
         """One gateway's; by default it reads files itself."""
         conversations, messages = DictConversationStore(self.history), DictMessageStore(self.history)
-        stores = ImportStores(conversations, messages, DictImportStore(self.history), timings=self.timings)
+        imports = DictImportStore(self.history)
+        stores = ImportStores(conversations, messages, imports, self.storage(), timings=self.timings)
         return Importer(stores, ConversationQuota(conversations), parse_file or parse_in_process)
 
     async def principal(self, owner: Owner, project: str) -> Principal:
         return Principal(key_id="", tenant=owner.organisation, cache_salt="salt", project=project, user=owner.user)
 
-    def chat(self, access: BrowserAccess, audit: ListAuditLogStore) -> ChatServices:
+    def chat(
+        self, access: BrowserAccess, audit: ListAuditLogStore, parse_file: ParseFile | None = None
+    ) -> ChatServices:
         """One gateway's chat."""
         generations = self.generations()
         return ChatServices(
@@ -116,8 +134,9 @@ class ChatHouse:
             audit=AuditLog(audit),
             conversations=self.conversations(generations),
             lists=ConversationLists(DictConversationStore(self.history), DictMessageStore(self.history)),
-            importer=self.importer(),
+            importer=self.importer(parse_file),
             presets=DictPresetStore(self.history),
+            storage=self.storage(),
             generations=generations,
             model_client=self.engine,
             admin=self.admin(),

@@ -35,6 +35,7 @@ class DictHistory:
         self.presets: dict[tuple[Owner, str], Preset] = {}
         self.shares: dict[str, tuple[Owner, bytes, float]] = {}
         self.imports: dict[Owner, Import] = {}
+        self.stored_bytes: dict[Owner, int] = {}
 
 
 class DictConversationStore:
@@ -76,6 +77,9 @@ class DictConversationStore:
 
     async def count(self, owner: Owner) -> int:
         return len(self._of(owner))
+
+    async def stored_bytes(self, owner: Owner) -> int:
+        return sum(each.size for each in self._of(owner))
 
     async def change(
         self,
@@ -299,3 +303,29 @@ class DictImportStore:
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
         self._all.absence.check()
         return [(owner, each) for owner, each in self._all.imports.items() if 0 < each.until < now][:limit]
+
+
+class DictStoredBytes:
+    def __init__(self, history: DictHistory) -> None:
+        self._all = history
+
+    async def find(self, owner: Owner) -> int | None:
+        self._all.absence.check()
+        return self._all.stored_bytes.get(owner)
+
+    async def begin(self, owner: Owner, stored: int) -> None:
+        self._all.absence.check()
+        self._all.stored_bytes.setdefault(owner, stored)
+
+    async def add(self, owner: Owner, more: int, limit: int | None = None) -> bool:
+        there = await self.find(owner)
+        if there is None or (limit is not None and there + more > limit):
+            return False
+        self._all.stored_bytes[owner] = there + more
+        return True
+
+    async def correct(self, owner: Owner, before: int, stored: int) -> bool:
+        if await self.find(owner) != before:
+            return False
+        self._all.stored_bytes[owner] = stored
+        return True

@@ -13,6 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
+from chat_ui.importing.frames import Batch, Opened
+from runtime.sandbox.limits import SandboxUnavailable
+
 AMONG_DESCRIPTORS = range(64)
 
 
@@ -65,6 +70,28 @@ def fail(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
 
 def crash(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
     ctypes.string_at(0)
+    yield b""
+
+
+def invalid_messages(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    yield b"\xc1 no MessagePack"
+
+
+def opens_a_socket(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    socket.create_connection(("127.0.0.1", 80))
+    yield msgspec.msgpack.encode(Opened(1))
+
+
+def endless_batches(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    """Begin like an export file's parser, and never end."""
+    yield msgspec.msgpack.encode(Opened(1))
+    while True:
+        yield msgspec.msgpack.encode(Batch([], []))
+
+
+def can_not_be_confined(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
+    """Fail as on a machine without seccomp."""
+    raise SandboxUnavailable
     yield b""
 
 

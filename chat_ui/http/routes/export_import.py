@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,7 +15,7 @@ from chat_ui.errors import Busy
 from chat_ui.exporting import table_files, text_files
 from chat_ui.exporting.conversation_batches import conversation_batches
 from chat_ui.http.access_control import Caller, max_body
-from chat_ui.http.request_bodies import raw_body
+from chat_ui.http.request_bodies import spooled_body
 from chat_ui.http.responses import NO_STORE, schema_response
 from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.imports import Import, LastImport
@@ -89,10 +90,10 @@ async def import_conversations(request: Request, caller: Caller) -> Response:
     imported again; one that has grown since its last import becomes a second conversation.
     """
     services = services_of(request)
-    raw = await raw_body(request)
     models = await services.model_client.models(services.principal(caller))
     model = next((each.id for each in models if each.ready), "")
-    return schema_response(Import.model_validate(await services.importer.begin(owner_of(caller), raw, model)), 202)
+    begun = await services.importer.begin(owner_of(caller), partial(spooled_body, request), model)
+    return schema_response(Import.model_validate(begun), 202)
 
 
 @router.get("/import", response_model=LastImport)

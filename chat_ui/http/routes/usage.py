@@ -11,7 +11,7 @@ from chat_ui.http import usage_reports
 from chat_ui.http.access_control import Admin, Caller
 from chat_ui.http.responses import schema_response
 from chat_ui.http.schemas.base import QueryParameters
-from chat_ui.http.schemas.usage import OrganisationUsage, Usage
+from chat_ui.http.schemas.usage import OrganisationUsage, Storage, Usage
 from chat_ui.http.usage_reports import MAX_DAYS
 from chat_ui.services import owner_of, services_of
 
@@ -27,13 +27,14 @@ class UsageQuery(QueryParameters):
 
 @router.get("/usage", response_model=Usage)
 async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the caller's usage in the chat and by own API keys, by day and model, with balance and rate limits."""
-    admin = services_of(request).admin
+    """Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored."""
+    admin, storage = services_of(request).admin, services_of(request).storage
     return schema_response(
         Usage(
             by_day=await usage_reports.by_day(admin, caller.organisation, query.days, caller.user.id),
             balance=await usage_reports.balance(admin, caller.organisation, caller.project),
             limits=await usage_reports.limits(admin, owner_of(caller), caller.project),
+            storage=Storage(used_bytes=await storage.used(owner_of(caller)), limit_bytes=storage.limit),
         )
     )
 

@@ -51,12 +51,20 @@ class Limit(Schema):
     concurrent_requests: int | None
 
 
+class Storage(Schema):
+    """Bytes of conversations, messages and files that a person has stored, and may store."""
+
+    used_bytes: int
+    limit_bytes: int
+
+
 class Usage(Schema):
-    """A person's usage and rate limits, and the organisation's balance."""
+    """A person's usage, rate limits and stored bytes, and the organisation's balance."""
 
     by_day: list[DayUsage]
     balance: BalanceSummary
     limits: list[Limit]
+    storage: Storage
 
 
 class PersonUsage(Schema):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from chat_ui.store.indexes import create_indexes
 from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
 from chat_ui.store.presets import MongoPresetStore
 from chat_ui.store.shares import MongoShareStore
+from chat_ui.store.stored_bytes import MongoStoredBytes
 from tests.fakes.history import (
     DictAnswerStore,
     DictConversationStore,
@@ -41,6 +43,7 @@ from tests.fakes.history import (
     DictMessageStore,
     DictPresetStore,
     DictShareStore,
+    DictStoredBytes,
 )
 
 SKIPPED = Skipped("a", SkipReason.TOO_MANY_MESSAGES, 2_000)
@@ -56,6 +59,7 @@ class Stores:
     presets: Any
     shares: Any
     imports: Any
+    stored_bytes: Any
 
 
 @pytest.fixture(params=["dictionaries", pytest.param("mongodb", marks=pytest.mark.store)])
@@ -70,7 +74,15 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     connection.close()
 
 
-_TWINS = (DictConversationStore, DictMessageStore, DictAnswerStore, DictPresetStore, DictShareStore, DictImportStore)
+_TWINS = (
+    DictConversationStore,
+    DictMessageStore,
+    DictAnswerStore,
+    DictPresetStore,
+    DictShareStore,
+    DictImportStore,
+    DictStoredBytes,
+)
 _REAL = (
     MongoConversationStore,
     MongoMessageStore,
@@ -78,6 +90,7 @@ _REAL = (
     MongoPresetStore,
     MongoShareStore,
     MongoImportStore,
+    MongoStoredBytes,
 )
 
 
@@ -326,3 +339,25 @@ async def test_presets_are_found_by_their_owner_only(stores: Stores) -> None:
         assert await stores.presets.change(owner, "preset-a", {"name": "mine"}) is None
         assert not await stores.presets.remove(owner, "preset-a")
     assert await stores.presets.remove(ADA, "preset-a")
+
+
+async def test_stored_bytes_hold_a_limit_under_concurrency(stores: Stores) -> None:
+    counts = stores.stored_bytes
+    assert await counts.find(ADA) is None
+    assert not await counts.add(ADA, 1, 100)
+    await asyncio.gather(*(counts.begin(ADA, 10) for _ in range(4)))
+    added = await asyncio.gather(*(counts.add(ADA, 20, 100) for _ in range(10)))
+    assert (sum(added), await counts.find(ADA)) == (4, 90)
+    assert await counts.add(ADA, -50)
+    assert await counts.add(ADA, 2**40)
+    assert not await counts.correct(ADA, 90, 7)
+    assert await counts.correct(ADA, 40 + 2**40, 7)
+    assert (await counts.find(ADA), await counts.find(EVE), await counts.find(ELSEWHERE)) == (7, None, None)
+
+
+async def test_sizes_of_a_persons_conversations_are_summed(stores: Stores) -> None:
+    assert await stores.conversations.stored_bytes(ADA) == 0
+    for number, owner in enumerate((ADA, ADA, EVE, ELSEWHERE)):
+        await stores.conversations.add(owner, Conversation(f"c{number}", "", 1.0, 1.0, SETTINGS, size=10 + number))
+    await stores.conversations.change(ADA, "c0", {}, {"size": 2**33})
+    assert await stores.conversations.stored_bytes(ADA) == 21 + 2**33

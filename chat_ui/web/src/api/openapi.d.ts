@@ -812,7 +812,7 @@ export interface paths {
         };
         /**
          * Own Usage
-         * @description Return the caller's usage in the chat and by own API keys, by day and model, with balance and rate limits.
+         * @description Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored.
          */
         readonly get: operations["own_usage_api_usage_get"];
         readonly put?: never;
@@ -1992,7 +1992,7 @@ export interface components {
          * @description Why a conversation of a file was not imported.
          * @enum {string}
          */
-        readonly SkipReason: "unknown_kind" | "no_text" | "too_many_messages" | "too_large" | "too_many_files" | "files_too_large" | "other";
+        readonly SkipReason: "unknown_kind" | "no_text" | "too_many_messages" | "too_large" | "too_many_files" | "files_too_large" | "storage_full" | "other";
         /**
          * SkippedConversation
          * @description A conversation of a file that was not imported.
@@ -2021,6 +2021,16 @@ export interface components {
          */
         readonly Stopping: {
             readonly answer: components["schemas"]["Message"];
+        };
+        /**
+         * Storage
+         * @description Bytes of conversations, messages and files that a person has stored, and may store.
+         */
+        readonly Storage: {
+            /** Limit Bytes */
+            readonly limit_bytes: number;
+            /** Used Bytes */
+            readonly used_bytes: number;
         };
         /**
          * TextEvent
@@ -2069,7 +2079,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description A person's usage and rate limits, and the organisation's balance.
+         * @description A person's usage, rate limits and stored bytes, and the organisation's balance.
          */
         readonly Usage: {
             readonly balance: components["schemas"]["BalanceSummary"];
@@ -2077,6 +2087,7 @@ export interface components {
             readonly by_day: readonly components["schemas"]["DayUsage"][];
             /** Limits */
             readonly limits: readonly components["schemas"]["Limit"][];
+            readonly storage: components["schemas"]["Storage"];
         };
         /**
          * WaitingEvent

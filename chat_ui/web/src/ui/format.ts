@@ -7,6 +7,11 @@ export function count(value: number): string {
   return value.toLocaleString(texts.locale);
 }
 
+/** Formats a number of bytes in MiB, with one decimal. */
+export function mebibytes(bytes: number): string {
+  return `${(bytes / 1_048_576).toLocaleString(texts.locale, { maximumFractionDigits: 1 })} MiB`;
+}
+
 /** Formats US dollars; amounts below 10 cents with two significant digits. */
 export function money(nano: number): string {
   const dollars = nano / NANO;

@@ -21,6 +21,7 @@ const USAGE = {
     { subject: "you", requests_per_minute: 60, tokens_per_minute: null, requests_per_day: null, concurrent_requests: 4 },
     { subject: "organisation", requests_per_minute: 900, tokens_per_minute: null, requests_per_day: null, concurrent_requests: null },
   ],
+  storage: { used_bytes: 1.5 * 1_048_576, limit_bytes: 1024 * 1_048_576 },
 };
 
 it("shows balance, budget, limits, and usage as chart and table", async () => {
@@ -30,6 +31,8 @@ it("shows balance, budget, limits, and usage as chart and table", async () => {
   expect(await screen.findByText("$5.00")).toBeTruthy();
   expect(screen.getByRole("meter", { name: /organisation’s budget/ })).toBeTruthy();
   expect(screen.getByRole("row", { name: /^The organisation 900 / })).toBeTruthy();
+  expect(screen.getByRole("meter", { name: "Your conversations with their files" })).toBeTruthy();
+  expect(screen.getByText("1.5 MiB of 1,024 MiB")).toBeTruthy();
   const table = screen.getByRole("table", { name: "Usage by day and model", hidden: true });
   expect(within(table).getAllByRole("cell", { hidden: true }).map((cell) => cell.textContent)).toContain("$0.0012");
   expect(within(table).getByText("<b>tiny</b>")).toBeTruthy();

@@ -13,6 +13,7 @@ const importReasons: Readonly<Record<SkipReason, (limit: string) => string>> = {
   too_large: (limit) => `It has more than ${limit} MiB of text.`,
   too_many_files: (limit) => `A question in it has more than ${limit} files.`,
   files_too_large: (limit) => `The files of a question in it are larger than ${limit} MiB.`,
+  storage_full: (limit) => `It does not fit into the ${limit} MiB that you may store.`,
   other: () => "It could not be imported.",
 };
 

@@ -29,6 +29,8 @@ export const usage = {
   cachedTokens: "of these cached",
   outputTokens: "Output tokens",
   cost: "Cost",
+  storage: "Storage",
+  storedConversations: "Your conversations with their files",
   limits: "Limits",
   limitOf: "Of",
   limitOfProject: "The project",

@@ -15,6 +15,7 @@ const importReasons: typeof english.importReasons = {
   too_large: (limit) => `Ma więcej tekstu niż ${limit} MiB.`,
   too_many_files: (limit) => `Pytanie ma w niej więcej plików niż ${limit}.`,
   files_too_large: (limit) => `Pliki pytania mają w niej więcej niż ${limit} MiB.`,
+  storage_full: (limit) => `Nie mieści się w ${limit} MiB, które możesz zapisać.`,
   other: () => "Nie można było jej zaimportować.",
 };
 

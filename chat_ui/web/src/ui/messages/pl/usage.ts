@@ -34,6 +34,8 @@ export const usage: typeof english = {
   cachedTokens: "w tym z pamięci podręcznej",
   outputTokens: "Tokeny wyjściowe",
   cost: "Koszt",
+  storage: "Miejsce",
+  storedConversations: "Twoje rozmowy z plikami",
   limits: "Limity",
   limitOf: "Dla kogo",
   limitOfProject: "Projekt",
