@@ -1,4 +1,4 @@
-"""Tests by class of hostile input to the chat API: rows H77 to H104, H119 and H120 of
+"""Tests by class of hostile input to the chat API: rows H77 to H104, H119, H120, H123 and H124 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -18,6 +18,9 @@ REMOVED = "tests/chat_ui/test_removed_people.py::"
 TENANCY = "tests/chat_ui/test_tenancy.py::"
 SERVED = "tests/chat_ui/test_served_chat.py::"
 KEYS = "tests/auth_billing/keys/test_key_management.py::"
+IMPORTS = "tests/chat_ui/test_hostile_imports.py::"
+STORAGE = "tests/chat_ui/test_storage_limit.py::"
+SANDBOX = "tests/runtime/sandbox/test_process.py::"
 FILES = "tests/chat_ui/test_export_import.py::"
 
 INDEX: dict[str, list[str]] = {
@@ -107,5 +110,22 @@ INDEX: dict[str, list[str]] = {
         f"{SERVED}test_a_removed_administrator_keeps_nothing_at_any_gateway",
         f"{KEYS}test_a_key_created_while_its_maker_is_removed_is_revoked",
         f"{MEMBERS}test_an_interrupted_removal_is_completed_by_the_next",
+    ],
+    "H123": [
+        f"{IMPORTS}test_a_file_that_exceeds_a_limit_is_refused",
+        f"{IMPORTS}test_a_file_that_breaks_the_parser_is_refused",
+        f"{IMPORTS}test_endless_output_ends_the_import",
+        f"{IMPORTS}test_without_a_sandbox_imports_are_refused",
+        f"{IMPORTS}test_nothing_is_read_for_an_import_that_can_not_begin",
+        f"{SANDBOX}test_work_can_not",
+        f"{SANDBOX}test_work_that_exceeds_a_limit_is_ended",
+        f"{SANDBOX}test_neither_capabilities_nor_new_privileges_are_needed",
+    ],
+    "H124": [
+        f"{STORAGE}test_questions_are_counted_and_refused",
+        f"{STORAGE}test_system_prompts_are_counted",
+        f"{STORAGE}test_answers_are_counted",
+        f"{STORAGE}test_imports_are_counted_and_skip_what_does_not_fit",
+        f"{STORAGE}test_the_limit_holds_over_two_gateways",
     ],
 }
