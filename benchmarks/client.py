@@ -121,7 +121,7 @@ async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: S
 async def under_load(
     endpoint: Endpoint, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]
 ) -> list[Timeline]:
-    """Send probes one by one, each `gaps[i]` seconds after the last, while `streams` run; return their timelines.
+    """Send probes one by one, `gaps[i]` seconds after the last, while `streams` run; return the probes' timelines.
 
     Raises:
         ValueError: a stream failed, or ended before the last probe.

@@ -83,6 +83,7 @@ class Connection(asyncio.Protocol):
         """Number of events with text since the connection was made."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport for `send`."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's derive from nothing of asyncio's
 
     @property
@@ -100,6 +101,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        """Record the events of the response in the current exchange, or its refusal; free the connection at its end."""
         exchange = self._exchange
         if exchange is None:
             return
@@ -115,6 +117,7 @@ class Connection(asyncio.Protocol):
             self._read_refusal(data, exchange)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """End the current exchange, if there is one, with an error."""
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.error = exchange.error or f"connection lost ({exc})"

@@ -49,9 +49,11 @@ class Stub(asyncio.Protocol):
         self._unread = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport for the answers."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's derive from nothing of asyncio's
 
     def data_received(self, data: bytes) -> None:
+        """Answer each request that has arrived completely with the fixed stream; keep the rest."""
         self._unread += data
         while (whole := _request_length(self._unread)) and len(self._unread) >= whole:
             self._unread = self._unread[whole:]

@@ -58,7 +58,7 @@ def passage(model_file: Path) -> list[int]:
 
 
 def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
-    """Divide `ids` into `WINDOWS` equal pieces; return them, cut to `length` token ids each if it is given."""
+    """Return `WINDOWS` pieces of `ids` that start at equal distances: `length` ids each, by default up to the next."""
     step = len(ids) // WINDOWS
     return [ids[start : start + (length or step)] for start in range(0, step * WINDOWS, step)]
 

@@ -28,7 +28,7 @@ class LlamaCpp(Peer):
 
     @property
     def programs(self) -> Path:
-        """Folder of the built programs."""
+        """Folder of llama.cpp's programs after the build."""
         return self.workspace.folder / "llama.cpp" / "build" / "bin"
 
     def install(self) -> None:

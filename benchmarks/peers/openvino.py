@@ -18,5 +18,5 @@ class OpenVino(PythonPeer):
 
     @property
     def model(self) -> Path:
-        """The Q4_0 file, requantised by llama.cpp."""
+        """Path of the Q4_0 GGUF file, which the peer llama.cpp requantises."""
         return self.workspace.gguf("Q4_0")

@@ -21,14 +21,14 @@ class ActiveRequesters:
         self._by_tenant: dict[str, set[str]] = {}
 
     def note_request(self, tenant: str, requester: str) -> None:
-        """Count a requester as active from now on for `ACTIVITY_WINDOW`."""
+        """Record a request that arrived now: its requester counts as active for the next `ACTIVITY_WINDOW` seconds."""
         self._last_request.pop((tenant, requester), None)
         self._last_request[tenant, requester] = self._clock()
         self._by_tenant.setdefault(tenant, set()).add(requester)
 
     @property
     def by_tenant(self) -> RequestersByTenant:
-        """The active requesters of each tenant."""
+        """The active requesters of each tenant: not a copy, so read it before the next request is noted."""
         self._drop_inactive()
         return self._by_tenant
 
@@ -50,5 +50,5 @@ class ActiveRequesters:
 
 
 def are_several(own: Collection[str], others: Collection[str]) -> bool:
-    """Whether this gateway's active clients (tenants, or requesters of one) and the other gateways' are several."""
+    """Return whether more than one client (tenant, or requester of a tenant) is active, here or at other gateways."""
     return len(own) > 1 or len(others) > 1 or (len(own) == len(others) == 1 and set(own) != set(others))

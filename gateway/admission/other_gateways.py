@@ -77,11 +77,11 @@ class OtherGateways:
         self._sum()
 
     def load(self, model: str) -> OtherGatewaysLoad:
-        """Return the load of the other gateways on a model."""
+        """Return the load of the other gateways on a model: gateways, sequences and active requesters."""
         return self._current.load(model)
 
     def running(self, model: str) -> int:
-        """Return the number of the other gateways' running sequences."""
+        """Return the number of a model's running sequences that the other gateways' unexpired reports count."""
         return self._current.running[model]
 
     def waiting(self, model: str, service_class: ServiceClass) -> OthersWork:

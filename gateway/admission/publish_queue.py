@@ -88,7 +88,7 @@ class PublishQueue:
         return sum(len(queue.waiting) for queue in self._queues.values())
 
     def active_requesters(self) -> dict[str, ActiveRequesters]:
-        """Return the active requesters by model."""
+        """Return, by model, the requesters that sent this gateway a request within the last minute."""
         return {model: queue.active for model, queue in self._queues.items()}
 
     def enter(self, job: Job) -> QueuedJob:

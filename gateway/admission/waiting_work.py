@@ -21,7 +21,7 @@ class Work:
     tokens: float = 0.0
 
     def add(self, work: Work, share: float = 1.0) -> None:
-        """Add a share of other work."""
+        """Add `share` times the sequences and tokens of `work`; -1 subtracts them."""
         self.sequences += share * work.sequences
         self.tokens += share * work.tokens
 
@@ -65,12 +65,12 @@ class WaitingJobs:
     total: Work = field(default_factory=Work)
 
     def add(self, entry: QueuedEntry) -> None:
-        """Add the latest job."""
+        """Add a waiting job that was admitted after all others."""
         self.numbers.append(entry.number)
         self.total.add(Work(entry.job.n, entry.tokens))
 
     def remove(self, entry: QueuedEntry) -> None:
-        """Remove a job."""
+        """Remove a job that waits no longer."""
         del self.numbers[bisect_left(self.numbers, entry.number)]
         self.total.add(Work(entry.job.n, entry.tokens), -1.0)
 
@@ -98,14 +98,14 @@ class WaitingQueue(WaitingJobs):
     """Sequence number of the newest job."""
 
     def enter(self, entry: QueuedEntry) -> None:
-        """Add a job to the waiting ones."""
+        """Count a job as waiting: in this queue, for its tenant and for its requester."""
         self.add(entry)
         tenant = self.tenants.setdefault(entry.job.tenant, TenantJobs())
         tenant.add(entry)
         tenant.requesters.setdefault(entry.job.requester, WaitingJobs()).add(entry)
 
     def leave(self, entry: QueuedEntry) -> None:
-        """Remove a job from the waiting ones."""
+        """Count a job as waiting no longer, because it has begun or ended."""
         self.remove(entry)
         tenant = self.tenants[entry.job.tenant]
         tenant.remove(entry)
@@ -117,7 +117,7 @@ class WaitingQueue(WaitingJobs):
             del self.tenants[entry.job.tenant]
 
     def by_requester(self) -> Iterator[tuple[str, str, Work]]:
-        """Iterate over the waiting work by tenant and requester."""
+        """Iterate over (tenant, requester, waiting work) of all requesters with waiting jobs."""
         for tenant, jobs in self.tenants.items():
             for requester, own in jobs.requesters.items():
                 yield tenant, requester, own.total

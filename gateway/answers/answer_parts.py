@@ -30,7 +30,7 @@ class AnswerMetadata:
 
     @classmethod
     def of(cls, job: Job, admitted: AdmittedRequest) -> AnswerMetadata:
-        """Return the metadata of the answer to the `admitted` request whose first job is `job`."""
+        """Return the metadata (id, model, ...) of the answer to the `admitted` request whose first job is `job`."""
         model = admitted.model
         version = hashlib.sha256(f"{model.name} {model.max_model_len}".encode()).hexdigest()[:10]
         return cls(job.id, int(job.created), model.name, admitted.service_class, f"fp_{version}")

@@ -40,7 +40,7 @@ class ChatAnswer:
     """Whether the request forces a call of one named tool."""
 
     def body(self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
-        """Return the response without streaming, from all choices, the echoed prompt and the usage."""
+        """Return the body of a response that is not streamed, from all choices, the echoed prompt and the usage."""
         return ChatCompletion(
             **self.metadata.fields("chat.completion"),
             choices=[self._choice(index, choice) for index, choice in enumerate(choices)],

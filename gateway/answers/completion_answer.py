@@ -35,7 +35,7 @@ class CompletionAnswer:
     options: AnswerOptions
 
     def body(self, choices: Sequence[CollectedChoice], prompts: Sequence[EchoedPrompt], usage: Usage) -> Completion:
-        """Return the response without streaming; `prompts` has each prompt's echo."""
+        """Return the body of a response that is not streamed; `prompts` has each prompt's echo."""
         return Completion(
             **self.metadata.fields(KIND),
             choices=[self._choice(index, choice, prompts[index // self.n]) for index, choice in enumerate(choices)],

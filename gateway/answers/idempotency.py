@@ -54,7 +54,7 @@ class IdempotentRequests:
         body: bytes,
         resources: AbstractContextManager[None],
     ) -> tuple[SharedResponse, bool]:
-        """Return the response to a request, and whether it joins an earlier request's run here; if not, run `app`.
+        """Join the run of an equal request, or start one of `app`; return the response, and whether a run was joined.
 
         `resources` is entered when the run starts, before anything is awaited, and exited when `app` has ended.
 

@@ -74,7 +74,7 @@ class GatewayBilling:
         self._checkpoint_due = asyncio.Event()
 
     def open(self, admitted: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool) -> RequestBilling:
-        """Return the billing of a request's jobs; nothing is held yet."""
+        """Return a `RequestBilling` for a request's jobs; no credit is held yet."""
         model = admitted.model
         holds = [
             HoldRequest(
@@ -135,11 +135,11 @@ class GatewayBilling:
         self._voids.add(jobs)
 
     def started(self, request: RequestBilling) -> None:
-        """Add a request to those whose delivered usage checkpoints store."""
+        """Have checkpoints store the delivered usage of a request from now on."""
         self._requests.add(request)
 
     def ended(self, request: RequestBilling) -> None:
-        """Remove an ended request from those whose delivered usage checkpoints store."""
+        """Have checkpoints no longer store the delivered usage of a request, which has ended."""
         self._requests.discard(request)
 
     def checkpoint_soon(self) -> None:

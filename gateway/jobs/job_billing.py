@@ -50,10 +50,10 @@ class BillingPort(Protocol):
         """Release the holds of `jobs` (ids), which were never queued, in the background."""
 
     def started(self, request: RequestBilling) -> None:
-        """Add a request to those whose delivered usage checkpoints store."""
+        """Have checkpoints store the delivered usage of a request from now on."""
 
     def ended(self, request: RequestBilling) -> None:
-        """Remove an ended request from those whose delivered usage checkpoints store."""
+        """Have checkpoints no longer store the delivered usage of a request, which has ended."""
 
     def checkpoint_soon(self) -> None:
         """Request the next checkpoint earlier than scheduled, because many tokens were delivered since the last."""

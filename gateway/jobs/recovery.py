@@ -66,7 +66,7 @@ class JobRecovery:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands: queued, running, contested, standby, orphaned or ended."""
+        """State of the job's recovery: queued, running, contested, standby, orphaned or ended."""
         if self.ended or self._closed:
             return JobState.ENDED
         if self.attempt_id is None:

@@ -82,7 +82,7 @@ class AllInOne:
         self._components: list[Component] = []
 
     async def run(self) -> None:
-        """Serve until SIGTERM or Ctrl-C.
+        """Run gateway, chat, billing, worker and store until SIGTERM or Ctrl-C, then stop them.
 
         Raises:
             HomeLocked: a launcher runs in this home already.
@@ -239,7 +239,7 @@ async def _first_heartbeat(bus: Bus) -> str:
 
 
 async def serve_all_in_one(settings: LauncherSettings, print_line: PrintLine) -> None:
-    """Run gateway, chat, billing and one worker in this process until SIGTERM or Ctrl-C; raise as `AllInOne.run`."""
+    """Run `headrace serve`: configure logging, then run `AllInOne` until SIGTERM or Ctrl-C; raise as that does."""
     # The terminal is for the banner: requests are logged only if a log level is set.
     level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
     logging.configure("serve", style=settings.log_style, level=level)
