@@ -48,7 +48,7 @@ class GrammarSandbox:
         self._lock = threading.Lock()
         self._process: _SandboxProcess | None = None
 
-    async def check(self, grammar: Grammar, tenant: str = "") -> None:
+    async def check(self, grammar: Grammar, tenant: str = "", requester: str = "") -> None:
         """Check in the sandbox process that `grammar` compiles within limits. Tenants take turns; results are cached.
 
         Raises:
@@ -56,7 +56,7 @@ class GrammarSandbox:
         """
         digest = hashlib.sha256(f"{grammar.kind}\0{grammar.source}".encode()).digest()
         if digest not in self._results:
-            async with self._slots.hold(tenant):
+            async with self._slots.hold(tenant, requester):
                 reason = await self._request_check(grammar)
             self._results[digest] = reason
             while len(self._results) > CACHE_SIZE:
@@ -95,33 +95,34 @@ class GrammarSandbox:
 
 class _Waiting(NamedTuple):
     tenant: str
+    requester: str
     granted: asyncio.Future[None]
 
 
 class _TenantSlots:
-    """Slots of concurrent checks, granted to the waiting tenants in turn."""
+    """Slots of concurrent checks, granted to the waiting tenants, and to the requesters of each, in turn."""
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
         self._waiting: TenantFairQueue[_Waiting] = TenantFairQueue()
 
     @asynccontextmanager
-    async def hold(self, tenant: str) -> AsyncIterator[None]:
+    async def hold(self, tenant: str, requester: str) -> AsyncIterator[None]:
         """Wait for a slot and hold it while the context lasts."""
-        waiting = _Waiting(tenant, asyncio.get_running_loop().create_future())
-        self._waiting.push(tenant, waiting)
+        waiting = _Waiting(tenant, requester, asyncio.get_running_loop().create_future())
+        self._waiting.push(tenant, requester, waiting)
         try:
             self._grant()
             await waiting.granted
             yield
         finally:
-            if not self._waiting.discard(tenant, waiting):
+            if not self._waiting.discard(tenant, requester, waiting):
                 self._held -= Counter((tenant,))
                 self._grant()
 
     def _grant(self) -> None:
         while self._held.total() < MAX_CONCURRENT_CHECKS and (first := self._waiting.peek(self._may_start)):
-            self._waiting.take(first.tenant, first)
+            self._waiting.take(first.tenant, first.requester, first)
             self._held[first.tenant] += 1
             if not first.granted.done():  # else its job was cancelled, and gives the slot back
                 first.granted.set_result(None)

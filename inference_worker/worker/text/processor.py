@@ -105,12 +105,12 @@ class TextProcessor:
             loop = asyncio.get_running_loop()
             request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
         if request.grammar is not None:
-            await self._check_grammar(request.grammar, job.tenant)
+            await self._check_grammar(request.grammar, job)
         return request
 
-    async def _check_grammar(self, grammar: Grammar, tenant: str) -> None:
+    async def _check_grammar(self, grammar: Grammar, job: Job) -> None:
         try:
-            await self._sandbox.check(grammar, tenant)
+            await self._sandbox.check(grammar, job.tenant, job.requester)
         except GrammarRejected as error:
             message = f"Invalid '{grammar.param}': {error}."
             raise PromptRejected(message, grammar.param) from error
