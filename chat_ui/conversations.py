@@ -37,7 +37,7 @@ from chat_ui.history.records import (
     State,
 )
 from chat_ui.history.search_terms import search_terms
-from chat_ui.history.storage import StorageQuota, conversation_bytes, message_bytes
+from chat_ui.history.storage import StorageQuota, conversation_bytes, message_bytes, settings_growth
 
 TOKEN_BYTES = 32
 
@@ -127,7 +127,7 @@ class Conversations:
         growth: dict[str, int] = {}
         if "settings" in changes:
             before = await self.find(owner, conversation_id)
-            growth["size"] = conversation_bytes(changes["settings"]) - conversation_bytes(before.settings)
+            growth["size"] = settings_growth(before.settings, changes["settings"])
             await self._storage.reserve(owner, growth["size"])
         changed = existing(await self._conversations.change(owner, conversation_id, changes, growth), conversation_id)
         if "title" in changes:
@@ -256,8 +256,7 @@ class Conversations:
         self, owner: Owner, conversation: Conversation, settings: ModelSettings, messages: Sequence[Message]
     ) -> int:
         """Count the bytes of new messages, and of the settings that replace the conversation's; return their number."""
-        size = conversation_bytes(settings) - conversation_bytes(conversation.settings)
-        size += sum(map(message_bytes, messages))
+        size = settings_growth(conversation.settings, settings) + sum(map(message_bytes, messages))
         await self._storage.reserve(owner, size)
         return size
 

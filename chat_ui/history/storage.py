@@ -68,14 +68,12 @@ class StorageQuota:
         return max(0, found or 0)
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Count `more` bytes, before the caller writes them; a negative number is counted always.
+        """Count `more` bytes, before the caller writes them.
 
         Raises:
             StorageFull: the owner would store more than the limit; nothing is counted.
         """
-        if more <= 0:
-            await self._counts.add(owner, more)
-        elif not await self._counts.add(owner, more, self.limit):
+        if more and not await self._counts.add(owner, more, self.limit):
             await self.check(owner, more)
             if not await self._counts.add(owner, more, self.limit):
                 raise self._full(await self.used(owner), more)
@@ -99,9 +97,9 @@ class StorageQuota:
     async def count_answer(self, owner: Owner, answer: Message) -> None:
         """Count the text of an answer that has ended, for its conversation and its owner; it is stored already."""
         more = len(answer.text.encode())
-        changed = await self._conversations.change(owner, answer.conversation, {}, {"size": more})
-        if changed is not None:
-            await self._counts.add(owner, more)
+        await self._counts.add(owner, more)
+        if await self._conversations.change(owner, answer.conversation, {}, {"size": more}) is None:
+            await self.release(owner, more)
 
     async def _correct(self, owner: Owner, used: int) -> int:
         self._corrected.put(owner, True)
@@ -126,6 +124,14 @@ def _amount(size: int) -> str:
 def conversation_bytes(settings: ModelSettings) -> int:
     """Return the bytes that a conversation with these settings is counted for, without its messages."""
     return RECORD_BYTES + len(settings.system.encode(errors="replace"))
+
+
+def settings_growth(before: ModelSettings, after: ModelSettings) -> int:
+    """Return the bytes to count when a conversation's settings are replaced.
+
+    A shorter system prompt frees nothing until the conversation is deleted: concurrent changes would free it twice.
+    """
+    return max(0, conversation_bytes(after) - conversation_bytes(before))
 
 
 def message_bytes(message: Message) -> int:

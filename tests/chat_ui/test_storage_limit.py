@@ -89,6 +89,17 @@ async def test_system_prompts_are_counted(scene: Scene) -> None:
     await ada.call("PATCH", f"/conversations/{small}", {"settings": {"model": "m"}})
 
 
+async def test_concurrent_changes_of_settings_free_nothing_twice(scene: Scene) -> None:
+    ada = await scene.person()
+    chat = await ada.conversation(system="x" * 32_768)
+    before = await stored(ada)
+    short = {"settings": {"model": "m"}}
+    await asyncio.gather(*(ada.call("PATCH", f"/conversations/{chat}", short) for _ in range(8)))
+    assert await stored(ada) == before
+    await ada.call("DELETE", f"/conversations/{chat}", status=204)
+    assert await stored(ada) == 0
+
+
 async def test_imports_are_counted_and_skip_what_does_not_fit(scene: Scene) -> None:
     ada = await scene.person()
     large = conversation("large")
