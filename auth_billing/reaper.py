@@ -21,6 +21,7 @@ from tenacity.wait import wait_base
 
 from auth_billing.consumer_runner import run_consumer
 from auth_billing.metrics import BillingMetrics
+from auth_billing.money.message_validation import ids_error
 from router import messages, topology
 from router.bus import Bus
 from router.diagnosis import REASON_HEADER, Diagnosis
@@ -94,12 +95,12 @@ class Reaper:
 
     async def _try_to_reap(self, delivery: Delivery) -> None:
         try:
-            job = messages.JOBS.decode(delivery.body)
+            job = _decode(delivery.body)
         except UndecodableMessage as error:
             await self._reap_undecodable(delivery, str(error))
             return
         code, message = FAILURES.get(delivery.death_reason, FAILURES[REJECTED])
-        self._notify_gateway(_Address(job.id, job.reply_to), code, message, copy=max(0, job.copy_number))
+        self._notify_gateway(_Address(job.id, job.reply_to), code, message, copy=job.copy_number)
         await self._bus.publish_settlement(_zero_usage(job, code))
         if delivery.death_reason == EXPIRED:  # load, not a defect
             delivery.ack()
@@ -131,6 +132,14 @@ class Reaper:
         _log.warning("dead-lettered job closed", job=job, code=code.value, death=delivery.death_reason)
 
 
+def _decode(body: bytes) -> Job:
+    """Return a dead-lettered job; raise `UndecodableMessage` if its id can't be that of a job, nor of a message."""
+    job = messages.JOBS.decode(body)
+    if (reason := ids_error(job.id)) is not None:
+        raise UndecodableMessage(reason)
+    return job
+
+
 def attempt_id(job: str, copy: int) -> str:
     """Return the reaper's attempt id of a copy of a job; deterministic, so that a repetition has no effect."""
     return str(uuid.uuid5(_ATTEMPTS, f"{job}/{copy}"))
@@ -148,7 +157,7 @@ def _diagnosis(delivery: Delivery, code: FailureCode) -> Diagnosis:
 def _zero_usage(job: Job, code: FailureCode) -> UsageRecord:
     return UsageRecord(
         job=job.id,
-        attempt=attempt_id(job.id, max(0, job.copy_number)),
+        attempt=attempt_id(job.id, job.copy_number),
         tenant=job.tenant,
         model=job.model,
         worker=REAPER,

@@ -16,13 +16,13 @@ import structlog
 
 from gateway.errors import RepliesLost
 from gateway.jobs import recovery_events as events
-from gateway.jobs.recovery import JobRecovery
+from gateway.jobs.recovery import JobRecovery, dismiss
 from gateway.jobs.unread_replies import UnreadReplies
 from gateway.metrics import GatewayMetrics
 from router import control_targets
 from router.bus import Bus
 from router.errors import BrokerUnavailable, PublishError
-from router.messages import Cancel, Control, Job
+from router.messages import Cancel, Control, Job, Reply
 from router.timings import Timings
 from router.transport.base import ConnectionState
 
@@ -78,6 +78,13 @@ class RecoveryDriver:
         except Exception:  # noqa: BLE001 - the replies to all other requests come the same way
             _log.exception("recovery failed", job=job.recovery.job.id, event_type=type(event).__name__)
             job.unread.fail(RepliesLost())
+
+    def dismiss(self, worker_id: str, reply: Reply) -> None:
+        """Drop a reply to a job that is not open, and stop its attempt; an unexpected error is logged only."""
+        try:
+            self.perform(None, dismiss(worker_id, reply))
+        except Exception:  # noqa: BLE001 - the replies to all requests come the same way
+            _log.exception("reply to no open job not dismissed", reply_type=type(reply).__name__)
 
     def refresh(self) -> float:
         """Update the `BrokerHealth` of all recoveries from the bus's state; return the monotonic time."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from gateway.errors import GenerationError
-from gateway.jobs.recovery import dismiss
 from gateway.jobs.recovery_driver import OpenJob, RecoveryDriver
 from gateway.jobs.recovery_events import ReplyReceived, RequestClosed
 from gateway.jobs.unread_replies import UnreadReplies
@@ -82,7 +81,7 @@ class ReplyInbox:
     def _dispatch(self, worker_id: str, reply: Reply) -> None:
         job = self._jobs.get(reply.job_id)
         if job is None:
-            self._recovery.perform(None, dismiss(worker_id, reply))
+            self._recovery.dismiss(worker_id, reply)
         else:
             self._recovery.handle(job, ReplyReceived(worker_id, reply))
 

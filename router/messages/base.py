@@ -10,7 +10,9 @@ import msgspec
 WIRE_VERSION = 1
 
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+MAX_COUNT = 2**53 - 1
+"""Largest `Count`: exact as a float, and sums of many counts fit into 64 bits."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
 
 
 class ServiceClass(StrEnum):

@@ -165,8 +165,8 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     model: str
     state: WorkerState
     device: str
-    max_model_len: int
-    max_num_seqs: int
+    max_model_len: Count
+    max_num_seqs: Count
     running: Count
     waiting: Count
     kv_cache_usage: Probability

@@ -167,7 +167,7 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     service_class: ServiceClass = ServiceClass.DEFAULT
     cache_salt: str = ""
     """Separates prefix caches: tenants with different salts can't detect each other's prompts by timing."""
-    copy_number: int = msgspec.field(name="attempt", default=0)
+    copy_number: Count = msgspec.field(name="attempt", default=0)
     """How often the gateway has republished the job."""
     delivered: list[list[int]] = msgspec.field(default_factory=list)
     """Delivered token ids of each choice; empty if none."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from tenacity import wait_fixed
@@ -127,6 +128,19 @@ async def test_an_undecodable_job_is_kept_for_inspection(buses: Buses, eventuall
     assert len(buses.broker.queue(topology.DEAD_QUEUE)) == 0
     kept = await (await operator(buses)).consume(topology.DIAGNOSED_QUEUE, prefetch=1)
     assert (await anext(aiter(kept))).body == body
+
+
+@pytest.mark.parametrize("forged", [{"id": "x" * 256}, {"id": ""}, {"copy_number": 10**400}, {"copy_number": -1}])
+async def test_a_forged_job_is_kept_for_inspection_and_stops_no_reaping(
+    buses: Buses, eventually: Eventually, forged: dict[str, Any]
+) -> None:
+    body = json.loads(messages.encode(job()))
+    body |= {"id": forged["id"]} if "id" in forged else {"attempt": forged["copy_number"]}
+    async with reaping(buses):
+        await put_dead(buses, json.dumps(body).encode())
+        await put_dead(buses, messages.encode(job(1)))
+        await eventually(lambda: len(buses.broker.queue(topology.DIAGNOSED_QUEUE)) == 2)
+    assert len(buses.broker.queue(topology.SETTLE_QUEUE)) == 1
 
 
 async def test_the_caller_of_an_undecodable_job_is_notified_if_its_address_is_readable(buses: Buses) -> None:

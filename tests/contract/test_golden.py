@@ -6,6 +6,7 @@ For a new message, add it to `examples.py` and write its file by hand or with
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,20 @@ def test_anything_else_is_undecodable(body: bytes) -> None:
 
 def test_unknown_fields_are_ignored_so_that_new_senders_and_old_readers_mix() -> None:
     assert messages.JOBS.decode(encode(JOB)[:-1] + b',"new":1}') == JOB
+
+
+@pytest.mark.parametrize("count", [-1, 2**53, 10**400], ids=["negative", "too large", "huge"])
+@pytest.mark.parametrize(
+    ("codec", "message", "field"),
+    [(messages.WINDOWS, "window_delta", b'"s"'), (messages.STATUSES, "worker_status", b'"max_num_seqs"')],
+)
+def test_counts_that_do_not_fit_into_floats_and_sums_are_undecodable(
+    codec: Codec[Any], message: str, field: bytes, count: int
+) -> None:
+    body = re.sub(field + rb":\d+", field + b":%d" % count, encode(EXAMPLES[message]))
+    assert str(count).encode() in body
+    with pytest.raises(UndecodableMessage):
+        codec.decode(body)
 
 
 if __name__ == "__main__":

@@ -127,3 +127,10 @@ async def test_a_reply_that_cannot_be_taken_fails_its_request_and_no_other(inbox
     with pytest.raises(RepliesLost):
         first[0].unread.peek()
     assert len(second[0].unread.take_all()) == 2
+
+
+async def test_a_reply_to_no_open_job_that_cannot_be_counted_fails_no_request(inbox: ReplyInbox) -> None:
+    opened = inbox.open(JOBS[:1])
+    endless = Delta(job_id="unknown", attempt_id="a", start=0, token_ids=[], untokenised_positions=10**400)
+    await receive(inbox, endless, started("job-0"))
+    assert len(opened[0].unread.take_all()) == 1
