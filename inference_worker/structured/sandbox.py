@@ -29,9 +29,11 @@ from router.tenant_fair_queue import TenantFairQueue
 ANSWER_TIMEOUT = 15.0
 """Seconds that the sandbox process may take to answer, including its start."""
 MAX_CONCURRENT_CHECKS = 8
-"""Maximum concurrent checks; further ones wait, and tenants take turns."""
+"""Maximum concurrent checks; further ones wait, and tenants, and the requesters of each, take turns."""
 MAX_CHECKS_PER_TENANT = 4
 """Maximum concurrent checks of one tenant, so that another tenant's check need not wait for slow ones."""
+MAX_CHECKS_PER_REQUESTER = 3
+"""Maximum concurrent checks of one requester, so that another requester's of the tenant need not wait either."""
 CACHE_SIZE = 10_000
 """Cached results, of at most some 500 bytes each."""
 
@@ -44,12 +46,14 @@ class GrammarSandbox:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._results: OrderedDict[bytes, str | None] = OrderedDict()
-        self._slots = _TenantSlots()
+        self._slots = _CheckSlots()
         self._lock = threading.Lock()
         self._process: _SandboxProcess | None = None
 
     async def check(self, grammar: Grammar, tenant: str = "", requester: str = "") -> None:
-        """Check in the sandbox process that `grammar` compiles within limits. Tenants take turns; results are cached.
+        """Check in the sandbox process that `grammar` compiles within limits; results are cached.
+
+        Tenants, and the requesters of a tenant, take turns.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.
@@ -99,11 +103,12 @@ class _Waiting(NamedTuple):
     granted: asyncio.Future[None]
 
 
-class _TenantSlots:
-    """Slots of concurrent checks, granted to the waiting tenants, and to the requesters of each, in turn."""
+class _CheckSlots:
+    """Slots of concurrent checks, granted to the waiting tenants and requesters in turn."""
 
     def __init__(self) -> None:
-        self._held: Counter[str] = Counter()
+        self._of_tenant: Counter[str] = Counter()
+        self._of_requester: Counter[tuple[str, str]] = Counter()
         self._waiting: TenantFairQueue[_Waiting] = TenantFairQueue()
 
     @asynccontextmanager
@@ -117,18 +122,23 @@ class _TenantSlots:
             yield
         finally:
             if not self._waiting.discard(tenant, requester, waiting):
-                self._held -= Counter((tenant,))
+                self._of_tenant -= Counter((tenant,))
+                self._of_requester -= Counter(((tenant, requester),))
                 self._grant()
 
     def _grant(self) -> None:
-        while self._held.total() < MAX_CONCURRENT_CHECKS and (first := self._waiting.peek(self._may_start)):
+        while self._of_tenant.total() < MAX_CONCURRENT_CHECKS and (first := self._waiting.peek(self._may_start)):
             self._waiting.take(first.tenant, first.requester, first)
-            self._held[first.tenant] += 1
+            self._of_tenant[first.tenant] += 1
+            self._of_requester[first.tenant, first.requester] += 1
             if not first.granted.done():  # else its job was cancelled, and gives the slot back
                 first.granted.set_result(None)
 
     def _may_start(self, waiting: _Waiting) -> bool:
-        return self._held[waiting.tenant] < MAX_CHECKS_PER_TENANT
+        return (
+            self._of_tenant[waiting.tenant] < MAX_CHECKS_PER_TENANT
+            and self._of_requester[waiting.tenant, waiting.requester] < MAX_CHECKS_PER_REQUESTER
+        )
 
 
 class _SandboxProcess:

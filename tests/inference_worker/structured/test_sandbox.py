@@ -102,7 +102,9 @@ async def test_the_result_cache_is_bounded(sandboxed: GrammarSandbox, monkeypatc
     assert len(sandboxed._results) == 5
 
 
-async def test_one_tenants_grammars_do_not_delay_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("level", ["tenant", "requester"])
+async def test_one_clients_grammars_do_not_delay_anothers(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For two tenants, and for two requesters of one."""
     started: list[str] = []
     may_end = asyncio.Semaphore(0)
 
@@ -113,14 +115,15 @@ async def test_one_tenants_grammars_do_not_delay_anothers(monkeypatch: pytest.Mo
     sandboxed = GrammarSandbox(VOCABULARY)
     monkeypatch.setattr(sandboxed, "_request_check", slow)
 
-    def check(tenant: str, number: int) -> asyncio.Task[None]:
-        return asyncio.create_task(sandboxed.check(grammar("regex", f"{tenant}{number}"), tenant))
+    def check(client: str, number: int) -> asyncio.Task[None]:
+        tenant, requester = (client, "r") if level == "tenant" else ("t", client)
+        return asyncio.create_task(sandboxed.check(grammar("regex", f"{client}{number}"), tenant, requester))
 
     flood = [check("flood", number) for number in range(50)]
     await asyncio.sleep(0.01)
     other = [check("other", number) for number in range(10)]
     await asyncio.sleep(0.01)
-    assert [name[:5] for name in started] == ["flood"] * 4 + ["other"] * 4
+    assert [name[:5] for name in started] == ["flood"] * 3 + ["other"] * (3 if level == "tenant" else 1)
     left = [flood.pop() for _ in range(20)]
     for task in left:
         task.cancel()
@@ -132,4 +135,4 @@ async def test_one_tenants_grammars_do_not_delay_anothers(monkeypatch: pytest.Mo
         may_end.release()
     async with asyncio.timeout(10):
         await asyncio.gather(*flood, *other)
-    assert (sandboxed._slots._held.total(), len(sandboxed._slots._waiting)) == (0, 0)
+    assert (sandboxed._slots._of_tenant.total(), len(sandboxed._slots._waiting)) == (0, 0)
