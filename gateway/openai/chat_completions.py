@@ -83,7 +83,7 @@ class ChatCompletionRequest(SamplingRequest):
     """Number of most likely tokens to return at each position; needs `logprobs`."""
     tools: Tools | None = None
     """Functions that the model may call, at most 128; custom tools are refused. A forced call matches its schema, with
-    or without `strict`; with `auto` the arguments are not constrained."""
+    or without `strict`; with `auto`, a call names one of them and matches the schema of a `strict` function."""
     tool_choice: ToolChoiceOption | None = None
     """`none`, `auto`, `required`, a function or `allowed_tools`."""
     parallel_tool_calls: bool | None = None

@@ -1,8 +1,8 @@
 """Models of a chat request's `tools` and `tool_choice`.
 
 Source: `ChatCompletionTool`, `ChatCompletionToolChoiceOption` of OpenAI's specification; names and counts as OpenAI
-limits them. Only function tools are supported. Whether a function's `parameters` can be compiled to a grammar is
-decided by the worker, and only where a call is forced.
+limits them. Only function tools are supported. The worker decides whether a function's `parameters` can be compiled to
+a grammar, and only where a call is forced or the function is `strict`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FunctionDefinition(ApiModel):
     description: Annotated[str, StringConstraints(max_length=16_384)] | None = None
     parameters: Annotated[dict[str, Any], AfterValidator(_schema)] | None = None
     strict: bool | None = None
-    """Forced calls match the schema whether this is set or not; other calls are not constrained."""
+    """Whether calls with `tool_choice: "auto"` must match the schema; forced calls always do."""
 
 
 def _only_functions(kind: Any) -> Any:

@@ -51,11 +51,12 @@ class ControlTokens:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         self._beginnings = {text[:end] for text in self._tokens for end in range(1, len(text))}
         self._longest_beginning = max(map(len, self._beginnings), default=0)
-        self.ids = frozenset(token.id for token in self._tokens.values())
+        self.ids_by_text = {text: token.id for text, token in self._tokens.items()}
+        self.ids = frozenset(self.ids_by_text.values())
 
     def ids_of(self, texts: Iterable[str]) -> frozenset[int]:
         """Return the ids of those of `texts` that are control tokens."""
-        return frozenset(self._tokens[text].id for text in texts if text in self._tokens)
+        return frozenset(self.ids_by_text[text] for text in texts if text in self.ids_by_text)
 
     def protect(self, value: Json, marker: str) -> Json:
         """Return a JSON value with `marker` inserted into every control token in its strings and keys."""

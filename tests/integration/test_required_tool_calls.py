@@ -1,4 +1,4 @@
-"""The default model, 135M parameters at temperature 1, makes required tool calls with valid functions and arguments."""
+"""The default model, 135M parameters at temperature 1, makes required and strict calls with valid arguments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jsonschema
+import msgspec
 import pytest
 
 from inference_worker.engine.engine import Engine
@@ -60,10 +61,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     },
     "now": {"type": "object", "properties": {}},
 }
-TOOLS = [
-    {"type": "function", "function": {"name": name, "description": f"Do {name}.", "parameters": schema}}
-    for name, schema in SCHEMAS.items()
-]
+FUNCTIONS = [{"name": name, "description": f"Do {name}.", "parameters": schema} for name, schema in SCHEMAS.items()]
+TOOLS = [{"type": "function", "function": function} for function in FUNCTIONS]
+STRICT_TOOLS = [{"type": "function", "function": {**function, "strict": True}} for function in FUNCTIONS]
 ANSWER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 
 
@@ -151,5 +151,27 @@ def test_required_calls_are_valid_and_schema_answers_match_the_schema_or_call(be
     assert len(set(ids)) == len(ids)
 
 
+def test_a_strict_call_that_the_model_opens_is_valid(bench: Bench) -> None:
+    """The model resumes after the opener of a call, and once after free text, with `tool_choice: "auto"`."""
+    begun = job("auto", ToolChoice(), n=6)
+    opener = bench.text.tokenizer.encode_inside("Let me see. <tool_call>")
+    resumed = msgspec.structs.replace(
+        begun,
+        prompt=msgspec.structs.replace(begun.prompt, tools=STRICT_TOOLS),
+        delivered=[opener] * 5 + [bench.text.tokenizer.encode_inside("Let me {")],
+    )
+    *opened, free = bench.run([resumed])
+    for said in opened:
+        assert said.calls
+        assert {name for _, name, _ in said.calls} <= SCHEMAS.keys()
+        assert said.finish == "length" or _all_valid(said)
+    assert sum(said.finish != "length" for said in opened) >= 3
+    assert free.text
+
+
+def _all_valid(said: Said) -> bool:
+    return all(valid(name, arguments) for _, name, arguments in said.calls)
+
+
 def _complete(said: Said) -> bool:
-    return said.finish == "tool_calls" and all(valid(name, arguments) for _, name, arguments in said.calls)
+    return said.finish == "tool_calls" and _all_valid(said)

@@ -144,7 +144,12 @@ class TextProcessor:
             delivered=job.delivered,
             ended=job.ended,
             bad_words=self._bad_words(job.text.bad_words),
-            grammar=output_grammar(job.prompt, job.grammar),
+            grammar=output_grammar(
+                job.prompt,
+                job.grammar,
+                None if self._template is None else self._template.tool_style,
+                self.tokenizer.controls.ids_by_text,
+            ),
         )
 
     def _bad_words(self, words: list[str]) -> list[list[int]]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from inference_worker.worker.text.tool_calls.call_grammars import calls_grammar, calls_or_response_grammar
 from inference_worker.worker.text.tool_calls.call_parser import ToolCallParser
+from inference_worker.worker.text.tool_calls.strict_call_grammar import strict_calls_grammar
 from inference_worker.worker.text.tool_calls.tool_style import JSON_CALLS, MARKUPS, ToolStyle
 from router.messages import ChatPrompt, Grammar, Prompt, ToolMode
 
 
-def output_grammar(prompt: Prompt, response: Grammar | None) -> Grammar | None:
+def output_grammar(
+    prompt: Prompt, response: Grammar | None, style: ToolStyle | None, controls: Mapping[str, int]
+) -> Grammar | None:
     """Return the grammar of the whole output, tool calls included; `None` if any output is allowed.
 
-    `response`: the grammar that the request sets for answers without calls.
+    Args:
+        response: the grammar that the request sets for answers without calls.
+        style: the markup in which the model writes calls; `None` for a model without chat template.
+        controls: ids of the vocabulary's control tokens, by text.
 
     Raises:
         PromptRejected: `response` can't be combined with tools.
@@ -23,7 +30,11 @@ def output_grammar(prompt: Prompt, response: Grammar | None) -> Grammar | None:
     choice = prompt.tool_choice
     if choice.mode is ToolMode.REQUIRED:
         return calls_grammar(tools, parallel=choice.parallel)
-    return response and calls_or_response_grammar(tools, response, parallel=choice.parallel)
+    if response is not None:
+        return calls_or_response_grammar(tools, response, parallel=choice.parallel)
+    if style is None or not any(tool["function"].get("strict") for tool in tools):
+        return None
+    return strict_calls_grammar(tools, MARKUPS[style.family], controls, parallel=choice.parallel)
 
 
 def call_parser(prompt: Prompt, style: ToolStyle, response: Grammar | None) -> ToolCallParser | None:

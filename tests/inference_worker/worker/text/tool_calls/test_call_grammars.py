@@ -10,6 +10,7 @@ import pytest
 
 from inference_worker.errors import PromptRejected
 from inference_worker.worker.text.tool_calls.tool_choice import output_grammar
+from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, ToolStyle
 from router.messages import ChatPrompt, Grammar, GrammarKind, TextPrompt, ToolChoice, ToolMode
 
 LIST: dict[str, Any] = {
@@ -33,6 +34,7 @@ TOOLS = [
     tool("city", {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}),
     tool("list", LIST),
 ]
+STYLE = ToolStyle(MarkupFamily.HERMES, in_template=True)
 RESPONSE = Grammar(
     kind=GrammarKind.JSON_SCHEMA,
     source=json.dumps(
@@ -47,7 +49,7 @@ RESPONSE = Grammar(
 
 
 def grammar(response: Grammar | None = None, **choice: Any) -> Grammar | None:
-    return output_grammar(ChatPrompt(messages=[], tools=TOOLS, tool_choice=ToolChoice(**choice)), response)
+    return output_grammar(ChatPrompt(messages=[], tools=TOOLS, tool_choice=ToolChoice(**choice)), response, STYLE, {})
 
 
 def takes(of: Grammar | None, value: Any) -> bool:
@@ -115,8 +117,8 @@ def test_a_response_or_calls() -> None:
 def test_without_tools_the_response_s_grammar_is_used() -> None:
     assert grammar(RESPONSE, mode=ToolMode.NONE) is RESPONSE
     assert grammar() is None
-    assert output_grammar(TextPrompt("x"), RESPONSE) is RESPONSE
-    assert output_grammar(ChatPrompt(messages=[]), RESPONSE) is RESPONSE
+    assert output_grammar(TextPrompt("x"), RESPONSE, STYLE, {}) is RESPONSE
+    assert output_grammar(ChatPrompt(messages=[]), RESPONSE, STYLE, {}) is RESPONSE
 
 
 def test_tools_and_a_non_json_grammar_are_rejected() -> None:

@@ -1,0 +1,127 @@
+"""Grammars of free text in which every tool call is valid: for `tool_choice: "auto"` with `strict` functions.
+
+Text is free until it opens a call: with the markup's opener or, for markups without one, with the beginning of a call
+at the beginning of the message. From there on the grammar enforces the call as the model's own markup writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from inference_worker.structured.additional_properties import forbid_additional_properties
+from inference_worker.structured.compiler import JSON_OPTIONS
+from inference_worker.worker.text.tool_calls.markup import Markup
+from router.messages import Grammar, GrammarKind
+
+_SPACE = r"(?: |\n[ \t]{0,40})?"
+"""White space between two JSON tokens, bounded as in JSON answers."""
+_TEXT = r"(?s:.*)"
+_BARE_OPENING = r'[ \t\r\n]*(?:\[[ \t\r\n]*)?\{[ \t\r\n]*"(?:(?:name|arguments|parameters|id|type)"|[^"\\]*\\)'
+"""Beginning of a message that is a call: its first key. An escape in the key counts, because it may spell one."""
+_ANY_OBJECT: dict[str, Any] = {"type": "object"}
+
+
+def strict_calls_grammar(
+    tools: Sequence[Mapping[str, Any]], markup: Markup, controls: Mapping[str, int], *, parallel: bool
+) -> Grammar:
+    """Return a grammar of free text whose tool calls in `markup` name one of `tools` and match its schema if strict.
+
+    Args:
+        controls: ids of the markup's strings that are control tokens of the vocabulary.
+        parallel: whether several calls are allowed; otherwise the output ends with the first one.
+    """
+    source = "\n".join(_Rules(tools, markup, controls, parallel=parallel).lines())
+    return Grammar(kind=GrammarKind.LARK, source=source, param="tools")
+
+
+class _Rules:
+    """Writer of the grammar's rules in llguidance's Lark notation."""
+
+    def __init__(
+        self, tools: Sequence[Mapping[str, Any]], markup: Markup, controls: Mapping[str, int], *, parallel: bool
+    ) -> None:
+        self._functions = [tool["function"] for tool in tools]
+        self._markup = markup
+        self._controls = controls
+        self._parallel = parallel
+
+    def lines(self) -> Iterator[str]:
+        """Yield the rules, one per line."""
+        more = " opened* TEXT" if self._parallel else ""
+        first = ["opened* TEXT"] if self._parallel else ["opened", "TEXT"]
+        if self._markup.bare:
+            first = [f"first_opened{more}", "FIRST_TEXT", f"bare{more}"]
+            not_bare = f" & ~/{_BARE_OPENING}{_TEXT}/"
+            yield f"FIRST_TEXT: /{_TEXT}/{not_bare}"
+            yield from self._opened("first_", not_bare)
+            yield from self._calls("bare", _SPACE)
+        yield "start: " + " | ".join(first)
+        yield f"TEXT: /{_TEXT}/"
+        yield from self._opened("", "")
+        yield from self._calls("calls", _SPACE)
+        yield f"END: /{_SPACE}\\}}/"
+        for number, function in enumerate(self._functions):
+            schema = {**_ANY_OBJECT, **function["parameters"]} if function.get("strict") else _ANY_OBJECT
+            yield f"arguments{number}: %json {_schema(schema)}"
+
+    def _opened(self, prefix: str, condition: str) -> Iterator[str]:
+        """Yield the rules of text up to and including the opener, as text or control token, and the calls after it."""
+        opener = self._markup.opener
+        closer = f" {self._closer()}" if self._markup.closer else ""
+        heads = [f"{prefix}text_opener"]
+        yield f"{prefix}text_opener[lazy]: {prefix.upper()}OPENER"
+        yield f"{prefix.upper()}OPENER: /{_TEXT}{_escaped(opener)}/{condition}"
+        if opener in self._controls:
+            heads.append(f"{prefix.upper()}TEXT <[{self._controls[opener]}]>")
+        yield f"{prefix}opened: ({' | '.join(heads)}) calls{closer}"
+
+    def _closer(self) -> str:
+        closer = self._markup.closer
+        written = [f"/{_SPACE}{_escaped(closer)}/"]
+        if closer in self._controls:
+            written.append(f"/{_SPACE}/ <[{self._controls[closer]}]>")
+        return f"({' | '.join(written)})"
+
+    def _calls(self, rule: str, space: str) -> Iterator[str]:
+        """Yield the rules of the calls after an opener: objects, a list of objects, or names with arguments."""
+        call, item, listed = f"{rule}_call", f"{rule}_item", f"{rule}_list"
+        separator = self._markup.separator
+        repeated = f" (/{_SPACE}{_escaped(separator)}/ {call})*" if separator and self._parallel else ""
+        kinds = [call + repeated, f"{listed} /{_SPACE}\\]/"]
+        if self._markup.named:
+            kinds.append(f"{rule}_named")
+            yield f"{rule}_named: " + " | ".join(self._named(number) for number in self._numbers())
+        yield f"{rule}: " + " | ".join(kinds)
+        yield f"{call}: " + " | ".join(self._object(number, space) for number in self._numbers())
+        more = f" (/{_SPACE},/ {item})*" if self._parallel else ""
+        opening = rf"{space}\[{_SPACE}"
+        yield f"{listed}: ({' | '.join(self._object(number, opening) for number in self._numbers())}){more}"
+        if more:
+            yield f"{item}: " + " | ".join(self._object(number, _SPACE) for number in self._numbers())
+
+    def _numbers(self) -> range:
+        return range(len(self._functions))
+
+    def _object(self, number: int, before: str) -> str:
+        name, colon = _escaped(self._functions[number]["name"]), f"{_SPACE}:{_SPACE}"
+        head = rf'{before}\{{{_SPACE}"name"{colon}"{name}"{_SPACE},{_SPACE}"(?:arguments|parameters)"{colon}'
+        return f"/{head}/ arguments{number} END"
+
+    def _named(self, number: int) -> str:
+        name = f"/{_SPACE}{_escaped(self._functions[number]['name'])}/"
+        call_id = f"({self._marker('[CALL_ID]')} /[a-zA-Z0-9]{{1,32}}/)?"
+        return f"{name} {call_id} {self._marker('[ARGS]')} /{_SPACE}/ arguments{number}"
+
+    def _marker(self, text: str) -> str:
+        return f"<[{self._controls[text]}]>" if text in self._controls else json.dumps(text)
+
+
+def _schema(schema: Mapping[str, Any]) -> str:
+    return json.dumps({**forbid_additional_properties(dict(schema)), "x-guidance": JSON_OPTIONS})
+
+
+def _escaped(text: str) -> str:
+    return re.escape(text).replace("/", r"\/").replace("\\-", "-").replace("\\<", "<").replace("\\>", ">")
