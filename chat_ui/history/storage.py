@@ -2,19 +2,19 @@
 
 One count per person in the store, changed by conditional updates, so that the limit holds over all gateways. Bytes are
 counted before they are written, except an answer's text, which is counted at its end. `Conversation.size` has the bytes
-of each conversation, so a count that a crash made wrong is corrected before a person is refused.
+of each conversation, by which a count that a crash made wrong is corrected.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.ttl_cache import TtlCache
 from chat_ui.errors import StorageFull
 from chat_ui.history.records import Conversation, ConversationStore, Message, ModelSettings, Owner
 
@@ -23,29 +23,36 @@ RECORD_BYTES = 1024
 """Bytes counted for a conversation, and for each message, besides texts: its other fields and index entries."""
 SMALLEST_CONVERSATION = 2 * RECORD_BYTES
 """Bytes of a conversation with one message, at least."""
-RECOUNT_INTERVAL = 600.0
-"""Seconds between two corrections of a person's count by one process, at least."""
-MAX_CACHED = 10_000
+QUIET_TIME = 300.0
+"""Seconds without change before a count may be corrected: bytes that were counted may not be written yet."""
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ByteCount:
+    """The bytes that a person has stored, and when the count last changed, in Unix seconds."""
+
+    total: int
+    changed: float
 
 
 class StoredBytes(Protocol):
     """Store of the bytes that each person has stored. Each method raises `StoreUnavailable`."""
 
-    async def find(self, owner: Owner) -> int | None:
+    async def find(self, owner: Owner) -> ByteCount | None:
         """Return the owner's count; `None` if the owner has none yet."""
         ...
 
-    async def begin(self, owner: Owner, stored: int) -> None:
+    async def begin(self, owner: Owner, count: ByteCount) -> None:
         """Store the owner's first count; does nothing if there is one."""
         ...
 
-    async def add(self, owner: Owner, more: int, limit: int | None = None) -> bool:
+    async def add(self, owner: Owner, more: int, now: float, limit: int | None = None) -> bool:
         """Add to the count; return false and change nothing if it would exceed `limit`, or if there is none."""
         ...
 
-    async def correct(self, owner: Owner, before: int, stored: int) -> bool:
+    async def correct(self, owner: Owner, before: ByteCount, count: ByteCount) -> bool:
         """Replace the count `before`; return false and change nothing if the count has changed."""
         ...
 
@@ -57,15 +64,10 @@ class StorageQuota:
         self.limit = limit
         self._counts = counts
         self._conversations = conversations
-        self._corrected: TtlCache[Owner, bool] = TtlCache(RECOUNT_INTERVAL, MAX_CACHED, time.monotonic)
 
     async def used(self, owner: Owner) -> int:
         """Return the bytes that the owner has stored."""
-        found = await self._counts.find(owner)
-        if found is None:
-            await self._counts.begin(owner, await self._conversations.stored_bytes(owner))
-            found = await self._counts.find(owner)
-        return max(0, found or 0)
+        return (await self._count(owner)).total
 
     async def reserve(self, owner: Owner, more: int) -> None:
         """Count `more` bytes, before the caller writes them.
@@ -73,9 +75,9 @@ class StorageQuota:
         Raises:
             StorageFull: the owner would store more than the limit; nothing is counted.
         """
-        if more and not await self._counts.add(owner, more, self.limit):
+        if more and not await self._counts.add(owner, more, time.time(), self.limit):
             await self.check(owner, more)
-            if not await self._counts.add(owner, more, self.limit):
+            if not await self._counts.add(owner, more, time.time(), self.limit):
                 raise self._full(await self.used(owner), more)
 
     async def check(self, owner: Owner, more: int) -> None:
@@ -84,31 +86,39 @@ class StorageQuota:
         Raises:
             StorageFull: the owner would store more than the limit.
         """
-        used = await self.used(owner)
-        if used + more > self.limit and self._corrected.get(owner) is None:
-            used = await self._correct(owner, used)
-        if used + more > self.limit:
-            raise self._full(used, more)
+        count = await self._count(owner)
+        if count.total + more > self.limit and count.changed < time.time() - QUIET_TIME:
+            count = await self._correct(owner, count)
+        if count.total + more > self.limit:
+            raise self._full(count.total, more)
 
     async def release(self, owner: Owner, freed: int) -> None:
         """Count `freed` bytes less, after the caller deleted them."""
-        await self._counts.add(owner, -freed)
+        await self._counts.add(owner, -freed, time.time())
 
     async def count_answer(self, owner: Owner, answer: Message) -> None:
         """Count the text of an answer that has ended, for its conversation and its owner; it is stored already."""
         more = len(answer.text.encode())
-        await self._counts.add(owner, more)
+        await self._counts.add(owner, more, time.time())
         if await self._conversations.change(owner, answer.conversation, {}, {"size": more}) is None:
             await self.release(owner, more)
 
-    async def _correct(self, owner: Owner, used: int) -> int:
-        self._corrected.put(owner, True)
+    async def _count(self, owner: Owner) -> ByteCount:
+        found = await self._counts.find(owner)
+        if found is None:
+            found = ByteCount(await self._conversations.stored_bytes(owner), time.time())
+            await self._counts.begin(owner, found)
+            found = await self._counts.find(owner) or found
+        return found
+
+    async def _correct(self, owner: Owner, count: ByteCount) -> ByteCount:
+        """Replace a count by the sum over the owner's conversations; return the one that holds."""
         try:
-            stored = await self._conversations.stored_bytes(owner)
+            exact = ByteCount(await self._conversations.stored_bytes(owner), time.time())
         except StoreUnavailable as error:
             _log.warning("a person's stored bytes were not counted again", reason=str(error))
-            return used
-        return stored if await self._counts.correct(owner, used, stored) else used
+            return count
+        return exact if await self._counts.correct(owner, count, exact) else count
 
     def _full(self, used: int, more: int) -> StorageFull:
         return StorageFull(

@@ -127,5 +127,6 @@ INDEX: dict[str, list[str]] = {
         f"{STORAGE}test_answers_are_counted",
         f"{STORAGE}test_imports_are_counted_and_skip_what_does_not_fit",
         f"{STORAGE}test_the_limit_holds_over_two_gateways",
+        f"{SERVED}test_the_operators_limit_of_stored_bytes_holds_over_gateways",
     ],
 }

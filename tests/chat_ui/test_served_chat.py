@@ -307,3 +307,34 @@ async def audit(ada: DescribedPerson) -> None:
     expected = "project.created project.updated project.archived api_key.created api_key.rotated api_key.deleted"
     assert {*expected.split(), "budget.updated", "budget.deleted"} <= set(events)
     assert len(events) == len((await ada.call("GET", "/admin/audit?limit=100"))["entries"])
+
+
+async def test_the_operators_limit_of_stored_bytes_holds_over_gateways(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_CHAT_STORAGE_MIB", "1")
+    async with platform(database_url, tmp_path, gateways=2) as served:
+        ada = await served.owner()
+        other = served.browser(1)
+        other.take(ada.browser.cookies)
+        chats = [await ada.conversation(**ASKED) for _ in range(6)]
+        body = {"parent": None, "text": "One", "attachments": [{"name": "a.txt", "text": "x" * 300_000}]}
+        responses = await asyncio.gather(
+            *(
+                (ada.browser, other)[number % 2].send("POST", f"/conversations/{chat}/messages", body)
+                for number, chat in enumerate(chats)
+            )
+        )
+        assert sorted(each.status_code for each in responses) == [202] * 3 + [409] * 3
+        refused = next(each for each in responses if each.status_code == 409)
+        assert refused.json()["error"]["code"] == "storage_full"
+        storage = (await ada.call("GET", "/usage"))["storage"]
+        assert 900_000 < storage["used_bytes"] <= storage["limit_bytes"] == 2**20
+        message = {"role": "user", "content": "x" * 300_000}
+        outcome = await ada.imported([{"title": "Long", "chat": {"history": {"messages": {"q": message}}}}])
+        assert [each["reason"] for each in outcome["skipped"]] == ["storage_full"]
+        await ada.call("DELETE", f"/conversations/{chats[0]}", status=204)
+        await ada.call("DELETE", f"/conversations/{chats[1]}", status=204)
+        assert (await ada.imported([{"title": "Long", "chat": {"history": {"messages": {"q": message}}}}]))[
+            "imported"
+        ] == 1

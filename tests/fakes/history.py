@@ -18,6 +18,7 @@ from chat_ui.history.records import (
     Progress,
     SearchResult,
 )
+from chat_ui.history.storage import ByteCount
 from chat_ui.importing.records import Import
 from tests.fakes.accounts import Absence
 
@@ -35,7 +36,7 @@ class DictHistory:
         self.presets: dict[tuple[Owner, str], Preset] = {}
         self.shares: dict[str, tuple[Owner, bytes, float]] = {}
         self.imports: dict[Owner, Import] = {}
-        self.stored_bytes: dict[Owner, int] = {}
+        self.stored_bytes: dict[Owner, ByteCount] = {}
 
 
 class DictConversationStore:
@@ -309,23 +310,23 @@ class DictStoredBytes:
     def __init__(self, history: DictHistory) -> None:
         self._all = history
 
-    async def find(self, owner: Owner) -> int | None:
+    async def find(self, owner: Owner) -> ByteCount | None:
         self._all.absence.check()
         return self._all.stored_bytes.get(owner)
 
-    async def begin(self, owner: Owner, stored: int) -> None:
+    async def begin(self, owner: Owner, count: ByteCount) -> None:
         self._all.absence.check()
-        self._all.stored_bytes.setdefault(owner, stored)
+        self._all.stored_bytes.setdefault(owner, count)
 
-    async def add(self, owner: Owner, more: int, limit: int | None = None) -> bool:
+    async def add(self, owner: Owner, more: int, now: float, limit: int | None = None) -> bool:
         there = await self.find(owner)
-        if there is None or (limit is not None and there + more > limit):
+        if there is None or (limit is not None and there.total + more > limit):
             return False
-        self._all.stored_bytes[owner] = there + more
+        self._all.stored_bytes[owner] = ByteCount(there.total + more, now)
         return True
 
-    async def correct(self, owner: Owner, before: int, stored: int) -> bool:
+    async def correct(self, owner: Owner, before: ByteCount, count: ByteCount) -> bool:
         if await self.find(owner) != before:
             return False
-        self._all.stored_bytes[owner] = stored
+        self._all.stored_bytes[owner] = count
         return True

@@ -27,6 +27,7 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
+from chat_ui.history.storage import ByteCount
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from chat_ui.store.conversations import MongoConversationStore
 from chat_ui.store.imports import COLLECTION, MongoImportStore
@@ -344,15 +345,22 @@ async def test_presets_are_found_by_their_owner_only(stores: Stores) -> None:
 async def test_stored_bytes_hold_a_limit_under_concurrency(stores: Stores) -> None:
     counts = stores.stored_bytes
     assert await counts.find(ADA) is None
-    assert not await counts.add(ADA, 1, 100)
-    await asyncio.gather(*(counts.begin(ADA, 10) for _ in range(4)))
-    added = await asyncio.gather(*(counts.add(ADA, 20, 100) for _ in range(10)))
-    assert (sum(added), await counts.find(ADA)) == (4, 90)
-    assert await counts.add(ADA, -50)
-    assert await counts.add(ADA, 2**40)
-    assert not await counts.correct(ADA, 90, 7)
-    assert await counts.correct(ADA, 40 + 2**40, 7)
-    assert (await counts.find(ADA), await counts.find(EVE), await counts.find(ELSEWHERE)) == (7, None, None)
+    assert not await counts.add(ADA, 1, 5.0, 100)
+    await asyncio.gather(*(counts.begin(ADA, ByteCount(10, 4.0)) for _ in range(4)))
+    added = await asyncio.gather(*(counts.add(ADA, 20, 5.0, 100) for _ in range(10)))
+    assert (sum(added), await counts.find(ADA)) == (4, ByteCount(90, 5.0))
+    assert await counts.add(ADA, -50, 6.0)
+    assert await counts.add(ADA, 2**40, 7.5)
+    found = await counts.find(ADA)
+    assert found == ByteCount(40 + 2**40, 7.5)
+    for other in (ByteCount(90, 7.5), ByteCount(40 + 2**40, 6.0)):
+        assert not await counts.correct(ADA, other, ByteCount(7, 8.0))
+    assert await counts.correct(ADA, found, ByteCount(7, 8.0))
+    assert (await counts.find(ADA), await counts.find(EVE), await counts.find(ELSEWHERE)) == (
+        ByteCount(7, 8.0),
+        None,
+        None,
+    )
 
 
 async def test_sizes_of_a_persons_conversations_are_summed(stores: Stores) -> None:
