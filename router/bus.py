@@ -33,6 +33,9 @@ from router.transport.base import (
 
 T = TypeVar("T")
 
+FORGED_RECEIPT = f"a receipt that was not published to {topology.RECEIPTS_EXCHANGE}"
+"""Reason with which receipts are parked that a worker may have forged."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -351,4 +354,4 @@ def _check_publisher(message: Settlement, delivery: Delivery) -> None:
         UndecodableMessage: it came through another, so a worker may have forged it.
     """
     if isinstance(message, Receipt) and delivery.exchange != topology.RECEIPTS_EXCHANGE:
-        raise UndecodableMessage(f"a receipt that was not published to {topology.RECEIPTS_EXCHANGE}")
+        raise UndecodableMessage(FORGED_RECEIPT)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from router import messages, topology
-from router.bus import Bus
+from router.bus import FORGED_RECEIPT, Bus
 from router.diagnosis import AT_HEADER, BY_HEADER, CODE_HEADER, DEATHS_HEADER, REASON_HEADER
 from router.errors import UndecodableMessage
 from router.messages import Job, Receipt, Settlement, UsageRecord
@@ -89,13 +89,14 @@ class DeadLetter:
     @property
     def deaths(self) -> int:
         """How often the job crashed a worker or was requeued; 0 if unknown."""
-        return int(self.delivery.headers.get(DEATHS_HEADER, 0))
+        deaths = self.delivery.headers.get(DEATHS_HEADER)
+        return deaths if isinstance(deaths, int) else 0
 
     @property
     def at(self) -> float | None:
         """Unix time at which the job was closed, else at which the message was created."""
-        if AT_HEADER in self.delivery.headers:
-            return float(self.delivery.headers[AT_HEADER])
+        if isinstance(at := self.delivery.headers.get(AT_HEADER), int):
+            return float(at)
         if isinstance(self.message, Job):
             return self.message.created
         return None if self.message is None else self.message.at
@@ -104,6 +105,15 @@ class DeadLetter:
     def closed(self) -> bool:
         """Whether the letter is a job whose client has received the failure."""
         return self.queue == topology.DIAGNOSED_QUEUE
+
+    @property
+    def forged(self) -> bool:
+        """Whether the letter is a receipt that a gateway may not have published: replayed, it would settle its job.
+
+        The broker parks a receipt, with a cause of its own, only if billing has refused it and could not say why.
+        """
+        is_refused = self.reason == FORGED_RECEIPT or self.delivery.death_reason is not None
+        return isinstance(self.message, Receipt) and is_refused
 
     @property
     def headers(self) -> dict[str, Any]:
@@ -139,9 +149,11 @@ class DeadLetters:
         """Republish a letter to its original exchange, confirmed, then remove it; a crash in between leaves both.
 
         Raises:
-            ValueError: the letter is undecodable.
+            ValueError: the letter is undecodable, or a forged receipt.
             PublishError: the message was not queued, and stays a dead letter.
         """
+        if letter.forged:
+            raise ValueError(FORGED_RECEIPT)
         match letter.message:
             case Job():
                 trace = letter.delivery.headers.get(TRACE_HEADER)

@@ -90,6 +90,8 @@ def refusal(letter: DeadLetter, now: float, settled: set[str]) -> str | None:
     """Return why a dead letter can't be replayed; `None` if it can. `settled` are the ids of jobs with a final cost."""
     if letter.message is None:
         return "it can't be read"
+    if letter.forged:
+        return "a worker may have forged it: drop it, its job is settled by another receipt or by the sweeper"
     if not isinstance(letter.message, Job):
         return None
     if letter.closed:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from rich.markup import escape
 from rich.table import Table
 
 from infra.cli.process_table import duration
@@ -29,7 +30,7 @@ def table(letters: Sequence[DeadLetter]) -> Table:
         values = metadata(each)
         age = "?" if values["age_seconds"] is None else duration(values["age_seconds"])
         shown = (*(str(values[name]) for name in COLUMNS), str(values["deaths"] or "?"), age, _size(values["bytes"]))
-        result.add_row(*shown)
+        result.add_row(*map(escape, shown))  # names and reasons are those of other processes
     return result
 
 
