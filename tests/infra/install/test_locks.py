@@ -144,7 +144,7 @@ COMMAND_LINE = ("infra.cli.main", *(f"{package}.settings" for package in ("chat_
 ADMINISTRATION = ("infra.accounts.account_services", "infra.accounts.sign_in_services")
 """What the commands for keys, invitations and credit import; they are run in the container of billing or a gateway."""
 ROOTS = {
-    "gateway": ("gateway.app", "infra.web_app.app", "chat_ui.importing.parser_process", *ADMINISTRATION),
+    "gateway": ("gateway.app", "infra.web_app.app", "chat_ui.importing.parser", *ADMINISTRATION),
     "billing": ("auth_billing.__main__", *ADMINISTRATION),
     "worker": ("inference_worker.__main__", "inference_worker.structured.sandbox_process"),
     "proxy": ("proxy.server",),
