@@ -94,7 +94,7 @@ class DeadLetter:
 
     @property
     def at(self) -> float | None:
-        """Unix time at which the job was closed, else at which the message was created."""
+        """Unix time at which the job was closed, else at which the message was created; `None` if undecodable."""
         if isinstance(at := self.delivery.headers.get(AT_HEADER), int):
             return float(at)
         if isinstance(self.message, Job):

@@ -38,7 +38,10 @@ class HoldRequest:
 
 
 def budget_names(project: str, key: str) -> Iterator[str]:
-    """Yield the names of the budgets that a job counts against: organisation, project, key. Ids may be "" for none."""
+    """Yield the names of the budgets that a job counts against, by the ids of its project and key; "" for none.
+
+    The first is always `ORGANISATION_BUDGET`. Names are unique within an organisation only.
+    """
     yield ORGANISATION_BUDGET
     if project:
         yield project_budget(project)

@@ -43,7 +43,10 @@ def query_words(query: str) -> list[str]:
 
 
 def excerpt(text: str, words: Iterable[str]) -> str | None:
-    """Return an excerpt of `text`, on one line, around the first of `words` that occurs in it; `None`: none does."""
+    """Return an excerpt of `text` around the first occurrence of a word, as one line; `None` if no word occurs.
+
+    If several of the normalised `words` occur, the one listed first is shown, wherever in the text it is.
+    """
     for word in words:
         if (match := re.search(accent_insensitive_pattern(word), text, re.IGNORECASE)) is not None:
             start, end = max(0, match.start() - EXCERPT), min(len(text), match.end() + EXCERPT)

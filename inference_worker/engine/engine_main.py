@@ -241,7 +241,7 @@ class ReportBuffer:
             self.flush()
 
     def flush(self) -> None:
-        """Send the buffered outcome, if any; blocks while the pipe is full.
+        """Send the buffered outcomes of steps, if any, as one report; blocks while the pipe is full.
 
         Raises:
             OSError: the parent has exited.

@@ -16,7 +16,7 @@ class EngineClient(ABC):
 
     @abstractmethod
     async def start(self) -> Ready:
-        """Start the engine, or restart it after a crash; return once the model is loaded.
+        """Start the engine, or restart it after a crash; return its report of the model and limits once it is loaded.
 
         Raises:
             EngineStartFailed: the model could not be loaded.

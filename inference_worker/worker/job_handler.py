@@ -113,7 +113,7 @@ class EngineJobHandler(ABC, Generic[J]):
     # Engine lifecycle
 
     async def start(self) -> Ready:
-        """Start the engine and return once its model is loaded.
+        """Start the engine, wait until its model is loaded, and return the engine's report of the model and its limits.
 
         Raises:
             EngineStartFailed: the model could not be loaded.

@@ -64,9 +64,13 @@ def prompt_bounds(tokenizer: Tokenizer, template: ChatTemplate | None) -> Prompt
 
 
 def text_bounds(normalizer: Any, tokens: Callable[[str], int]) -> PromptBounds:
-    """Compute the upper bounds on a plain text's tokens; `tokens` counts those of a text with begin and end tokens.
+    """Return a tokenizer's `PromptBounds`, by which gateways limit the token count of a plain text from its bytes.
 
-    `normalizer` is that of `tokenizer.json`; if this may lengthen a text by an unknown factor, there are no bounds.
+    There are no bounds if the normalizer may lengthen a text by an unknown factor.
+
+    Args:
+        normalizer: the `normalizer` of the tokenizer's `tokenizer.json`.
+        tokens: returns the number of tokens of a text, those for its begin and end included.
     """
     forms: set[str] = set()
     for step in _steps(normalizer):
