@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -171,7 +173,7 @@ class SupervisedProcess:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    preexec_fn=_end_with_parent,
+                    preexec_fn=partial(_end_with_parent, os.getpid()),
                 )
             except OSError as error:
                 log.write(f"headrace: {self.spec.argv[0]}: {error.strerror}\n".encode())
@@ -230,9 +232,11 @@ class SupervisedProcess:
         self._records.write(self._record)
 
 
-def _end_with_parent() -> None:
-    """Have the kernel kill this process when the launcher that started it ends, even by SIGKILL."""
+def _end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the launcher, whose pid is `parent`, ends, even by SIGKILL."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before, and the kernel sends no signal for that
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _describe_exit(status: int, log: Path) -> str:
