@@ -29,7 +29,7 @@ class ForwardedAttempt(Attempt):
     token_count: TokenCount = field(default_factory=TokenCount)
     """Estimated tokens of what was released."""
     size: int = 0
-    """Bytes of the released text and tool calls."""
+    """Bytes of the released text, reasoning and tool calls."""
     reported_usage: Any = None
     """The upstream's `usage`, unchecked."""
     accepted: bool = False
@@ -47,7 +47,7 @@ class ForwardedAttempt(Attempt):
     def release(self, piece: ChoiceDelta) -> Delta:
         """Record a piece of the answer as released and return its `Delta`.
 
-        The delta covers as many positions as the piece has log probabilities; without any, one if it has text.
+        The delta covers as many positions as the piece has log probabilities; without any, one if it is not empty.
         """
         tokens = len(piece.logprobs or ())
         positions = tokens or int(piece.size > 0)
@@ -59,6 +59,7 @@ class ForwardedAttempt(Attempt):
             token_ids=[],
             untokenised_positions=positions,
             text=piece.text,
+            reasoning=piece.reasoning,
             logprobs=piece.logprobs,
             tool_calls=piece.calls,
             finish_reason=piece.finish,

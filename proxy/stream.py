@@ -51,6 +51,8 @@ class _Call(msgspec.Struct):
 class _Message(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
     tool_calls: list[_Call] | None = None
 
 
@@ -98,11 +100,14 @@ class ChoiceDelta:
     logprobs: list[TokenLogprob] | None
     calls: list[ToolCallDelta] | None
     finish: FinishReason | None
+    reasoning: str = ""
+    """Reasoning that the upstream sends apart from the text."""
 
     @property
     def size(self) -> int:
-        """UTF-8 bytes of the event's generated text, function names and arguments."""
-        return len(self.text.encode()) + sum(len((call.name + call.arguments).encode()) for call in self.calls or ())
+        """UTF-8 bytes of the event's generated text, reasoning, function names and arguments."""
+        calls = sum(len((call.name + call.arguments).encode()) for call in self.calls or ())
+        return len(self.text.encode()) + len(self.reasoning.encode()) + calls
 
 
 @dataclass
@@ -153,15 +158,16 @@ class StreamParser:
         progress = self.choices[choice.index]
         message = choice.delta or _Message()
         text = (choice.text or "") + (message.content or "") + (message.refusal or "")
+        reasoning = message.reasoning_content or message.reasoning or ""
         calls = [call for each in message.tool_calls or () if (call := _call(progress, each)) is not None]
         logprobs = _logprobs(choice.logprobs) if choice.logprobs else None
         finish = _finish(choice.finish_reason)
-        if not (text or calls or logprobs or finish):
+        if not (text or reasoning or calls or logprobs or finish):
             return None
         if progress.finished:
             raise InvalidAnswer(f"more of choice {choice.index} after its end")
         progress.finished = finish is not None
-        return ChoiceDelta(choice.index, text, logprobs or None, calls or None, finish)
+        return ChoiceDelta(choice.index, text, logprobs or None, calls or None, finish, reasoning)
 
 
 def _finish(reason: str | None) -> FinishReason | None:

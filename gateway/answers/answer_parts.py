@@ -52,6 +52,7 @@ class CollectedChoice:
     """One choice of an answer, assembled from its deltas for a response without streaming."""
 
     text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     calls: list[ToolCallDelta] = field(default_factory=list)

@@ -77,7 +77,12 @@ class ChatAnswer:
         text = self.echoed_text + "".join(choice.text)
         return ChatChoice(
             index=index,
-            message=ChatAnswerMessage(content=text or (None if calls else ""), refusal=None, tool_calls=calls),
+            message=ChatAnswerMessage(
+                content=text or (None if calls else ""),
+                refusal=None,
+                reasoning_content="".join(choice.reasoning) or None,
+                tool_calls=calls,
+            ),
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
             # The reply inbox accepts no job's end before all of its choices have ended.
             finish_reason=self._finish_reason(cast(FinishReason, choice.finish_reason)),
@@ -85,13 +90,16 @@ class ChatAnswer:
         )
 
     def _choices(self, index: int, delta: Delta) -> Iterator[str]:
-        """Yield the choices of a delta's chunks: its text, its tool calls (a chunk each, as OpenAI does), and its end.
+        """Yield the choices of a delta's chunks: reasoning, text, tool calls (a chunk each, as OpenAI does), and end.
 
         Log probabilities and token ids are in the first chunk.
         """
         logprobs = compact(self._logprobs(delta.logprobs)) if delta.logprobs else "null"
         ids = f',"token_ids":{compact(delta.token_ids)}' if self.options.token_ids and delta.token_ids else ""
-        if delta.text or ((delta.logprobs or ids) and not delta.tool_calls):
+        if delta.reasoning:
+            yield _choice(index, f'{{"reasoning_content":{quoted(delta.reasoning)}}}', logprobs, extra=ids)
+            logprobs, ids = "null", ""
+        if delta.text or ((delta.logprobs or ids) and not (delta.tool_calls or delta.reasoning)):
             yield _choice(index, f'{{"content":{quoted(delta.text)}}}' if delta.text else "{}", logprobs, extra=ids)
             logprobs, ids = "null", ""
         for call in delta.tool_calls or ():

@@ -17,6 +17,7 @@ async def collect(generation: Generation) -> list[CollectedChoice]:
         for index, delta in batch:
             choice = choices[index]
             choice.text.append(delta.text)
+            choice.reasoning.append(delta.reasoning)
             choice.ids.extend(delta.token_ids)
             choice.logprobs.extend(delta.logprobs or [])
             choice.calls.extend(delta.tool_calls or [])

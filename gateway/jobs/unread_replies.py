@@ -103,4 +103,4 @@ def _size(reply: Reply) -> int:
     if not isinstance(reply, Delta):
         return REPLY_BYTES
     logprobs = LOGPROB_BYTES * len(reply.logprobs or [])
-    return REPLY_BYTES + len(reply.text) + TOKEN_BYTES * len(reply.token_ids) + logprobs
+    return REPLY_BYTES + len(reply.text) + len(reply.reasoning) + TOKEN_BYTES * len(reply.token_ids) + logprobs

@@ -105,7 +105,7 @@ class ChatCompletionRequest(SamplingRequest):
     prompt_cache_options: Ignored[dict[str, Any] | None] = None
     """Prefixes stay cached until their blocks are needed."""
     include_reasoning: Ignored[bool | None] = None
-    """Reasoning is part of the text."""
+    """A local model's reasoning is part of the text; an external provider's is always passed on."""
     add_generation_prompt: bool | None = None
     """End the prompt with the start of an assistant message; default true, unless the final message is continued."""
     continue_final_message: bool | None = None
@@ -197,6 +197,8 @@ class ChatAnswerMessage(ApiModel):
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: str | None
+    reasoning_content: OmitIfNone[str] = None
+    """Reasoning that an external provider sends apart from the text; a local model's is part of the text."""
     tool_calls: Annotated[list[ToolCall] | None, Field(exclude_if=lambda calls: calls is None)] = None
 
 
@@ -242,6 +244,8 @@ class ChatDelta(ApiModel):
     role: Literal["assistant"] | None = None
     content: str | None = None
     refusal: str | None = None
+    reasoning_content: str | None = None
+    """Reasoning that an external provider sends apart from the text."""
     tool_calls: list[ToolCallChunk] | None = None
 
 

@@ -159,6 +159,7 @@ def _merge(run: list[Delta]) -> Delta:
         start=first.start,
         token_ids=[id_ for each in run for id_ in each.token_ids],
         text="".join([each.text for each in run]),
+        reasoning="".join([each.reasoning for each in run]),
         untokenised_positions=sum([each.untokenised_positions for each in run]),
         logprobs=[token for each in run for token in each.logprobs or ()] or None,
         tool_calls=merge_tool_calls(call for each in run for call in each.tool_calls or ()) or None,
@@ -173,7 +174,14 @@ def _size(reply: Reply) -> int:
     match reply:
         case Delta():
             calls = sum(100 + len(call.arguments) for call in reply.tool_calls or ())
-            return 120 + len(reply.text) + calls + 7 * len(reply.token_ids) + 600 * len(reply.logprobs or ())
+            return (
+                120
+                + len(reply.text)
+                + len(reply.reasoning)
+                + calls
+                + 7 * len(reply.token_ids)
+                + 600 * len(reply.logprobs or ())
+            )
         case PromptEcho():
             return 120 + len(reply.text) + 7 * len(reply.token_ids)
         case PromptLogprobs():

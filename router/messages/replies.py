@@ -116,6 +116,8 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     untokenised_positions: Count = msgspec.field(name="n", default=0)
     """Number of pieces of a text without token ids, each one or a few tokens."""
     text: str = msgspec.field(name="t", default="")
+    reasoning: str = msgspec.field(name="r", default="")
+    """Reasoning that an upstream provider sends apart from the text."""
     logprobs: list[TokenLogprob] | None = msgspec.field(name="lp", default=None)
     tool_calls: list[ToolCallDelta] | None = msgspec.field(name="calls", default=None)
     """Additions to the choice's tool calls; `text` does not contain their markup."""

@@ -232,6 +232,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
                 token_ids=[],
                 untokenised_positions=2,
                 text="Hi!",
+                reasoning="Greet.",
                 logprobs=[TokenLogprob(TokenAlternative(UNKNOWN_TOKEN_ID, "Hi", -0.5), [])] * 2,
             ),
             Failed(job_id="k", attempt_id="b", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=7),

@@ -298,6 +298,26 @@ async def test_tool_calls_are_forwarded(start_proxy: StartProxy) -> None:
     assert (request.body["tools"], request.body["tool_choice"]) == (tools, "required")
 
 
+async def test_reasoning_is_forwarded_streamed_and_not(start_proxy: StartProxy) -> None:
+    thoughts = [chunk(reasoning_content=text) for text in ("Two ", "and two.")]
+    script = events(*thoughts, chunk("Four"), chunk(".", finish="stop"), usage(5, 9))
+    setup = await start_proxy(script)
+    whole = (await setup.chat()).json()
+    message = whole["choices"][0]["message"]
+    assert message == {"role": "assistant", "content": "Four.", "refusal": None, "reasoning_content": "Two and two."}
+    assert whole["usage"]["completion_tokens"] == 9
+    deltas = [choice["delta"] for event in await setup.events() for choice in event["choices"]]
+    assert "".join(delta.get("reasoning_content") or "" for delta in deltas) == "Two and two."
+    assert "".join(delta.get("content") or "" for delta in deltas) == "Four."
+    assert all("Two" not in (delta.get("content") or "") for delta in deltas)
+
+
+async def test_reasoning_that_was_cut_short_is_billed(start_proxy: StartProxy) -> None:
+    setup = await start_proxy(events(chunk(reasoning_content="x" * 400)))
+    assert (await setup.events())[-1]["error"]["code"] == "upstream_error"
+    assert (await setup.record()).usage.completion_tokens == 100
+
+
 async def test_a_proxied_model_is_listed_and_streams_like_a_local_one(start_proxy: StartProxy) -> None:
     setup: ProxySetup = await start_proxy(answer("one ", "two"))
     models = (await setup.client.get("/v1/models")).json()["data"]

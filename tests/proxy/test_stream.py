@@ -39,6 +39,18 @@ def test_chats_and_completions_give_the_same_deltas() -> None:
     assert parse(StreamParser.of(1), delta={"refusal": "No."})[0].text == "No."
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_is_kept_apart_from_text_and_counts(name: str) -> None:
+    """vLLM and OpenRouter call it `reasoning`, DeepSeek and SGLang `reasoning_content`; some send both."""
+    parser = StreamParser.of(1)
+    (piece,) = parse(parser, delta={"content": None, name: "Hm, ü"})
+    assert (piece.text, piece.reasoning, piece.size) == ("", "Hm, ü", 6)
+    (both,) = parse(parser, delta={"reasoning_content": "so", "reasoning": "so", "content": "a"})
+    assert (both.text, both.reasoning, both.size) == ("a", "so", 3)
+    with pytest.raises(InvalidAnswer):
+        parse(parser, delta={name: 1})
+
+
 def test_logprobs_have_no_invented_ids() -> None:
     chosen, other = TokenAlternative(UNKNOWN_TOKEN_ID, "a", -0.5), TokenAlternative(UNKNOWN_TOKEN_ID, "b", -1.0)
     token = {"token": "a", "logprob": -0.5, "bytes": [97]}
