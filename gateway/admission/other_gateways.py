@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -23,18 +24,24 @@ class OtherGatewaysLoad(NamedTuple):
     """Number of their waiting and running sequences."""
     active: RequestersByTenant = MappingProxyType({})
     """Requesters whose requests they had within the last minute."""
+    alive: int = 0
+    """Number of other gateways with an unexpired report."""
+    reported: float = math.inf
+    """Monotonic time since which each of them has reported."""
 
 
 class _Totals:
     """Sums of the unexpired reports."""
 
-    def __init__(self, loads: list[GatewayLoad]) -> None:
+    def __init__(self, reports: Collection[tuple[float, GatewayLoad]]) -> None:
+        self._alive = len(reports)
+        self._reported = min((at for at, _ in reports), default=math.inf)
         self.running: Counter[str] = Counter()
         self.waiting: dict[tuple[str, ServiceClass], OthersWork] = {}
         self._sequences: Counter[str] = Counter()
         self._gateways: Counter[str] = Counter()
         self._active: dict[str, dict[str, set[str]]] = defaultdict(dict)
-        for load in loads:
+        for _, load in reports:
             self._gateways.update({work.model for work in load.queues if work.waiting or work.running})
             for work in load.queues:
                 self._add(work)
@@ -55,7 +62,10 @@ class _Totals:
         waiting.unattributed.add(Work(max(0.0, rest.sequences), max(0.0, rest.tokens)))
 
     def load(self, model: str) -> OtherGatewaysLoad:
-        return OtherGatewaysLoad(self._gateways[model], self._sequences[model], self._active.get(model, {}))
+        active = self._active.get(model, {})
+        return OtherGatewaysLoad(
+            self._gateways[model], self._sequences[model], active, alive=self._alive, reported=self._reported
+        )
 
 
 class OtherGateways:
@@ -98,4 +108,4 @@ class OtherGateways:
     def _sum(self) -> None:
         now = self._clock()
         self._reports = {name: each for name, each in self._reports.items() if now - each[0] <= self._report_timeout}
-        self._totals = _Totals([load for _, load in self._reports.values()])
+        self._totals = _Totals(self._reports.values())

@@ -6,18 +6,20 @@ within a tenant each requester, has received (`router/tenant_fair_queue.py`) and
 classes. While several tenants are active, no tenant may use all slots: an eighth stays free for a newly active tenant,
 which would otherwise wait until another tenant's answer ends. In the same way no requester may use all slots of its
 tenant while several of its requesters are active. The other gateways report their totals and their active requesters:
-each gateway may use the slots that the others leave, and at least its equal share.
+each gateway may use the slots that the others leave, and at least its equal share. A burst may come to several gateways
+at once: while others are active, a requester gets more than a gateway's equal share only after the next reports.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gateway.admission.active_requesters import ActiveRequesters, RequestersByTenant, are_several
+from gateway.admission.active_requesters import ActiveRequesters, are_several
 from gateway.admission.other_gateways import OtherGatewaysLoad
 from router.messages import Delta, Embedded, Job, Reply, ServiceClass, Started
 from router.model_registry import ModelInfo, ModelRegistry
@@ -27,6 +29,8 @@ PREFETCH_SHARE = 0.05
 """Jobs that a fleet's workers prefetch beyond their slots, as a fraction of the slots."""
 RESERVED_SHARE = 1 / 8
 """Fraction of the slots that a tenant does not get while other tenants are active, and a requester while others are."""
+BURST_REPORT_DELAY = 1.0
+"""Seconds into a requester's burst after which the other gateways' reports show whether it came to them too."""
 RECHECK_INTERVAL = 0.5
 """Seconds between two checks for additional capacity while jobs wait."""
 
@@ -108,14 +112,16 @@ class _Capacity(NamedTuple):
 
     slots: int
     with_prefetch: int
-    others_active: RequestersByTenant
-    """Active requesters of the other gateways."""
+    others: OtherGatewaysLoad
+    share: int
+    """Number of slots if all gateways that are alive had the same."""
 
 
 def _capacity(model: ModelInfo, others: OtherGatewaysLoad) -> _Capacity:
     share = math.ceil(model.capacity / (others.gateways + 1))
     slots = max(share, model.capacity - others.sequences)
-    return _Capacity(slots, slots + max(model.workers, math.ceil(slots * PREFETCH_SHARE)), others.active)
+    with_prefetch = slots + max(model.workers, math.ceil(slots * PREFETCH_SHARE))
+    return _Capacity(slots, with_prefetch, others, math.ceil(model.capacity / (others.alive + 1)))
 
 
 def _without_reserve(slots: int) -> int:
@@ -135,6 +141,8 @@ class _ModelQueue:
         """Number of sequences at the workers, by tenant."""
         self._published_by_requester: Counter[tuple[str, str]] = Counter()
         """Number of sequences at the workers, by tenant and requester."""
+        self._bursts: dict[tuple[str, str], tuple[float, int]] = {}
+        """Begin of each requester's burst, and the number of sequences at the workers below which it has ended."""
         self._published_flex = 0
         self._recheck: asyncio.TimerHandle | None = None
 
@@ -176,7 +184,7 @@ class _ModelQueue:
             return self.waiting.peek(slots=1, flex_slots=0)
         if self._published_by_tenant.total() >= capacity.with_prefetch:
             return None
-        active, others = self.active.by_tenant, capacity.others_active
+        active, others = self.active.by_tenant, capacity.others.active
         several_tenants = are_several(active.keys(), others.keys())
         tenant_slots = _without_reserve(capacity.slots) if several_tenants else capacity.slots
         tenant_limit = tenant_slots if several_tenants else capacity.with_prefetch
@@ -189,7 +197,9 @@ class _ModelQueue:
             published = self._published_by_requester[job.tenant, job.requester]
             if not published or not are_several(active.get(job.tenant, ()), others.get(job.tenant, ())):
                 return True
-            return published + job.n <= _without_reserve(tenant_slots)
+            if published + job.n > _without_reserve(tenant_slots):
+                return False
+            return published + job.n <= _without_reserve(capacity.share) or self._burst_is_reported(job, capacity)
 
         entry = self.waiting.peek(slots=capacity.slots, flex_slots=self._published_flex, is_eligible=is_within_limit)
         if (
@@ -200,13 +210,21 @@ class _ModelQueue:
             return entry
         return None  # its choices do not all fit yet, and no other job may overtake it
 
+    def _burst_is_reported(self, job: Job, capacity: _Capacity) -> bool:
+        """Whether the other gateways have reported since the job's requester exceeded this gateway's equal share."""
+        began, _ = self._bursts.setdefault((job.tenant, job.requester), (time.monotonic(), capacity.share // 2))
+        return capacity.others.reported >= began + BURST_REPORT_DELAY
+
     def _count(self, job: Job, sequences: int) -> None:
         self._published_by_tenant[job.tenant] += sequences
         if self._published_by_tenant[job.tenant] <= 0:
             del self._published_by_tenant[job.tenant]
         requester = (job.tenant, job.requester)
         self._published_by_requester[requester] += sequences
+        if requester in self._bursts and self._published_by_requester[requester] < self._bursts[requester][1]:
+            del self._bursts[requester]
         if self._published_by_requester[requester] <= 0:
             del self._published_by_requester[requester]
+            self._bursts.pop(requester, None)
         if job.service_class is ServiceClass.FLEX:
             self._published_flex += sequences

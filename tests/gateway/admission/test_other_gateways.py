@@ -19,11 +19,11 @@ def load(gateway: str, *requesters: RequesterWork, active: str = "") -> GatewayL
 
 
 def test_reports_are_summed_and_the_latest_of_each_gateway_counts() -> None:
-    others = OtherGateways()
+    others = OtherGateways(lambda: 5.0)
     ada, bob = (RequesterWork(tenant="t", requester=name, waiting=3, tokens=30) for name in ("ada", "bob"))
     for each in (load("g2", ada), load("g2", ada, active="ab"), load("g3", ada, bob, active="bc")):
         others.observe(each)
-    assert others.load("m") == OtherGatewaysLoad(2, 24, {"t": {"a", "b", "c"}})
+    assert others.load("m") == OtherGatewaysLoad(2, 24, {"t": {"a", "b", "c"}}, alive=2, reported=5.0)
     assert others.running("m") == 4
     waiting = others.waiting("m", DEFAULT)
     assert waiting.total == Work(20, 200)
@@ -31,29 +31,30 @@ def test_reports_are_summed_and_the_latest_of_each_gateway_counts() -> None:
     assert waiting.requesters == {"t": {"ada": Work(6, 60), "bob": Work(3, 30)}}
     assert waiting.unattributed == Work(11, 110)
     assert others.waiting("m", ServiceClass.FLEX) == OthersWork()
-    assert others.load("another") == OtherGatewaysLoad()
+    assert others.load("another") == OtherGatewaysLoad(alive=2, reported=5.0)
 
 
 def test_an_idle_gateway_reports_its_active_requesters_only() -> None:
-    others = OtherGateways()
+    others = OtherGateways(lambda: 5.0)
     others.observe(GatewayLoad(gateway="g2", active=[ActiveRequester(model="m", tenant="t", requester="a")]))
-    assert others.load("m") == OtherGatewaysLoad(0, 0, {"t": {"a"}})
+    assert others.load("m") == OtherGatewaysLoad(0, 0, {"t": {"a"}}, alive=1, reported=5.0)
 
 
 def test_reports_expire() -> None:
     clock = FakeClock()
     others = OtherGateways(clock)
     others.observe(load("g2"))
+    began = clock.now
     clock.now += DEFAULT_TIMINGS.load_report_timeout - 1
     others.observe(load("g3", active="a"))
     clock.now += 1.5
-    assert others.load("m") == OtherGatewaysLoad(1, 12, {"t": {"a"}})
+    assert others.load("m") == OtherGatewaysLoad(1, 12, {"t": {"a"}}, alive=1, reported=began + 2.0)
     clock.now += DEFAULT_TIMINGS.load_report_timeout
     assert others.load("m") == OtherGatewaysLoad()
     assert others.running("m") == 0
 
 
 def test_a_report_whose_parts_exceed_its_totals_leaves_nothing_unattributed() -> None:
-    others = OtherGateways()
+    others = OtherGateways(lambda: 5.0)
     others.observe(load("g2", RequesterWork(tenant="t", requester="a", waiting=11, tokens=120)))
     assert others.waiting("m", DEFAULT).unattributed == Work()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +120,20 @@ async def test_an_active_person_at_another_gateway_reserves_slots() -> None:
     assert at_workers(of_person(fair(16, active={"organisation": {"quiet"}}), "noisy", flood)) == 14
     assert at_workers(of_person(fair(16, active={"organisation": {"quiet", "noisy"}}), "noisy", flood)) == 14
     assert at_workers(of_person(fair(16, active={"another": {"quiet"}}), "noisy", flood)) == 14
+
+
+async def test_a_burst_exceeds_the_equal_share_after_the_next_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have come to the other gateway at the same time; 14 of 16 slots would be taken twice."""
+    monkeypatch.setattr(publish_queue, "RECHECK_INTERVAL", 0.01)
+    load = OtherGatewaysLoad(active={"organisation": {"quiet"}}, alive=1, reported=0.0)
+    queue = PublishQueue(Models(16), lambda _model: load)  # type: ignore[arg-type]
+    noisy = of_person(queue, "noisy", 100)
+    assert at_workers(noisy) == 7
+    assert at_workers(of_person(queue, "quiet", 5)) == 5
+    await asyncio.sleep(0.05)
+    assert at_workers(noisy) == 7
+    load = load._replace(reported=time.monotonic() + publish_queue.BURST_REPORT_DELAY)
+    await eventually(lambda: at_workers(noisy) == 12)
 
 
 async def test_active_requesters_are_reported_by_model() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from gateway.admission.other_gateways import OtherGatewaysLoad
 from gateway.admission.publish_queue import PublishQueue, _Capacity
 from gateway.errors import DeadlinePassed, JobFailed, NotQueued
 from gateway.jobs.generation import Generation
@@ -82,7 +83,9 @@ async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(
-        PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2, others_active={})
+        PublishQueue,
+        "_capacity",
+        lambda _queue, _model: _Capacity(slots=1, with_prefetch=2, others=OtherGatewaysLoad(), share=1),
     )
     stage = await set_stage(never)
     generation = await open_generation(stage, prompts=6)
@@ -104,7 +107,9 @@ async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs
 
 async def test_closing_cancels_a_publish_that_has_begun(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        PublishQueue, "_capacity", lambda _queue, _model: _Capacity(slots=1, with_prefetch=2, others_active={})
+        PublishQueue,
+        "_capacity",
+        lambda _queue, _model: _Capacity(slots=1, with_prefetch=2, others=OtherGatewaysLoad(), share=1),
     )
     stage = await set_stage(never)
     generation = await open_generation(stage, prompts=3)
