@@ -91,6 +91,12 @@ SECTIONS = {
         " the store is another, on the same cores. Without a pause, requests also wait for the settlement of earlier"
         " ones.",
     ),
+    "fairness": (
+        "Fairness",
+        "The TTFT of a quiet client alone and beside a noisy one that keeps a thousand jobs queued, measured in turns:"
+        " two tenants at one gateway, and two people of one organisation at the same or different ones of two gateways"
+        " over RabbitMQ. One worker, whose engine only counts; worker, gateways and clients share one process.",
+    ),
     "quality": ("Quality", "The loss of quality by quantisation."),
     "structured-output": (
         "Structured output",
