@@ -6,6 +6,7 @@ known for an hour after its last worker stopped, so that requests during a resta
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ RECENTLY_ALIVE_PERIOD = 60.0
 """Seconds since the last heartbeat of a worker for which requests to its model wait for its return."""
 KNOWN_PERIOD = 3600.0
 """Seconds since the last heartbeat after which a worker is forgotten."""
+MAX_WORKERS = 4096
+"""Maximum number of known workers: one sender of heartbeats in many names can't slow the gateway down."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class ModelRegistry:
         """Cache by name: a model is looked up several times per request, heartbeats arrive once a second."""
 
     def observe(self, status: WorkerStatus) -> None:
-        """Update the worker and its model from a heartbeat that has just arrived.
+        """Update the worker and its model from a heartbeat that has just arrived; a worker over the maximum is ignored.
 
         A worker that is still loading its model keeps a known model listed, but can't make an unknown model known,
         because its heartbeats lack the model's limits.
@@ -101,6 +104,8 @@ class ModelRegistry:
         self._forget(now)
         self._described.clear()
         before = self._seen.get(status.worker)
+        if before is None and len(self._seen) >= MAX_WORKERS:
+            return
         if status.state is WorkerState.STARTING:
             known = before or next((each for each in self._seen.values() if each.status.model == status.model), None)
             if known is None or known.status.model != status.model:
@@ -116,7 +121,16 @@ class ModelRegistry:
         """Return the models that workers reported in the last hour, sorted by name."""
         now = self._clock()
         self._forget(now)
-        return [self._describe(name, now) for name in sorted(self._created)]
+        workers: dict[str, list[_SeenWorker]] = defaultdict(list)
+        for worker in self._seen.values():
+            workers[worker.status.model].append(worker)
+        return [self._describe(name, workers[name], now) for name in sorted(self._created)]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no model was reported in the last hour."""
+        self._forget(self._clock())
+        return not self._created
 
     def find(self, name: str) -> ModelInfo | None:
         """Return the description of model `name`; `None` if no worker reported the model in the last hour."""
@@ -128,7 +142,7 @@ class ModelRegistry:
             return None
         seen = [worker for worker in self._seen.values() if worker.status.model == name]
         until = min(worker.changes_after(now, self._alive_timeout) for worker in seen)
-        described = self._described[name] = _Description(self._describe(name, now), until)
+        described = self._described[name] = _Description(self._describe(name, seen, now), until)
         return described.model
 
     def has_free_slots(self, name: str) -> bool:
@@ -141,8 +155,7 @@ class ModelRegistry:
         alive = self._clock() - self._alive_timeout
         return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
 
-    def _describe(self, name: str, now: float) -> ModelInfo:
-        seen = [worker for worker in self._seen.values() if worker.status.model == name]
+    def _describe(self, name: str, seen: Sequence[_SeenWorker], now: float) -> ModelInfo:
         last = max(worker.at for worker in seen)
         live = [worker for worker in seen if now - worker.at <= self._alive_timeout]
         alive = [worker.status for worker in live]

@@ -58,7 +58,7 @@ class ModelCatalogue:
                 error does not reveal which.
             ModelUnavailable: No worker was heard of yet, as after a start of this gateway: any name may be a model's.
         """
-        if not self._models.models():
+        if self._models.is_empty:
             raise ModelUnavailable
         model = self._resolve(name)
         if model is None or not self._is_allowed(model, allowed):

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from router import model_registry
 from router.messages import PromptBounds, WorkerState, WorkerStatus
 from router.model_registry import ModelRegistry
 from tests.contract.examples import STATUS
@@ -198,3 +199,13 @@ def test_a_worker_at_one_tenants_limit_is_measured_but_not_full() -> None:
     again = registry.find("m")
     assert again is not None
     assert again.tokens_per_second == 500.0
+
+
+def test_workers_over_the_maximum_are_ignored(registry: ModelRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_registry, "MAX_WORKERS", 2)
+    assert registry.is_empty
+    for number in range(3):
+        registry.observe(status(worker=f"w-{number}", model=f"m-{number}"))
+    registry.observe(status(worker="w-1", model="m-1", running=5))
+    assert [(model.name, model.running) for model in registry.models()] == [("m-0", STATUS.running), ("m-1", 5)]
+    assert not registry.is_empty
