@@ -50,8 +50,12 @@ class Admission(Generic[T]):
         self._waiting[attempt.job.service_class].charge(attempt.job.tenant, attempt.job.requester, cost)
 
     def _suspect(self) -> T | None:
-        """Return a waiting solo job: it goes before all other jobs, so that it does not stay suspected for long."""
-        return next((attempt for attempt in self._waiting if attempt.solo), None)
+        """Return the waiting solo job with the most crashes, which goes before all other jobs.
+
+        It must not run beside a job that crashes its engine after each first token, whose own count stays 1.
+        """
+        solo = (attempt for attempt in self._waiting if attempt.solo)
+        return max(solo, key=lambda attempt: attempt.crashes, default=None)
 
     def _give_slot(self, attempt: T) -> T:
         self._waiting[attempt.job.service_class].take(attempt.job.tenant, attempt.job.requester, attempt)

@@ -83,3 +83,12 @@ def test_the_tenant_or_requester_with_less_service_goes_first(
     admission.charge(noisy[1], output=1)
     admission.release(noisy[0])
     assert admission.admit() is quiet
+
+
+def test_of_suspects_the_one_with_the_most_crashes_runs_first() -> None:
+    admission = Admission[Taken](8)
+    [poison], [innocent] = waiting(admission, ServiceClass.PRIORITY, 1), waiting(admission, ServiceClass.DEFAULT, 1)
+    poison.solo = innocent.solo = True
+    poison.crashes, innocent.crashes = 1, 2  # the poison job crashes its engine after a token, beside the other job
+    assert admission.admit() is innocent
+    assert admission.admit() is None
