@@ -66,7 +66,7 @@ class Invitations:
     async def invite_first_owner(self, organisation: str) -> str:
         """Create an invitation to become the owner of an organisation that has none, and return its token.
 
-        Earlier invitations to the organisation that no user made are revoked.
+        Earlier invitations of this kind (owner, for any address, made by no user) are revoked; other ones stay valid.
         """
         await self._store.revoke_unowned(organisation, self._clock())
         _, token = await self.invite(Actor(organisation, "", Role.OWNER), Role.OWNER)

@@ -168,5 +168,5 @@ class InvitationStore(Protocol):
         ...
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke the unaccepted invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
+        """Revoke the pending invitations of an owner without an address that no user made, at `now` (Unix seconds)."""
         ...

@@ -48,8 +48,8 @@ class MongoInvitationStore:
         return await self._invitations.update_matching(still_open, {"$set": {"revoked": now}})
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke the unaccepted invitations of an organisation that were made by no user, at `now` (Unix seconds)."""
-        unowned = {"organisation": organisation, "invited_by": "", **OPEN}
+        """Revoke the pending invitations of an owner without an address that no user made, at `now` (Unix seconds)."""
+        unowned = {"organisation": organisation, "invited_by": "", "role": Role.OWNER.value, "email": "", **OPEN}
         await self._invitations.update_many(unowned, {"$set": {"revoked": now}})
 
 

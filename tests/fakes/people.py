@@ -128,7 +128,7 @@ class DictInvitationStore:
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
         for each in await self.of_organisation(organisation):
-            if not each.invited_by and _is_open(each):
+            if not each.invited_by and each.role is Role.OWNER and not each.email and _is_open(each):
                 self.invitations[each.id] = replace(each, revoked=now)
 
 

@@ -33,9 +33,16 @@ async def test_an_expired_or_revoked_invitation_is_refused(people: PeopleStores)
     assert not await people.invitations.claim(INVITATION.digest, "user-bob", 50.0)
 
 
-async def test_only_unowned_invitations_are_revoked_together(people: PeopleStores) -> None:
-    links = [INVITATION, replace(INVITATION, id="invite-2", digest=b"2", invited_by="", created=2.0)]
-    for each in links:
+async def test_only_owner_links_of_no_user_are_revoked_together(people: PeopleStores) -> None:
+    link = replace(INVITATION, id="invite-2", digest=b"2", role=Role.OWNER, invited_by="", created=2.0)
+    for_bob = replace(link, id="invite-3", digest=b"3", email="bob@example.org", created=3.0)
+    for_a_member = replace(link, id="invite-4", digest=b"4", role=Role.MEMBER, created=4.0)
+    for each in (INVITATION, link, for_bob, for_a_member):
         await people.invitations.add(each)
     await people.invitations.revoke_unowned("org-1", 9.0)
-    assert await people.invitations.of_organisation("org-1") == [replace(links[1], revoked=9.0), links[0]]
+    assert await people.invitations.of_organisation("org-1") == [
+        for_a_member,
+        for_bob,
+        replace(link, revoked=9.0),
+        INVITATION,
+    ]
