@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from rich.measure import Measurement
 from rich.table import Table
 
 from auth_billing.access.scopes import Scope
@@ -30,6 +31,7 @@ keys = typer.Typer(help="API keys: create, list, rotate, revoke (docs/keys.md)."
 Organisation = Annotated[str, typer.Option(help="Its id.")]
 KeyId = Annotated[str, typer.Argument(help="As `headrace keys list` shows it: key_...")]
 
+_MAX_LINE = 1000  # characters of a line of `headrace keys list`; longer lists of models are folded
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -70,7 +72,10 @@ def create(
 @keys.command("list")
 def list_keys(*, organisation: Organisation = "development", mongodb_url: MongoUrl = None) -> None:
     """List an organisation's API keys, without their secret text, which is not stored."""
-    console.print(_table(_run(mongodb_url, lambda commands: commands.all(organisation))))
+    table = _table(_run(mongodb_url, lambda commands: commands.all(organisation)))
+    # One line per key, so that `grep` finds it: a console of 80 columns would fold nine columns to fragments of words.
+    needed = Measurement.get(console, console.options.update(max_width=_MAX_LINE), table).maximum
+    console.print(table, width=max(console.width, needed), soft_wrap=True)
 
 
 @keys.command()
@@ -115,7 +120,7 @@ def seconds(text: str) -> float:
 def _table(records: list[ApiKeyRecord]) -> Table:
     table = Table(box=None)
     for column in ("key", "name", "of", "ends in", "scopes", "models", "created", "last used", "expires"):
-        table.add_column(column, overflow="fold", no_wrap=column == "key")  # an id must stay in one piece, to be copied
+        table.add_column(column, overflow="fold", no_wrap=column != "models")
     for key in records:
         table.add_row(
             f"key_{key.key_id}",
