@@ -328,16 +328,16 @@ class JobConsumer(Generic[T]):
         self.outbox.flush()  # so that as few tokens as possible are generated again
         for attempt in self.attempts:
             if not self.admission.has_slot(attempt):
-                self._hand_over(attempt)
+                self.hand_over(attempt)
         if len(self.attempts):
             await self._wait_for(self._idle, self._hand_over_now, at_most=self._drain_grace)
         for attempt in self.attempts:
-            self._hand_over(attempt)
+            self.hand_over(attempt)
         self.outbox.flush()
         if len(self.attempts):  # ended, but not settled yet
             await self._wait_for(self._idle, at_most=self._timings.drain_settle_timeout)
 
-    def _hand_over(self, attempt: T) -> None:
+    def hand_over(self, attempt: T) -> None:
         """Requeue a job, so that another worker answers or resumes it."""
         if attempt.ended:  # its usage record is on its way
             return

@@ -76,6 +76,44 @@ async def test_a_full_worker_overflows_and_after_its_end_the_upstream_gets_all_j
             assert bench.text("e") == "outside"
 
 
+async def test_a_begun_job_that_comes_to_the_proxy_goes_on_at_a_local_worker() -> None:
+    """As a gateway does, the test tells whoever asks what was delivered of the job."""
+    async with Bench(max_num_seqs=1).up() as bench:  # capacity for two
+        answered: set[str] = set()
+
+        async def answer_resumption_requests() -> None:
+            while True:
+                for request in [reply for reply in bench.replies if isinstance(reply, ResumeRequest)]:
+                    if request.attempt_id not in answered:
+                        answered.add(request.attempt_id)
+                        for target in ("worker-1", "proxy-1"):
+                            start = Resume(
+                                job=request.job_id,
+                                attempt=request.attempt_id,
+                                decision=ResumeDecision.START,
+                                delivered=[[0]],
+                            )
+                            bench.outside.send_control(control_targets.worker(target), start)
+                await asyncio.sleep(0.01)
+
+        async with outside(
+            MemoryTransport(bench.broker, "proxy-1"), "proxy-1", answer("outside"), overflow=True
+        ) as upstream:
+            answering = asyncio.create_task(answer_resumption_requests())
+            await bench.send(make_job("a", max_tokens=2), make_job("b", max_tokens=2))
+            await bench.submitted(2)
+            await bench.send(make_job("c", max_tokens=3, delivered=[[0]]))
+            await bench.until(lambda: answered)
+            assert bench.terminals("c") == []
+            bench.engine.step(4)
+            await bench.submitted(3)
+            bench.engine.step(4)
+            terminal, _ = await bench.ended("c")
+            answering.cancel()
+        assert isinstance(terminal, Finished)
+        assert upstream.requests == []
+
+
 @pytest.mark.rabbitmq
 async def test_overflow_on_rabbitmq(rabbitmq_url: str) -> None:
     gateway = Bus(RabbitMQTransport(rabbitmq_url, "gateway-o"))
