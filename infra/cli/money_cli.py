@@ -69,7 +69,7 @@ def budget(
     ] = None,
     *,
     project: Annotated[str | None, typer.Option(help="Budget of this project.", show_default=False)] = None,
-    key: Annotated[str | None, typer.Option(help="Budget of this API key (its id).", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="Budget of this API key (key_...).", show_default=False)] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the budget.")] = False,
     mongodb_url: MongoUrl = None,
 ) -> None:
@@ -97,7 +97,7 @@ def limits(
     *,
     project: Annotated[str | None, typer.Option(help="Limits of this project.", show_default=False)] = None,
     model: Annotated[str | None, typer.Option(help="With --project: for this model.", show_default=False)] = None,
-    key: Annotated[str | None, typer.Option(help="Limits of this API key (its id).", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="Limits of this API key (key_...).", show_default=False)] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Show or set the operator's rate limits of an organisation, a project, a project's model or a key.

@@ -40,6 +40,7 @@ from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_limits import MongoLimitStore
+from gateway.openai.organization.keys import parse_key_id
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class MoneyCommands:
         await self._budget_name(organisation, project, key)  # checks project and key
         subject = organisation_subject(organisation)
         if key is not None:
-            subject = key_subject(key, "")
+            subject = key_subject(parse_key_id(key), "")
         elif project is not None:
             subject = project_subject(project) if model is None else model_subject(project, model)
         store = MongoLimitStore(self.connection)
@@ -180,10 +181,10 @@ class MoneyCommands:
 
     async def _budget_name(self, organisation: str, project: str | None, key: str | None) -> str:
         if key is not None:
-            record = await MongoApiKeyStore(self.connection).find(key)
+            record = await MongoApiKeyStore(self.connection).find(parse_key_id(key))
             if record is None or record.organisation != organisation:
                 raise NoSuchRecord(f"no API key {key} of {organisation}")
-            return key_budget(key)
+            return key_budget(record.key_id)
         if project is not None:
             if await MongoOrganisationStore(self.connection).find_project(organisation, project) is None:
                 raise NoSuchRecord(f"no project {project} of {organisation}")

@@ -85,6 +85,10 @@ def test_credit_budget_and_audit_commands(
     assert "100.00" in money("budget", "development", "100")
     assert "project:development-default" in money("budget", "development", "5", "--project", "development-default")
     assert money("budget", "development", "5", "--key", "0000000000").startswith("1: headrace: no API key")
+    key_id = money("keys", "create", "spender").split("_")[2]
+    assert f"key:{key_id}" in money("budget", "development", "5", "--key", f"key_{key_id}")  # as `keys list` shows it
+    assert money("limits", "development", "7 requests/minute", "--key", f"key_{key_id}") == "7 requests/minute\n"
+    assert money("limits", "development", "--key", key_id) == "7 requests/minute\n"
     assert money("budget", "development", "5", "--project", "p", "--key", "k").startswith("2:")
     assert money("credit", "close", "development") == "development is closed\n"
     assert "development (closed)" in money("credit", "show", "development")
