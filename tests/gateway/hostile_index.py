@@ -67,7 +67,7 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}openai/test_structured_output.py::test_bad_schemas_are_refused_at_once",
         f"{STRUCTURED}test_matchers.py::test_an_invalid_grammar_is_rejected_in_one_line",
         f"{STRUCTURED}test_sandbox.py::test_bombs_do_not_delay_other_checks",
-        f"{STRUCTURED}test_sandbox.py::test_one_tenants_grammars_do_not_delay_anothers",
+        f"{STRUCTURED}test_sandbox.py::test_one_clients_grammars_do_not_delay_anothers",
         f"{STRUCTURED}test_sandbox.py::test_a_check_that_exceeds_a_limit_is_killed",
         f"{STRUCTURED}test_bombs.py::test_bombs_do_not_slow_down_a_running_stream",
     ],
