@@ -18,8 +18,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.platform_stack import INSTALLED
 from benchmarks.results import own_versions
 from infra.install.step import ROOT
-from tests.brokers import report
-from tests.brokers.debian_release import DebianRelease
+from tests.brokers import debian_release, report
 from tests.chaos.report import rabbitmq_version
 
 INSTALLED_VERSION = "installed"
@@ -36,10 +35,8 @@ def main() -> int:
     rows, path = [], os.environ["PATH"]
     for name in arguments.releases:
         if name != INSTALLED_VERSION:
-            release = DebianRelease(name, INSTALLED / "brokers" / name)
             print(f"{name}: installing", flush=True)
-            release.install()
-            os.environ["PATH"] = f"{release.programs}:{path}"
+            os.environ["PATH"] = f"{debian_release.install(name, INSTALLED / 'brokers' / name)}:{path}"
         rows.append(_run())
         os.environ["PATH"] = path
         print(report.table(rows[-1:]), flush=True)

@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.lifecycle import StartupError
@@ -30,38 +29,27 @@ exec unshare --mount -- sh -c '
 """
 
 
-@dataclass(frozen=True)
-class DebianRelease:
-    """A Debian release with its RabbitMQ, in `folder`: the tree in `root`, wrapper scripts in `bin`."""
+def install(release: str, folder: Path) -> Path:
+    """Install a Debian release with its RabbitMQ in `folder` unless it is there; about a minute and 400 MB.
 
-    name: str
-    folder: Path
+    Returns the directory of scripts that run this RabbitMQ; to be put first on the `PATH`.
 
-    @property
-    def programs(self) -> Path:
-        """Directory of the scripts that run this release's RabbitMQ; to be put first on the `PATH`."""
-        return self.folder / "bin"
-
-    def install(self) -> None:
-        """Install the release unless it is there; about a minute and 400 MB.
-
-        Raises:
-            StartupError: this process is not root, `debootstrap` is missing, or it failed.
-        """
-        root = self.folder / "root"
-        if not self.programs.exists():
-            if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-                raise StartupError(
-                    "another release's RabbitMQ needs root and debootstrap (apt-get install debootstrap)"
-                )
-            shutil.rmtree(root, ignore_errors=True)  # of an installation that was interrupted
-            root.mkdir(parents=True)
-            command = ["debootstrap", "--variant=minbase", "--include=rabbitmq-server", self.name, str(root)]
-            if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
-                raise StartupError(f"debootstrap failed; see {root / 'debootstrap' / 'debootstrap.log'}")
-            (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n")
-        self.programs.mkdir(exist_ok=True)
-        for name, program in _PROGRAMS.items():
-            script = self.programs / name
-            script.write_text(_WRAPPER.format(root=shlex.quote(str(root)), program=program))
-            script.chmod(0o755)
+    Raises:
+        StartupError: this process is not root, `debootstrap` is missing, or it failed.
+    """
+    root, programs = folder / "root", folder / "bin"
+    if not programs.exists():
+        if os.geteuid() != 0 or shutil.which("debootstrap") is None:
+            raise StartupError("another release's RabbitMQ needs root and debootstrap (apt-get install debootstrap)")
+        shutil.rmtree(root, ignore_errors=True)  # of an installation that was interrupted
+        root.mkdir(parents=True)
+        command = ["debootstrap", "--variant=minbase", "--include=rabbitmq-server", release, str(root)]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+            raise StartupError(f"debootstrap failed; see {root / 'debootstrap' / 'debootstrap.log'}")
+        (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n")
+    programs.mkdir(exist_ok=True)
+    for name, program in _PROGRAMS.items():
+        script = programs / name
+        script.write_text(_WRAPPER.format(root=shlex.quote(str(root)), program=program))
+        script.chmod(0o755)
+    return programs

@@ -34,12 +34,8 @@ class Platform:
     """A healthy platform in containers."""
 
     compose: Compose
-    port: int
-
-    @property
-    def origin(self) -> str:
-        """The URL of its page."""
-        return f"http://127.0.0.1:{self.port}"
+    origin: str
+    """The URL of its page."""
 
 
 @pytest.fixture(scope="package")
@@ -78,7 +74,7 @@ def platform(compose: tuple[Compose, int]) -> Platform:
     with timed("start until healthy"):
         project.up()
         project.wait_until_healthy()
-    return Platform(project, port)
+    return Platform(project, f"http://127.0.0.1:{port}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

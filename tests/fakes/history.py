@@ -39,10 +39,14 @@ class DictHistory:
         self.stored_bytes: dict[Owner, ByteCount] = {}
 
 
-class DictConversationStore:
+class _DictStore:
+    """Base of the stores of one history."""
+
     def __init__(self, history: DictHistory) -> None:
         self._all = history
 
+
+class DictConversationStore(_DictStore):
     async def add(self, owner: Owner, conversation: Conversation) -> None:
         await self.add_missing(owner, {conversation: ()})
 
@@ -130,10 +134,7 @@ def _has(terms: Sequence[str], words: Sequence[str]) -> bool:
     return all(word in terms for word in whole) and any(term.startswith(last) for term in terms)
 
 
-class DictMessageStore:
-    def __init__(self, history: DictHistory) -> None:
-        self._all = history
-
+class DictMessageStore(_DictStore):
     async def add(self, owner: Owner, messages: Sequence[Message], writer: str = "", until: float = 0.0) -> None:
         self._all.absence.check()
         for message in messages:
@@ -190,10 +191,7 @@ def _without_files(message: Message) -> Message:
     return replace(message, attachments=[replace(each, text="") for each in message.attachments])
 
 
-class DictAnswerStore:
-    def __init__(self, history: DictHistory) -> None:
-        self._all = history
-
+class DictAnswerStore(_DictStore):
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
         self._all.absence.check()
         lease = self._all.leases.get(message_id)
@@ -233,10 +231,7 @@ class DictAnswerStore:
         return self._all.leases.get(message_id, ("", 0.0))[0] == writer and message_id in self._all.leases
 
 
-class DictPresetStore:
-    def __init__(self, history: DictHistory) -> None:
-        self._all = history
-
+class DictPresetStore(_DictStore):
     async def add(self, owner: Owner, preset: Preset) -> None:
         self._all.absence.check()
         self._all.presets[owner, preset.id] = preset
@@ -258,10 +253,7 @@ class DictPresetStore:
         return self._all.presets.pop((owner, preset_id), None) is not None
 
 
-class DictShareStore:
-    def __init__(self, history: DictHistory) -> None:
-        self._all = history
-
+class DictShareStore(_DictStore):
     async def put(self, owner: Owner, conversation_id: str, digest: bytes, joined: float) -> None:
         self._all.absence.check()
         self._all.shares[conversation_id] = (owner, digest, joined)
@@ -277,10 +269,7 @@ class DictShareStore:
         return next(((owner, key, joined) for key, (owner, each, joined) in shares if each == digest), None)
 
 
-class DictImportStore:
-    def __init__(self, history: DictHistory) -> None:
-        self._all = history
-
+class DictImportStore(_DictStore):
     async def find(self, owner: Owner) -> Import | None:
         self._all.absence.check()
         return self._all.imports.get(owner)
@@ -306,10 +295,7 @@ class DictImportStore:
         return [(owner, each) for owner, each in self._all.imports.items() if 0 < each.until < now][:limit]
 
 
-class DictStoredBytes:
-    def __init__(self, history: DictHistory) -> None:
-        self._all = history
-
+class DictStoredBytes(_DictStore):
     async def find(self, owner: Owner) -> ByteCount | None:
         self._all.absence.check()
         return self._all.stored_bytes.get(owner)

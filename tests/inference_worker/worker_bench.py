@@ -161,12 +161,9 @@ class Bench:
     def permit(self, worker: str, request: ResumeRequest) -> None:
         """Permit a job to run again, as a gateway does after a first crash or a second."""
         solo = request.crashes >= DEFAULT_TIMINGS.solo_after_crashes
+        start = ResumeDecision.START
         answer = Resume(
-            job=request.job_id,
-            attempt=request.attempt_id,
-            decision=ResumeDecision.START,
-            solo=solo,
-            crashes=request.crashes,
+            job=request.job_id, attempt=request.attempt_id, decision=start, solo=solo, crashes=request.crashes
         )
         self.outside.send_control(control_targets.worker(worker), answer)
 
