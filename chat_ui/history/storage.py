@@ -57,13 +57,13 @@ class StoredBytes(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class StorageQuota:
     """Limits the bytes that each person stores to `limit`, over all processes that share the stores."""
 
-    def __init__(self, counts: StoredBytes, conversations: ConversationStore, limit: int) -> None:
-        self.limit = limit
-        self._counts = counts
-        self._conversations = conversations
+    counts: StoredBytes
+    conversations: ConversationStore
+    limit: int
 
     async def used(self, owner: Owner) -> int:
         """Return the bytes that the owner has stored."""
@@ -75,9 +75,9 @@ class StorageQuota:
         Raises:
             StorageFull: the owner would store more than the limit; nothing is counted.
         """
-        if more and not await self._counts.add(owner, more, time.time(), self.limit):
+        if more and not await self.counts.add(owner, more, time.time(), self.limit):
             await self.check(owner, more)
-            if not await self._counts.add(owner, more, time.time(), self.limit):
+            if not await self.counts.add(owner, more, time.time(), self.limit):
                 raise self._full(await self.used(owner), more)
 
     async def check(self, owner: Owner, more: int) -> None:
@@ -94,31 +94,31 @@ class StorageQuota:
 
     async def release(self, owner: Owner, freed: int) -> None:
         """Count `freed` bytes less, after the caller deleted them."""
-        await self._counts.add(owner, -freed, time.time())
+        await self.counts.add(owner, -freed, time.time())
 
     async def count_answer(self, owner: Owner, answer: Message) -> None:
         """Count the text of an answer that has ended, for its conversation and its owner; it is stored already."""
         more = len(answer.text.encode())
-        await self._counts.add(owner, more, time.time())
-        if await self._conversations.change(owner, answer.conversation, {}, {"size": more}) is None:
+        await self.counts.add(owner, more, time.time())
+        if await self.conversations.change(owner, answer.conversation, {}, {"size": more}) is None:
             await self.release(owner, more)
 
     async def _count(self, owner: Owner) -> ByteCount:
-        found = await self._counts.find(owner)
+        found = await self.counts.find(owner)
         if found is None:
-            found = ByteCount(await self._conversations.stored_bytes(owner), time.time())
-            await self._counts.begin(owner, found)
-            found = await self._counts.find(owner) or found
+            found = ByteCount(await self.conversations.stored_bytes(owner), time.time())
+            await self.counts.begin(owner, found)
+            found = await self.counts.find(owner) or found
         return found
 
     async def _correct(self, owner: Owner, count: ByteCount) -> ByteCount:
         """Replace a count by the sum over the owner's conversations; return the one that holds."""
         try:
-            exact = ByteCount(await self._conversations.stored_bytes(owner), time.time())
+            exact = ByteCount(await self.conversations.stored_bytes(owner), time.time())
         except StoreUnavailable as error:
             _log.warning("a person's stored bytes were not counted again", reason=str(error))
             return count
-        return exact if await self._counts.correct(owner, count, exact) else count
+        return exact if await self.counts.correct(owner, count, exact) else count
 
     def _full(self, used: int, more: int) -> StorageFull:
         return StorageFull(

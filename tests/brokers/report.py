@@ -9,9 +9,6 @@ import msgspec
 from infra.install.step import ROOT
 from tests.chaos.report import markdown_table, replace_table
 
-RESULTS = ROOT / "docs" / "brokers.json"
-BEGIN, FINISH = "<!-- brokers: begin -->", "<!-- brokers: end -->"
-
 
 class Row(msgspec.Struct, kw_only=True):
     """Result of the tests that need RabbitMQ, on one version of it."""
@@ -21,6 +18,10 @@ class Row(msgspec.Struct, kw_only=True):
     commit: str
     passed: int
     failed: int
+
+
+RESULTS = ROOT / "docs" / "brokers.json"
+BEGIN, FINISH = "<!-- brokers: begin -->", "<!-- brokers: end -->"
 
 
 def read() -> list[Row]:
