@@ -18,6 +18,8 @@ from auth_billing.errors import StoreUnavailable
 from chat_ui.errors import StorageFull
 from chat_ui.history.records import Conversation, ConversationStore, Message, ModelSettings, Owner
 
+_log = structlog.get_logger(__name__)
+
 MIB = 2**20
 RECORD_BYTES = 1024
 """Bytes counted for a conversation, and for each message, besides texts: its other fields and index entries."""
@@ -25,8 +27,6 @@ SMALLEST_CONVERSATION = 2 * RECORD_BYTES
 """Bytes of a conversation with one message, at least."""
 QUIET_TIME = 300.0
 """Seconds without change before a count may be corrected: bytes that were counted may not be written yet."""
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
