@@ -31,8 +31,8 @@ class ChildProcess:
     _process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
-    def _command(self) -> tuple[list[str], Mapping[str, str] | None]:
-        """Return the command line and the environment (`None`: this process's own)."""
+    def _command(self) -> tuple[list[str], Mapping[str, str]]:
+        """Return the command line and the environment."""
 
     @abstractmethod
     def _answers(self) -> bool: ...
@@ -82,7 +82,7 @@ class ChildProcess:
 class NodeProcess(ChildProcess, RabbitMQNode):
     """A RabbitMQ node that the tests run."""
 
-    def _command(self) -> tuple[list[str], Mapping[str, str] | None]:
+    def _command(self) -> tuple[list[str], Mapping[str, str]]:
         return self.command()
 
     def _answers(self) -> bool:
@@ -92,8 +92,8 @@ class NodeProcess(ChildProcess, RabbitMQNode):
 class StoreProcess(ChildProcess, EmbeddedStore):
     """An embedded store that the tests run."""
 
-    def _command(self) -> tuple[list[str], Mapping[str, str] | None]:
-        return self.command(), None
+    def _command(self) -> tuple[list[str], Mapping[str, str]]:
+        return self.command()
 
     def _answers(self) -> bool:
         return answers(self.port)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.home.credentials import read_password
@@ -24,7 +25,6 @@ PROGRAM = Path("store-venv") / "bin" / "secantusd-py"
 NAME = "store"
 """Process name in launchers."""
 
-USER = "headrace"
 _SERVER = Path(__file__).with_name("embedded_store_server.py")
 
 _HELLO = b"\x10hello\x00\x01\x00\x00\x00" + b"\x02$db\x00\x06\x00\x00\x00admin\x00"
@@ -50,14 +50,14 @@ class EmbeddedStore:
     def url(self) -> str:
         """MongoDB URL for clients, with the store's password, which is generated at first use."""
         password = read_password(self._password_file)
-        return f"mongodb://{USER}:{password}@127.0.0.1:{self.port}/headrace?directConnection=true&authSource=admin"
+        return f"mongodb://headrace:{password}@127.0.0.1:{self.port}/headrace?directConnection=true&authSource=admin"
 
     @property
     def _password_file(self) -> Path:
         return self.home / "secrets" / "store"
 
-    def command(self) -> list[str]:
-        """Create the data folder, configuration and password if missing; return the command line that runs the store.
+    def command(self) -> tuple[list[str], Mapping[str, str]]:
+        """Create what is missing (data folder, configuration, password); return the store's command and environment.
 
         Raises:
             StoreNotInstalled: the program is missing.
@@ -70,11 +70,11 @@ class EmbeddedStore:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         configuration = data / "headrace.toml"
         configuration.touch()  # empty: without one it searches the current folder, ~ and /etc
-        read_password(self._password_file)
-        argv = [str(self._program.with_name("python")), str(_SERVER), USER, str(self._password_file), "--auth"]
+        argv = [str(self._program.with_name("python")), str(_SERVER)]
         argv += ["--host", "127.0.0.1", "--port", str(self.port), "--storage-path", str(data)]
         # Standalone: without an oplog for replicas, which doubles the cost of a write.
-        return [*argv, "--config", str(configuration), "--log-level", "WARNING", "--standalone"]
+        argv += ["--config", str(configuration), "--log-level", "WARNING", "--standalone"]
+        return argv, {**os.environ, "HEADRACE_MONGODB_PASSWORD": read_password(self._password_file)}
 
 
 def running_store_url(home: Home) -> str | None:

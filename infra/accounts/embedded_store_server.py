@@ -1,41 +1,44 @@
-# SPDX-License-Identifier: GPL-2.0-only
-"""Server process of the embedded store, run by the Python of the store's own virtual environment.
+# SPDX-License-Identifier: 0BSD
+"""Server process of the embedded store: `secantusd-py --auth` with the user `headrace`.
 
-The program `secantusd-py --auth` needs a user that was created while it ran without authentication. This server creates
-the user, or changes its password, before it listens. Arguments: user, password file, options of `secantusd-py`.
+The Python of the store's own virtual environment or container runs it. `HEADRACE_MONGODB_PASSWORD` is the user's
+password; arguments are options of `secantusd-py`. The user is created, or given this password, before the server
+listens: over the wire, SecantusDB can create it only while it serves everyone who can connect.
 
-Nothing else of ours runs in the store's process (docs/adr/0005), so only this file has the store's licence.
+Only this file imports the store's package (GPL-2.0), and no other file of ours is loaded in its process
+(docs/adr/0005), so its own licence is a permissive one that permits the combination.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 from secantus import cli  # type: ignore[import-not-found]
 from secantus.auth import derive_credentials  # type: ignore[import-not-found]
 
+_USER, _PASSWORD = "headrace", "HEADRACE_MONGODB_PASSWORD"
 _MECHANISM = "SCRAM-SHA-256"
 
 
 class _Server(cli.SecantusDBServer):  # type: ignore[misc]
-    user, password = "", ""
-
     def start(self) -> None:
         """Create the store's user, or replace its password, then start to listen."""
+        password = os.environ.pop(_PASSWORD)
         record = {
-            "_id": f"admin.{self.user}",
-            "user": self.user,
+            "_id": f"admin.{_USER}",
+            "user": _USER,
             "db": "admin",
-            "credentials": derive_credentials(self.password, mechanism=_MECHANISM, username=self.user).to_doc(),
+            "credentials": derive_credentials(password, mechanism=_MECHANISM, username=_USER).to_doc(),
             "roles": [{"role": "root", "db": "admin"}],
             "mechanisms": [_MECHANISM],
         }
-        self.storage.add_user("admin", self.user, record, replace=True)
+        self.storage.add_user("admin", _USER, record, replace=True)
         super().start()
 
 
 if __name__ == "__main__":
-    _Server.user, _Server.password = sys.argv[1], Path(sys.argv[2]).read_text().strip()
+    if not os.environ.get(_PASSWORD):
+        sys.exit(f"{_PASSWORD} is not set")
     cli.SecantusDBServer = _Server
-    sys.exit(cli.main(sys.argv[3:]))
+    sys.exit(cli.main(["--auth", *sys.argv[1:]]))

@@ -29,7 +29,7 @@ LOCKS = Path(__file__).parent / "locks"
 """Folder of the requirement files that `make lock` writes."""
 
 STORE_PACKAGE = "secantusdb==0.7.0b3"
-"""The embedded store: a separate program (GPL-2.0) in a separate virtual environment, never imported by our code."""
+"""The embedded store: a separate program (GPL-2.0) in a separate virtual environment (docs/adr/0005)."""
 
 PIP_INSTALL = ("-m", "pip", "install", "--no-deps")
 

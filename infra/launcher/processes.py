@@ -97,10 +97,11 @@ class PlatformProcesses:
         async def store_answers() -> bool:
             return await asyncio.to_thread(answers, self.store.port)
 
+        argv, environment = self.store.command()
         return ProcessSpec(
             name=embedded_store.NAME,
-            argv=self.store.command(),
-            environment=os.environ,
+            argv=argv,
+            environment=environment,
             log=self.home.log / "store.log",
             ready=store_answers,
             grace=30.0,

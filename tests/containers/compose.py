@@ -28,7 +28,7 @@ def environment_file(port: int) -> str:
     text = fill_in((ROOT / ".env.example").read_text())
     text = re.sub(r"^(COMPOSE_PROFILES|HEADRACE_MONGODB_URL)=", r"# \1=", text, flags=re.MULTILINE)
     text = re.sub(rf"^# (COMPOSE_PROFILES={PROFILE})$", r"\1", text, flags=re.MULTILINE)
-    text = re.sub(r"^# (HEADRACE_MONGODB_URL=mongodb://store:.*)$", r"\1", text, flags=re.MULTILINE)
+    text = re.sub(r"^# (HEADRACE_MONGODB_URL=mongodb://\S*@store:.*)$", r"\1", text, flags=re.MULTILINE)
     return f"{text}HEADRACE_MODEL=/models/{MODEL_FILE}\nHEADRACE_PORT={port}\n"
 
 

@@ -71,6 +71,18 @@ def test_each_service_has_its_own_user_of_rabbitmq(platform: Platform) -> None:
     assert set(listed) == {"gateway", "billing", "worker"}
 
 
+def test_the_database_requires_its_password(platform: Platform) -> None:
+    code = """
+import os, pymongo
+for url in (os.environ["HEADRACE_MONGODB_URL"], "mongodb://store/?directConnection=true"):
+    try:
+        print(len(pymongo.MongoClient(url).headrace.list_collection_names()) > 0)
+    except pymongo.errors.OperationFailure as error:
+        print(error.code)
+"""
+    assert platform.compose.exec("billing", "python", "-c", code).split() == ["True", "13"]
+
+
 def test_a_key_and_a_stream(client: OpenAI) -> None:
     text, reason = stream(client, QUESTION)
     assert "Paris" in text

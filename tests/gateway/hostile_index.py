@@ -233,5 +233,5 @@ INDEX: dict[str, list[str]] = {
         f"{ORGANIZATION}test_rate_limits.py::test_administrators_lower_the_operators_limits_and_do_not_lift_them",
         f"{ORGANIZATION}test_rate_limits.py::test_an_organisation_has_one_limit_over_all_its_projects",
     ],
-    "H122": ["tests/infra/accounts/test_embedded_store.py::test_it_serves_nobody_without_the_password"],
+    "H122": ["tests/infra/accounts/test_embedded_store.py::test_it_serves_no_client_without_the_password"],
 }

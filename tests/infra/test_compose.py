@@ -94,6 +94,8 @@ def test_workers_outlive_their_drain(compose: dict[str, Any]) -> None:
 SECRETS = {
     "HEADRACE_API_KEY_PEPPER",
     "HEADRACE_CONTROL_SECRET",
+    "HEADRACE_MONGODB_ADMIN_PASSWORD",
+    "HEADRACE_MONGODB_PASSWORD",
     "HEADRACE_SESSION_SIGNING_KEYS",
     *(f"HEADRACE_RABBITMQ_{user.upper()}_PASSWORD" for user in permissions()),
 }
@@ -127,6 +129,19 @@ def test_each_service_has_its_own_user_of_rabbitmq(compose: dict[str, Any]) -> N
         }
         assert not [other for other in others if other in json.dumps(environment)], name
     assert users == {name: name.removesuffix("-cuda") for name in OURS}
+
+
+def test_both_databases_require_the_password_that_clients_have(compose: dict[str, Any]) -> None:
+    mongodb, store = compose["services"]["mongodb"], compose["services"]["store"]
+    assert "--keyFile" in mongodb["command"][-1]  # turns authentication on
+    assert "./infra/containers/mongodb_users.js:/docker-entrypoint-initdb.d/users.js:ro" in mongodb["volumes"]
+    assert "process.env.HEADRACE_MONGODB_PASSWORD" in (ROOT / "infra/containers/mongodb_users.js").read_text()
+    for service in (mongodb, store):
+        assert service["environment"]["HEADRACE_MONGODB_PASSWORD"].startswith("${HEADRACE_MONGODB_PASSWORD:?")
+    for line in re.findall(r"^(?:# )?HEADRACE_MONGODB_URL=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE):
+        assert line.startswith("mongodb://headrace:${HEADRACE_MONGODB_PASSWORD}@"), line
+    for name in ("gateway", "billing"):
+        assert "MONGODB_ADMIN" not in json.dumps(compose["services"][name]["environment"]), name
 
 
 def test_our_containers_are_confined(compose: dict[str, Any]) -> None:

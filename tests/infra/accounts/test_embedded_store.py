@@ -1,6 +1,7 @@
 """The embedded store: its command, and whether it answers."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def test_it_answers_after_start_and_is_gone_after_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.store
-def test_it_serves_nobody_without_the_password(tmp_path: Path) -> None:
+def test_it_serves_no_client_without_the_password(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     start_or_skip(store)
     try:
@@ -53,11 +54,25 @@ def test_it_serves_nobody_without_the_password(tmp_path: Path) -> None:
         assert os.stat(tmp_path / "secrets" / "store").st_mode & 0o077 == 0
         assert password not in " ".join(psutil.Process(store.pid).cmdline())
         store.stop()
-        store.start()  # its user exists already
+        (tmp_path / "secrets" / "store").unlink()
+        store.start()  # its user exists, and gets a new password
+        assert password not in store.url
         with MongoClient[dict[str, Any]](store.url) as owner:
             assert owner.headrace.accounts.find_one() == {"_id": "acme", "available": 1}
     finally:
         store.stop()
+
+
+@pytest.mark.store
+def test_it_does_not_start_without_a_password(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    start_or_skip(store)
+    store.stop()
+    argv, environment = store.command()
+    without = {name: value for name, value in environment.items() if name != "HEADRACE_MONGODB_PASSWORD"}
+    done = subprocess.run(argv, env=without, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "HEADRACE_MONGODB_PASSWORD" in done.stderr
 
 
 def test_a_missing_program_says_what_to_do(tmp_path: Path) -> None:
