@@ -103,9 +103,9 @@ def show(_order: bytes, _source: BinaryIO) -> Iterator[bytes]:
 
 def _is_open(descriptor: int) -> bool:
     try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
+        os.lseek(descriptor, 0, os.SEEK_CUR)
+    except OSError as error:
+        return error.errno != errno.EBADF  # sockets and pipes have no position
     return True
 
 
@@ -120,7 +120,7 @@ def attack(order: bytes, source: BinaryIO) -> Iterator[bytes]:
         yield b""
 
 
-def _call(name: str, *arguments: int) -> None:
+def _call(name: str, *arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) < 0:
         raise OSError(ctypes.get_errno(), name)
@@ -131,6 +131,12 @@ def _thread(_source: BinaryIO) -> None:
         threading.Thread(target=len, args=("",)).start()
     except RuntimeError as error:
         raise PermissionError(str(error)) from error
+
+
+def _look_with_empty_path_flag(_source: BinaryIO) -> None:
+    """Look for a file by the flag with which the C library asks about open files."""
+    at_the_working_directory, empty_path = -100, 0x1000
+    _call("fstatat", at_the_working_directory, b"/etc/passwd", ctypes.create_string_buffer(256), empty_path)
 
 
 def _raise_memory_limit(_source: BinaryIO) -> None:
@@ -152,6 +158,7 @@ ATTACKS: dict[str, Callable[[BinaryIO], object]] = {
     "read its own memory": lambda _: Path("/proc/self/environ").read_bytes(),
     "list a folder": lambda _: os.listdir("/"),
     "look for a file": lambda _: Path("/etc/passwd").stat(),
+    "look for a file with AT_EMPTY_PATH": _look_with_empty_path_flag,
     "write a file": lambda _: Path("/tmp/sandboxed").write_bytes(b""),
     "delete a file": lambda _: os.unlink("/tmp/sandboxed"),
     "write to its source": lambda source: os.write(source.fileno(), b"x"),
