@@ -142,21 +142,13 @@ class Images:
         (self._folder / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
 
     def _build(self, target: str) -> None:
-        volumes = {self._wheels: "/wheels", self._folder / "pip.conf": "/etc/pip.conf", **self._npm_configuration()}
+        volumes = {self._wheels: "/wheels", self._folder / "pip.conf": "/etc/pip.conf"}
+        arguments = {"TORCH": self.torch, "NPM_CONFIG_REGISTRY": _npm_setting("registry")}
+        if certificates := _npm_setting("cafile"):
+            volumes[Path(certificates)] = arguments["NPM_CONFIG_CAFILE"] = "/etc/build-certificates.pem"
         mounts = [word for source, place in volumes.items() for word in ("--volume", f"{source}:{place}:ro")]
-        options = [*mounts, "--build-arg", f"TORCH={self.torch}"]
-        self._buildah(DOCKERFILE, target, f"localhost/headrace/{target}", ROOT, options)
-
-    def _npm_configuration(self) -> dict[Path, str]:
-        """Return the files that give npm in a build the registry and the certificates of this machine's npm."""
-        settings = {name: _npm_setting(name) for name in ("registry", "cafile")}
-        volumes = {}
-        if settings["cafile"]:
-            volumes[Path(settings["cafile"])] = "/etc/build-certificates.pem"
-            settings["cafile"] = "/etc/build-certificates.pem"
-        npmrc = self._folder / "npmrc"
-        npmrc.write_text("".join(f"{name}={value}\n" for name, value in settings.items() if value))
-        return {**volumes, npmrc: "/root/.npmrc"}
+        given = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
+        self._buildah(DOCKERFILE, target, f"localhost/headrace/{target}", ROOT, [*mounts, *given])
 
     def _buildah(self, dockerfile: Path, target: str, image: str, context: Path, options: Iterable[str] = ()) -> None:
         build = ["buildah", "bud", "--isolation", "chroot", "--layers", "--file", str(dockerfile), "--target", target]

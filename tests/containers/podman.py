@@ -25,10 +25,13 @@ PROCESSES = 32768
 """Limit on a container's processes. Podman's own default is above what some machines allow."""
 
 _STORAGE = '[storage]\ndriver = "overlay"\ngraphroot = "{folder}/storage"\nrunroot = "{folder}/run"\n'
+# No events: `podman system reset` removes the folder of their log while the writer may still be at work, and fails.
 _CONTAINERS = """[containers]
 default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]
 [engine]
 runtime = "runc"
+events_logger = "none"
+tmp_dir = "{folder}/run/libpod"
 [network]
 network_backend = "netavark"
 network_config_dir = "{folder}/networks"
