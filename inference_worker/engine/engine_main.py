@@ -1,7 +1,7 @@
 """Main function of the engine process: reads commands from one pipe, steps the engine, writes reports to another.
 
-Only the child process calls `run`, because it loads torch. When the parent exits, the pipe closes and this process
-ends.
+Only the child process calls `run`, because it loads torch. When the parent exits, the kernel ends this process, even
+while it loads the model.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -35,6 +36,7 @@ from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from router.messages import Task
 from runtime import logging
+from runtime.parent_death import end_with_parent
 
 Target = Callable[[EngineSettings, Connection, Connection], None]
 
@@ -93,6 +95,7 @@ def run(
     log_level: str = "info",
 ) -> None:
     """Load the model, report `Ready` or `StartFailed`, then serve until shutdown. Runs in the child process."""
+    end_with_parent(getattr(parent_process(), "pid", None))  # the closed pipe is noticed only after the load
     logging.configure(process, style=log_style, level=log_level)
     # Ctrl-C reaches the whole group; the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import time
@@ -27,15 +26,12 @@ import psutil
 
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, kill_group
 from runtime.lifecycle import EXIT_CANNOT_START
+from runtime.parent_death import end_with_parent
 from runtime.retry import delay_after, exponential_backoff
 
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
 KILL_DELAY = 5.0
 """Seconds from the second SIGTERM to SIGKILL."""
-
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
-"""Option of Linux's `prctl`: the signal that a process gets when its parent ends."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +169,7 @@ class SupervisedProcess:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    preexec_fn=partial(_end_with_parent, os.getpid()),
+                    preexec_fn=partial(end_with_parent, os.getpid()),
                 )
             except OSError as error:
                 log.write(f"headrace: {self.spec.argv[0]}: {error.strerror}\n".encode())
@@ -230,13 +226,6 @@ class SupervisedProcess:
             created=created if pid is not None else self._record.created if running else 0.0,
         )
         self._records.write(self._record)
-
-
-def _end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the launcher, whose pid is `parent`, ends, even by SIGKILL."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before, and the kernel sends no signal for that
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _describe_exit(status: int, log: Path) -> str:

@@ -15,12 +15,13 @@ import socket
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from runtime.parent_death import end_with_parent
 from runtime.sandbox.limits import Limits, SandboxUnavailable
 from runtime.sandbox.system_calls import ARCHITECTURES, filter_program
 
 NICENESS = 5
 """Increment of the process' nice value, so that it yields to request handling."""
-_PR_SET_NO_NEW_PRIVS, _PR_SET_PDEATHSIG = 38, 1
+_PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _STANDARD_FILES = 3
 
@@ -42,17 +43,13 @@ def confine(limits: Limits, keep: Collection[int]) -> None:
         SandboxUnavailable: the process could not be confined, and must not begin the work.
     """
     try:
-        _end_with_parent()
+        end_with_parent()
         _close_files(keep)
         _limit(limits)
         _filter_system_calls()
     except (OSError, ValueError, AttributeError) as error:
         raise SandboxUnavailable(str(error)) from error
     _check_sockets()
-
-
-def _end_with_parent() -> None:
-    _call(_libc().prctl, _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _close_files(keep: Collection[int]) -> None:

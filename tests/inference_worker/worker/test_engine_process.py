@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
+import psutil
 import pytest
 
+from inference_worker.engine import engine_main
 from inference_worker.engine.engine_main import EventWriter, serve
 from inference_worker.engine_protocol import (
     EngineLoad,
@@ -87,6 +91,19 @@ def refuse(settings: EngineSettings, _commands: Connection, reports: Connection)
 
 def load_for_ever(_settings: EngineSettings, commands: Connection, _reports: Connection) -> None:
     commands.recv_bytes()  # returns at the shutdown command
+
+
+def load_slowly(settings: EngineSettings, commands: Connection, reports: Connection) -> None:
+    """Load a model as the real engine does, for so long that the pipe's end is not noticed meanwhile."""
+
+    def load(_settings: EngineSettings) -> NoReturn:
+        Path(settings.model).write_text(str(os.getpid()))
+        time.sleep(60)
+        raise MemoryError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_main, "_load", load)
+        engine_main.run(settings, commands, reports)
 
 
 def crash(_settings: EngineSettings, _commands: Connection, _reports: Connection) -> None:
@@ -180,6 +197,28 @@ async def test_a_failed_start_has_its_reason() -> None:
 async def test_a_crash_while_starting_is_reported_as_such() -> None:
     with pytest.raises(EngineStartFailed, match="exit status 3"):
         await ProcessEngine(EngineSettings(model="m"), target=crash).start()
+
+
+async def test_an_engine_that_loads_ends_with_its_killed_worker(tmp_path: Path) -> None:
+    program = f"""
+import asyncio
+from inference_worker.settings import EngineSettings
+from inference_worker.worker.engine_process import ProcessEngine
+from {__name__} import load_slowly
+if __name__ == "__main__":
+    asyncio.run(ProcessEngine(EngineSettings(model={str(tmp_path / "pid")!r}), target=load_slowly).start())
+"""
+    (tmp_path / "worker.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    worker = await asyncio.create_subprocess_exec(sys.executable, str(tmp_path / "worker.py"), env=environment)
+    async with asyncio.timeout(60):
+        while not (tmp_path / "pid").exists() or not (pid := (tmp_path / "pid").read_text()):
+            await asyncio.sleep(0.05)
+    worker.kill()
+    await worker.wait()
+    async with asyncio.timeout(10):
+        while psutil.pid_exists(int(pid)) and psutil.Process(int(pid)).status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(0.05)
 
 
 async def test_a_starting_child_accepts_no_request() -> None:

@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, stop_orphans
-from infra.launcher import supervisor
 from infra.launcher.supervisor import ProcessSpec, RestartBackoff, Supervisor
 
 QUICK = RestartBackoff(first=0.01, limit=0.02, refused=0.01, poll=0.01)
@@ -219,13 +218,6 @@ asyncio.run(main())
     launcher.kill()
     await launcher.wait()
     await until(lambda: not any(map(_running, children)))
-
-
-def test_a_child_whose_launcher_ended_before_it_could_ask_for_the_signal_ends() -> None:
-    if not (child := os.fork()):
-        supervisor._end_with_parent(os.getppid() + 1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 async def test_all_processes_stop_in_reverse_order(stages: Stages) -> None:
