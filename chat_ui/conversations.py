@@ -37,7 +37,7 @@ from chat_ui.history.records import (
     State,
 )
 from chat_ui.history.search_terms import search_terms
-from chat_ui.history.storage import StorageQuota, conversation_bytes, message_bytes, settings_growth
+from chat_ui.history.storage import ANSWER_BLOCK, StorageQuota, conversation_bytes, message_bytes, settings_growth
 
 TOKEN_BYTES = 32
 
@@ -255,8 +255,8 @@ class Conversations:
     async def _reserve(
         self, owner: Owner, conversation: Conversation, settings: ModelSettings, messages: Sequence[Message]
     ) -> int:
-        """Count the bytes of new messages, and of the settings that replace the conversation's; return their number."""
-        size = settings_growth(conversation.settings, settings) + sum(map(message_bytes, messages))
+        """Count the bytes of new messages, of the answer's first block, and of changed settings; return their number."""
+        size = settings_growth(conversation.settings, settings) + sum(map(message_bytes, messages)) + ANSWER_BLOCK
         await self._storage.reserve(owner, size)
         return size
 

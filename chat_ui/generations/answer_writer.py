@@ -12,6 +12,7 @@ import structlog
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
+from chat_ui.errors import StorageFull
 from chat_ui.generations.live_answer import LiveAnswer
 from chat_ui.generations.model_client import (
     AnswerEnd,
@@ -36,6 +37,7 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
+from chat_ui.history.storage import AnswerBytes
 from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.retry import Backoff
 
@@ -68,10 +70,12 @@ class AnswerWriter:
         context: WriterContext,
         owner: Owner,
         message: Message,
+        counted: AnswerBytes,
         turns: Callable[[], Awaitable[Sequence[Turn]]],
         principal: Callable[[], Awaitable[Principal]],
     ) -> None:
         self.owner = owner
+        self.bytes = counted
         self.live = LiveAnswer(message, attempt=message.attempt)
         self._context = context
         self._turns = turns
@@ -138,6 +142,7 @@ class AnswerWriter:
             except ContinuationUnsupported:
                 _log.info("an answer is generated again from the start", answer=self.live.message.id)
                 self.live.restart()
+                self.bytes.restart()
         await self._stream(principal, AnswerRequest(self._settings, turns))
 
     async def _stream(self, principal: Principal, request: AnswerRequest) -> None:
@@ -148,7 +153,7 @@ class AnswerWriter:
                         self.live.waiting = event
                         self.live.notify()
                     case TextDelta():
-                        self._append(event)
+                        await self._append(event)
                     case AnswerEnd():
                         self._record_usage(event.usage, event.cost)
                         self._finish_reason = event.finish_reason
@@ -156,11 +161,12 @@ class AnswerWriter:
                     self._finish_reason = "length"
                     return
 
-    def _append(self, event: TextDelta) -> None:
+    async def _append(self, event: TextDelta) -> None:
         if self.live.first_token_seconds is None and self.live.message.first_token_seconds is None:
             self.live.first_token_seconds = self._elapsed
         self._record_usage(event.usage, event.cost)
         if event.text:
+            await self.bytes.add(event.text)
             self.live.add(event.text)
 
     def _record_usage(self, usage: TokenUsage, cost: int) -> None:
@@ -256,6 +262,8 @@ class AnswerWriter:
 def _answer_error(error: BaseException) -> AnswerError:
     if isinstance(error, AnswerFailed):
         return AnswerError(error.code, str(error), error.retry_after)
+    if isinstance(error, StorageFull):
+        return AnswerError("storage_full", str(error))
     if isinstance(error, AccountError):
         _log.warning("an answer failed", reason=str(error))
         return AnswerError("unavailable", "The service is busy. Please try again in a moment.", 5)

@@ -23,7 +23,7 @@ from chat_ui.generations.prompt import prompt_turns
 from chat_ui.generations.titles import TitleGenerator
 from chat_ui.history.message_tree import branch, by_id
 from chat_ui.history.records import AnswerStore, Claim, Message, MessageStore, Owner
-from chat_ui.history.storage import StorageQuota
+from chat_ui.history.storage import AnswerBytes, StorageQuota
 from router.timings import DEFAULT_TIMINGS, Timings
 
 MAX_TAKEOVERS = 16
@@ -80,6 +80,7 @@ class Generations:
             self._context,
             owner,
             message,
+            AnswerBytes(self._storage, owner, message),
             partial(self._turns, owner, message),
             partial(self._principals, owner, message.project),
         )
@@ -132,14 +133,15 @@ class Generations:
         finally:
             if ended is None:
                 await self._release(message.id)
-        return "" if ended is None else await self._finish(writer.owner, ended)
+        return "" if ended is None else await self._finish(writer, ended)
 
-    async def _finish(self, owner: Owner, ended: Message) -> str:
+    async def _finish(self, writer: AnswerWriter, ended: Message) -> str:
         """Count an answer's bytes; return the title that its conversation got, or an empty string."""
+        owner = writer.owner
         try:
-            await self._storage.count_answer(owner, ended)
+            await writer.bytes.end(ended.text)
         except StoreUnavailable as error:
-            _log.warning("an answer's bytes were not counted", reason=str(error))
+            _log.warning("an answer keeps the blocks that were counted for it", reason=str(error))
         try:
             return await self._titles.after_answer(owner, ended, partial(self._principals, owner, ended.project))
         except StoreUnavailable as error:

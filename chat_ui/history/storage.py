@@ -1,8 +1,8 @@
 """The limit of bytes that a person stores: conversations, messages with their files, and imported ones.
 
 One count per person in the store, changed by conditional updates, so that the limit holds over all gateways. Bytes are
-counted before they are written, except an answer's text, which is counted at its end. `Conversation.size` has the bytes
-of each conversation, by which a count that a crash made wrong is corrected.
+counted before they are written, those of an answer in blocks. `Conversation.size` has the bytes of each conversation,
+by which a count that a crash made wrong is corrected.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ RECORD_BYTES = 1024
 """Bytes counted for a conversation, and for each message, besides texts: its other fields and index entries."""
 SMALLEST_CONVERSATION = 2 * RECORD_BYTES
 """Bytes of a conversation with one message, at least."""
+ANSWER_BLOCK = 16_384
+"""Bytes that are counted for an answer when it begins, and again whenever its text has filled them."""
 QUIET_TIME = 300.0
 """Seconds without change before a count may be corrected: bytes that were counted may not be written yet."""
 
@@ -96,11 +98,9 @@ class StorageQuota:
         """Count `freed` bytes less, after the caller deleted them."""
         await self.counts.add(owner, -freed, time.time())
 
-    async def count_answer(self, owner: Owner, answer: Message) -> None:
-        """Count the text of an answer that has ended, for its conversation and its owner; it is stored already."""
-        more = len(answer.text.encode())
-        await self.counts.add(owner, more, time.time())
-        if await self.conversations.change(owner, answer.conversation, {}, {"size": more}) is None:
+    async def assign(self, owner: Owner, conversation: str, more: int) -> None:
+        """Add `more` bytes, which are counted for the owner, to a conversation; release them if it was deleted."""
+        if await self.conversations.change(owner, conversation, {}, {"size": more}) is None:
             await self.release(owner, more)
 
     async def _count(self, owner: Owner) -> ByteCount:
@@ -125,6 +125,51 @@ class StorageQuota:
             f"You may store {_amount(self.limit)} of conversations and have stored {_amount(used)}; this needs "
             f"{_amount(more)}. Please delete conversations that you don't need."
         )
+
+
+class AnswerBytes:
+    """Counts the bytes of one answer while its text grows. The first block is counted already, when it is requested."""
+
+    def __init__(self, quota: StorageQuota, owner: Owner, answer: Message) -> None:
+        self._quota = quota
+        self._owner = owner
+        self._conversation = answer.conversation
+        self._counted = max(ANSWER_BLOCK, _whole_blocks(_length(answer.text)))
+        self._room = self._counted
+        self._size = _length(answer.text)
+
+    async def add(self, text: str) -> None:
+        """Count a piece of text before it is added. If the store fails, it is counted with a later piece, or at the end.
+
+        Raises:
+            StorageFull: the owner would store more than the limit.
+        """
+        self._size += _length(text)
+        if self._size <= self._room:
+            return
+        self._room = _whole_blocks(self._size)
+        try:
+            more = self._room - self._counted
+            await self._quota.reserve(self._owner, more)
+            await self._quota.assign(self._owner, self._conversation, more)
+        except StoreUnavailable as error:
+            _log.warning("an answer's bytes are not counted yet", reason=str(error))
+        else:
+            self._counted = self._room
+
+    def restart(self) -> None:
+        """Begin at no text again; the blocks stay counted."""
+        self._size = 0
+
+    async def end(self, text: str) -> None:
+        """Replace the blocks by the bytes of the answer's final text."""
+        unused = self._counted - _length(text)
+        await self._quota.release(self._owner, unused)
+        await self._quota.assign(self._owner, self._conversation, -unused)
+
+
+def _whole_blocks(size: int) -> int:
+    return -(-size // ANSWER_BLOCK) * ANSWER_BLOCK
 
 
 def _amount(size: int) -> str:
