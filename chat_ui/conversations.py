@@ -255,7 +255,7 @@ class Conversations:
     async def _reserve(
         self, owner: Owner, conversation: Conversation, settings: ModelSettings, messages: Sequence[Message]
     ) -> int:
-        """Count the bytes of new messages, of the answer's first block, and of changed settings; return their number."""
+        """Count the bytes of new messages, the answer's first block and changed settings; return their number."""
         size = settings_growth(conversation.settings, settings) + sum(map(message_bytes, messages)) + ANSWER_BLOCK
         await self._storage.reserve(owner, size)
         return size

@@ -30,7 +30,6 @@ from chat_ui.history.records import (
     AnswerStore,
     Message,
     ModelSettings,
-    Owner,
     Progress,
     QueueStatus,
     Role,
@@ -68,13 +67,11 @@ class AnswerWriter:
     def __init__(
         self,
         context: WriterContext,
-        owner: Owner,
         message: Message,
         counted: AnswerBytes,
         turns: Callable[[], Awaitable[Sequence[Turn]]],
         principal: Callable[[], Awaitable[Principal]],
     ) -> None:
-        self.owner = owner
         self.bytes = counted
         self.live = LiveAnswer(message, attempt=message.attempt)
         self._context = context

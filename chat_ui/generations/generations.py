@@ -78,7 +78,6 @@ class Generations:
         """Start a task that calls the model and writes the answer `message`, whose lease this process holds."""
         writer = AnswerWriter(
             self._context,
-            owner,
             message,
             AnswerBytes(self._storage, owner, message),
             partial(self._turns, owner, message),
@@ -137,7 +136,7 @@ class Generations:
 
     async def _finish(self, writer: AnswerWriter, ended: Message) -> str:
         """Count an answer's bytes; return the title that its conversation got, or an empty string."""
-        owner = writer.owner
+        owner = writer.bytes.owner
         try:
             await writer.bytes.end(ended.text)
         except StoreUnavailable as error:

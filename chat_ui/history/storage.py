@@ -131,15 +131,15 @@ class AnswerBytes:
     """Counts the bytes of one answer while its text grows. The first block is counted already, when it is requested."""
 
     def __init__(self, quota: StorageQuota, owner: Owner, answer: Message) -> None:
+        self.owner = owner
         self._quota = quota
-        self._owner = owner
         self._conversation = answer.conversation
         self._counted = max(ANSWER_BLOCK, _whole_blocks(_length(answer.text)))
         self._room = self._counted
         self._size = _length(answer.text)
 
     async def add(self, text: str) -> None:
-        """Count a piece of text before it is added. If the store fails, it is counted with a later piece, or at the end.
+        """Count a piece of text before it is added; if the store fails, it is counted later.
 
         Raises:
             StorageFull: the owner would store more than the limit.
@@ -150,8 +150,8 @@ class AnswerBytes:
         self._room = _whole_blocks(self._size)
         try:
             more = self._room - self._counted
-            await self._quota.reserve(self._owner, more)
-            await self._quota.assign(self._owner, self._conversation, more)
+            await self._quota.reserve(self.owner, more)
+            await self._quota.assign(self.owner, self._conversation, more)
         except StoreUnavailable as error:
             _log.warning("an answer's bytes are not counted yet", reason=str(error))
         else:
@@ -164,8 +164,8 @@ class AnswerBytes:
     async def end(self, text: str) -> None:
         """Replace the blocks by the bytes of the answer's final text."""
         unused = self._counted - _length(text)
-        await self._quota.release(self._owner, unused)
-        await self._quota.assign(self._owner, self._conversation, -unused)
+        await self._quota.release(self.owner, unused)
+        await self._quota.assign(self.owner, self._conversation, -unused)
 
 
 def _whole_blocks(size: int) -> int:
