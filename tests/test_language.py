@@ -32,7 +32,7 @@ METAPHOR_FILES = {
     "wear.py",
 }
 
-LIMITS = {PRONOUNS: 20, KNOW_FORMULA: 5, METAPHORS: 0}
+LIMITS = {PRONOUNS: 5, KNOW_FORMULA: 5, METAPHORS: 0}
 
 
 def sources() -> list[Path]:

@@ -70,7 +70,7 @@ class LocalOwner:
             user = User(user_id, email, NAME, self.clock(), password)
             if not await self.users.add(user):
                 raise InvitationVoid("accepted concurrently")
-        elif user.id != user_id:  # of an earlier version, or somebody signed up with the address before it was reserved
+        elif user.id != user_id:  # of an earlier version, or signed up with the address before it was reserved
             membership = await self.memberships.find(organisation, user.id)
             if membership is None or membership.role is not Role.OWNER:
                 raise InvitationVoid("another user has the local owner's address")

@@ -1,7 +1,7 @@
 """Members of an organisation and their roles, and the rules for who may change them.
 
 Removing a member also ends what the member could use later: API keys, browser sessions and pending invitations. They
-are ended after the membership, which whoever makes one of them looks up last, so none made meanwhile is missed.
+are ended after the membership. Code that creates one checks the membership afterwards, so none is missed.
 """
 
 from __future__ import annotations

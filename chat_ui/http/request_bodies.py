@@ -102,7 +102,7 @@ StartJson = Annotated[StartBody, Depends(body_of(StartBody))]
 PasswordJson = Annotated[PasswordBody, Depends(body_of(PasswordBody))]
 RoleJson = Annotated[RoleBody, Depends(body_of(RoleBody))]
 InvitationJson = Annotated[InvitationBody, Depends(body_of(InvitationBody))]
-NoBody = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+EmptyJson = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 """Dependency of a route without a body: an empty body or `{}` is read, any other refused."""
 
 

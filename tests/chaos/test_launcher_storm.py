@@ -1,7 +1,7 @@
 """`headrace up` with the real engine: one of three workers is killed every six seconds, and streams do not notice.
 
 A machine that is too busy to load a model in nine seconds gets longer: a fleet whose workers all die while they load
-the model serves nobody.
+the model serves no request.
 
 Takes some minutes, so only with `CHAOS_LAUNCHER=1` (`make chaos`).
 """

@@ -95,7 +95,7 @@ async def test_a_reset_ends_old_connections_and_new_ones_until_it_passes_again(
     assert await said(await connect(proxy), b"again") == b"again"
 
 
-async def test_where_nobody_listens_a_connection_ends_at_once(connect: Connect) -> None:
+async def test_a_connection_to_a_port_without_a_listener_ends_at_once(connect: Connect) -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()

@@ -58,7 +58,7 @@ INDEX: dict[str, list[str]] = {
         f"{API}test_invalid_fields_are_refused_by_name",
         f"{INPUT}test_invalid_addresses_are_refused",
         f"{INPUT}test_invalid_names_are_refused",
-        f"{API}test_nobody_signs_up_with_the_local_owners_address",
+        f"{API}test_the_local_owners_address_is_refused_at_sign_up",
         f"{OWNER}test_another_user_with_the_local_owners_address_is_not_signed_in",
     ],
     "H84": [

@@ -46,7 +46,7 @@ class ChattingPlatform(PayingPlatform):
         return create_web_app(self._access, bus, patient)
 
     def browser(self, gateway: int = 0) -> Browser:
-        """Return a browser that nobody is signed in with."""
+        """Return a browser without a session."""
         browser = Browser(None, self.urls[gateway].removesuffix("/v1"))
         self._stack.push_async_callback(browser.client.aclose)
         return browser
@@ -187,8 +187,8 @@ async def test_a_removed_administrator_keeps_nothing_at_any_gateway(database_url
         for client in clients:
             while await is_taken(client):
                 await asyncio.sleep(0.05)
-        nobody = DescribedPerson(served.browser())
-        await nobody.call("GET", f"/shared/{shared}", status=404)
+        visitor = DescribedPerson(served.browser())
+        await visitor.call("GET", f"/shared/{shared}", status=404)
         for token, name in ((used, "eve"), (invitation, "mallory"), (invitation, "eve")):
             assert (await served.browser().sign_up(token, name)).status_code == 404
         assert [each["email"] for each in (await ada.call("GET", "/people"))["people"]] == [
@@ -196,7 +196,7 @@ async def test_a_removed_administrator_keeps_nothing_at_any_gateway(database_url
         ]
         spare = (await ada.call("POST", "/invitations", {"role": "viewer"}, status=201))["token"]
         assert (await served.browser().sign_up(spare, "eve")).status_code == 200
-        await nobody.call("GET", f"/shared/{shared}", status=404)
+        await visitor.call("GET", f"/shared/{shared}", status=404)
         await eve.call("POST", "/session/refresh", status=401)
 
 

@@ -77,7 +77,7 @@ async def test_a_full_worker_overflows_and_after_its_end_the_upstream_gets_all_j
 
 
 async def test_a_begun_job_that_comes_to_the_proxy_goes_on_at_a_local_worker() -> None:
-    """As a gateway does, the test tells whoever asks what was delivered of the job."""
+    """Like a gateway, the test answers resumption requests with what was delivered of the job."""
     async with Bench(max_num_seqs=1).up() as bench:  # capacity for two
         answered: set[str] = set()
 

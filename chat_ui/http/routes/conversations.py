@@ -18,7 +18,7 @@ from chat_ui.history.limits import MAX_PAGE_SIZE
 from chat_ui.history.records import Attachment
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body, public
-from chat_ui.http.request_bodies import NoBody
+from chat_ui.http.request_bodies import EmptyJson
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.conversations import (
@@ -102,7 +102,7 @@ async def change_conversation(
 
 
 @router.delete(ONE, status_code=204)
-async def delete_conversation(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
+async def delete_conversation(request: Request, conversation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Delete a conversation with its messages and share link permanently; stop answers that are being written."""
     await services_of(request).conversations.remove(owner_of(caller), conversation_id)
     return no_content()
@@ -136,21 +136,21 @@ async def regenerate(
 
 
 @router.post(MESSAGE + "/stop", response_model=Stopping, status_code=202)
-async def stop(request: Request, conversation_id: str, message_id: str, caller: Caller, _empty: NoBody) -> Response:
+async def stop(request: Request, conversation_id: str, message_id: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Request that an answer be stopped and its generation cancelled; the text so far is kept."""
     answer = await services_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
     return schema_response(Stopping(answer=serialisation.message(answer)), 202)
 
 
 @router.post(ONE + "/share", response_model=ShareLink, status_code=201)
-async def share(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
+async def share(request: Request, conversation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Create a public link to the selected branch; an earlier link becomes invalid."""
     token = await services_of(request).conversations.share(owner_of(caller), conversation_id)
     return schema_response(ShareLink(token=token), 201)
 
 
 @router.delete(ONE + "/share", status_code=204)
-async def unshare(request: Request, conversation_id: str, caller: Caller, _empty: NoBody) -> Response:
+async def unshare(request: Request, conversation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Invalidate the conversation's share link, if it has one."""
     await services_of(request).conversations.unshare(owner_of(caller), conversation_id)
     return no_content()

@@ -13,7 +13,7 @@ from auth_billing.access.roles import Role
 from auth_billing.audit_log import Detail, Event
 from auth_billing.people.members import Member
 from chat_ui.http.access_control import Admin, Caller
-from chat_ui.http.request_bodies import InvitationJson, NoBody, RoleJson
+from chat_ui.http.request_bodies import InvitationJson, EmptyJson, RoleJson
 from chat_ui.http.responses import invitation_fields, no_content, person_of, schema_response
 from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
 from chat_ui.services import record_event, services_of
@@ -37,7 +37,7 @@ async def change_role(request: Request, user: str, caller: Admin, body: RoleJson
 
 
 @router.delete("/people/{user}", status_code=204)
-async def remove_person(request: Request, user: str, caller: Caller, _empty: NoBody) -> Response:
+async def remove_person(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Remove a member; the person's sessions, API keys and pending invitations in the organisation end in seconds."""
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
@@ -64,7 +64,7 @@ async def invite(request: Request, caller: Caller, body: InvitationJson) -> Resp
 
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
-async def revoke_invitation(request: Request, invitation_id: str, caller: Caller, _empty: NoBody) -> Response:
+async def revoke_invitation(request: Request, invitation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Revoke an invitation, so that its link does not work any more; an accepted one does not change."""
     invitation = await services_of(request).access.invitations.revoke(caller.actor, invitation_id)
     await record_event(request, caller, Event.INVITE_DELETED, invitation.id)

@@ -10,7 +10,7 @@ from chat_ui.history import records
 from chat_ui.history.limits import MAX_PRESETS
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body
-from chat_ui.http.request_bodies import NoBody
+from chat_ui.http.request_bodies import EmptyJson
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.presets import ChatModel, ModelList, NewPresetJson, Preset, PresetJson, PresetList
 from chat_ui.services import owner_of, services_of
@@ -65,7 +65,7 @@ async def change_preset(request: Request, preset_id: str, caller: Caller, body: 
 
 
 @router.delete("/presets/{preset_id}", status_code=204)
-async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty: NoBody) -> Response:
+async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Delete a preset of the caller permanently."""
     if not await services_of(request).presets.remove(owner_of(caller), preset_id):
         raise NoSuchConversation(preset_id)

@@ -11,7 +11,7 @@ from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
 from chat_ui.http import cookies
 from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
-from chat_ui.http.request_bodies import NoBody, PasswordJson, SignInJson
+from chat_ui.http.request_bodies import EmptyJson, PasswordJson, SignInJson
 from chat_ui.http.responses import error_response, me_of, no_content, schema_response
 from chat_ui.http.schemas.people import Me
 from chat_ui.services import ChatServices, client_address, record_event, services_of
@@ -34,14 +34,14 @@ async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) 
 
 
 @router.delete("/session", status_code=204)
-async def sign_out(request: Request, caller: Caller, _empty: NoBody) -> Response:
+async def sign_out(request: Request, caller: Caller, _empty: EmptyJson) -> Response:
     """Sign out of this browser: end its session and delete the cookies."""
     await services_of(request).access.sessions.end(caller)
     return await _signed_out_response(request, caller, everywhere=False)
 
 
 @router.delete("/sessions", status_code=204)
-async def sign_out_everywhere(request: Request, caller: Caller, _empty: NoBody) -> Response:
+async def sign_out_everywhere(request: Request, caller: Caller, _empty: EmptyJson) -> Response:
     """Sign out of every browser: end all sessions of the person, in all organisations."""
     await services_of(request).access.sessions.end_all(caller)
     return await _signed_out_response(request, caller, everywhere=True)
@@ -49,7 +49,7 @@ async def sign_out_everywhere(request: Request, caller: Caller, _empty: NoBody) 
 
 @router.post("/session/refresh", status_code=204)
 @public
-async def refresh(request: Request, _same_origin: SameOrigin, _empty: NoBody) -> Response:
+async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson) -> Response:
     """Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted."""
     access = services_of(request).access
     try:

@@ -87,7 +87,7 @@ class InviteCreate(RequestBody):
     """Body of `POST /v1/organization/invites`."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
-        "projects": Refused("whoever belongs to the organisation may use all of its projects", ([],))
+        "projects": Refused("members of the organisation may use all of its projects", ([],))
     }
 
     email: Annotated[str, StringConstraints(min_length=1, max_length=512)]

@@ -91,7 +91,7 @@ def built_library(instructions: str) -> Path:
 
 
 def prebuild() -> list[Path]:
-    """Compile the kernels for every instruction set into `PREBUILT`, whatever this processor has; return the files.
+    """Compile the kernels into `PREBUILT` for every instruction set, also those of other processors; return the files.
 
     Raises:
         NativeUnavailable: there is no compiler, or it failed.

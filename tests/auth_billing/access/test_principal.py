@@ -13,7 +13,7 @@ def test_a_principal_has_the_scopes_of_a_project_unless_given_others() -> None:
     assert not Principal("key-1", "org-1", "salt", scopes=frozenset()).may(Scope.MODELS_READ)
 
 
-def test_the_requester_is_the_user_or_the_key_of_nobody() -> None:
+def test_the_requester_is_the_user_or_else_the_key() -> None:
     """A person's keys and browser sessions have one share."""
     assert Principal("key-1", "org-1", "salt", user="user-1").requester == "user-1"
     assert Principal("", "org-1", "salt", user="user-1").requester == "user-1"

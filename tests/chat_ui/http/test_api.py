@@ -100,7 +100,7 @@ async def test_the_local_owner_can_not_sign_in_by_password(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("email", ["owner@{}.localhost", "OWNER@{}.LocalHost", "owner@{}.ｌocalhoſt", "x@a.localhost"])
-async def test_nobody_signs_up_with_the_local_owners_address(scene: Scene, email: str) -> None:
+async def test_the_local_owners_address_is_refused_at_sign_up(scene: Scene, email: str) -> None:
     address = email.format(ORGANISATION)
     body = {"email": address, "name": "Owner", "password": PASSWORD}
     member = {**body, "invitation": await scene.people.invite(Role.MEMBER)}

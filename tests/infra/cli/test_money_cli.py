@@ -79,7 +79,7 @@ def test_credit_budget_and_audit_commands(
     shown = money("credit", "show", "development")
     assert "1000012.50" in shown  # with what the development account is given once
     assert "promo" in shown
-    assert money("credit", "grant", "nobody", "1") == "1: headrace: no organisation nobody\n"
+    assert money("credit", "grant", "unknown", "1") == "1: headrace: no organisation unknown\n"
     assert money("credit", "grant", "development", "1e3").startswith("1: headrace: an amount is written like 12.50")
     assert money("credit", "refund", "development", "chatcmpl-0").startswith("1: headrace: no job 'chatcmpl-0'")
     assert "100.00" in money("budget", "development", "100")
@@ -126,6 +126,6 @@ def test_the_operators_rate_limits(
     raised = asyncio.run(in_force(project, Limits(requests_per_minute=700, tokens_per_minute=UNLIMITED)))
     assert raised == Limits(requests_per_minute=600, tokens_per_minute=9)
     assert money("limits", "development", "9 apples").startswith("1: headrace: '9 apples' is no limit")
-    assert money("limits", "nobody", "9 concurrent") == "1: headrace: no organisation nobody\n"
+    assert money("limits", "unknown", "9 concurrent") == "1: headrace: no organisation unknown\n"
     assert money("limits", "development", "9 concurrent", "--project", "p").startswith("1: headrace: no project")
     assert money("limits", "development", "9 concurrent", "--model", "m").startswith("2:")

@@ -13,7 +13,7 @@ from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.holds import key_budget
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Admin
-from chat_ui.http.request_bodies import NoBody
+from chat_ui.http.request_bodies import EmptyJson
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.administration import Key, KeyList, NewKey, NewKeyJson, RotateJson
 from chat_ui.services import record_event, services_of
@@ -64,7 +64,7 @@ async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJ
 
 
 @router.delete("/{key_id}", status_code=204)
-async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: NoBody) -> Response:
+async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: EmptyJson) -> Response:
     """Revoke an API key of the organisation permanently; gateways refuse it within seconds."""
     old = await _found(request, caller, key_id)
     await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)

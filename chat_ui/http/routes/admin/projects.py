@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from auth_billing.audit_log import Event
 from auth_billing.people.organisation_records import Project as ProjectRecord
 from chat_ui.http.access_control import Admin
-from chat_ui.http.request_bodies import NoBody
+from chat_ui.http.request_bodies import EmptyJson
 from chat_ui.http.responses import schema_response
 from chat_ui.http.schemas.administration import Project, ProjectJson, ProjectList
 from chat_ui.services import record_event, services_of
@@ -41,7 +41,7 @@ async def rename_project(request: Request, project_id: str, caller: Admin, body:
 
 
 @router.post("/{project_id}/archive", response_model=Project)
-async def archive_project(request: Request, project_id: str, caller: Admin, _empty: NoBody) -> Response:
+async def archive_project(request: Request, project_id: str, caller: Admin, _empty: EmptyJson) -> Response:
     """Archive a project permanently and revoke its keys."""
     administration = services_of(request).admin.administration
     project = await administration.projects.archive(caller.actor, project_id)
