@@ -13,7 +13,7 @@ from auth_billing.access.roles import Role
 from auth_billing.audit_log import Detail, Event
 from auth_billing.people.members import Member
 from chat_ui.http.access_control import Admin, Caller
-from chat_ui.http.request_bodies import InvitationJson, EmptyJson, RoleJson
+from chat_ui.http.request_bodies import EmptyJson, InvitationJson, RoleJson
 from chat_ui.http.responses import invitation_fields, no_content, person_of, schema_response
 from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
 from chat_ui.services import record_event, services_of

@@ -82,7 +82,7 @@ async def test_an_interrupted_removal_is_completed_by_the_next(team: TeamFixture
         await team.invitations.open(token)
 
 
-async def test_a_request_authorised_before_its_actor_was_removed_or_demoted_changes_no_member(
+async def test_a_request_authorised_before_its_actor_was_removed_or_demoted_changes_nothing(
     team: TeamFixture,
 ) -> None:
     await team.add_members(**ONE_PER_ROLE)
