@@ -13,6 +13,7 @@ from auth_billing.money.budgets import Budgets
 from auth_billing.money.usage_reports import UsageReports
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members, current_actor
+from auth_billing.people.model_policies import ModelPolicies
 from auth_billing.people.projects import Projects
 
 
@@ -23,6 +24,7 @@ class Administration:
     projects: Projects
     members: Members
     invitations: Invitations
+    model_policies: ModelPolicies
     keys: ApiKeys
     service_accounts: ServiceAccounts
     budgets: Budgets

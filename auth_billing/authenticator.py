@@ -7,15 +7,18 @@ import hmac
 import time
 from collections.abc import Callable
 
+from auth_billing.access.model_access import ALL_MODELS, ModelAccess
 from auth_billing.access.principal import Principal
+from auth_billing.access.roles import Role
 from auth_billing.access.scopes import scopes_of
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
-from auth_billing.keys.key_cache import Identity, KeyCache
+from auth_billing.keys.key_cache import CachedKey, Identity, KeyCache
 from auth_billing.keys.key_format import ApiKey
 from auth_billing.keys.key_issuance import KeySpec, issue
-from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
+from auth_billing.keys.key_records import ApiKeyStore
 from auth_billing.keys.last_used import LastUsedTimes
+from auth_billing.people.model_policies import ModelPolicies
 from auth_billing.people.sessions import BrowserSession
 from router.messages import KeySet
 
@@ -26,6 +29,7 @@ class Authenticator:
     Args:
         api_keys: store of API keys.
         pepper: the installation's secret; the same in every process.
+        policies: model policies that restrict the principals; `None`: not read, in a process that serves no model.
         cache: caches valid and invalid keys.
         clock: Unix seconds, for expiry.
     """
@@ -34,12 +38,14 @@ class Authenticator:
         self,
         api_keys: ApiKeyStore,
         pepper: bytes,
+        policies: ModelPolicies | None = None,
         *,
         cache: KeyCache | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api_keys = api_keys
         self._pepper = pepper
+        self._policies = policies
         self._cache = cache or KeyCache()
         self.last_used_times = LastUsedTimes(api_keys)
         self._clock = clock
@@ -57,7 +63,8 @@ class Authenticator:
         key = key_format.parse(token)
         if key is None:
             raise InvalidApiKey("malformed key")
-        record, now = await self._verify(key), self._clock()
+        verified, now = await self._verify(key), self._clock()
+        record = verified.record
         if not record.is_live(now):  # checked each time: a key may expire while it is cached
             raise InvalidApiKey(f"key {key.key_id} is revoked or expired")
         self.last_used_times.record(record.key_id, now)
@@ -68,11 +75,15 @@ class Authenticator:
             project=record.project,
             user=record.user,
             scopes=record.rights,
-            models=record.models,
+            models=verified.models,
         )
 
-    def principal_of(self, session: BrowserSession) -> Principal:
-        """Return the principal of a browser session: its user, in the default project of its organisation."""
+    async def principal_of(self, session: BrowserSession) -> Principal:
+        """Return the principal of a browser session: its user, in the default project of its organisation.
+
+        Raises:
+            StoreUnavailable: the model policies can't be read.
+        """
         return Principal(
             key_id="",
             tenant=session.organisation,
@@ -80,6 +91,7 @@ class Authenticator:
             project=session.project,
             user=session.user.id,
             scopes=scopes_of(session.role),
+            models=await self._models(session.organisation, session.project, session.user.id, session.role),
         )
 
     async def create_api_key(
@@ -105,13 +117,13 @@ class Authenticator:
         """Remove the keys that `keys` selects from this process's cache, so that their next use reads the store."""
         self._cache.invalidate(keys)
 
-    async def _verify(self, key: ApiKey) -> ApiKeyRecord:
-        """Return the record of `key` if its secret is right."""
+    async def _verify(self, key: ApiKey) -> CachedKey:
+        """Return the record of `key` and its model access if its secret is right."""
         digest = key_format.digest(self._pepper, key.secret)
         identity = (key.key_id, digest)
         cached = self._cache.valid(identity)
         if cached is not None and self._cache.is_confirmed(cached):
-            return cached.record
+            return cached
         if self._cache.is_invalid(identity):
             raise InvalidApiKey(f"key {key.key_id} is unknown or wrong")
         try:
@@ -121,9 +133,9 @@ class Authenticator:
             cached = self._cache.valid(identity)  # none if invalidated meanwhile
             if cached is None:
                 raise
-            return cached.record
+            return cached
 
-    async def _look_up(self, identity: Identity) -> ApiKeyRecord:
+    async def _look_up(self, identity: Identity) -> CachedKey:
         key_id, digest = identity
         generation = self._cache.generation
         record = await self._api_keys.find(key_id)
@@ -132,8 +144,17 @@ class Authenticator:
         if record is None or not right or not record.is_live(self._clock()):
             self._cache.put_invalid(identity)
             raise InvalidApiKey(f"key {key_id} is unknown, wrong, revoked or expired")
-        self._cache.put_valid(identity, record, generation)
-        return record
+        # An admin key requests no model; its list restricts the keys that it creates.
+        policies = (
+            ALL_MODELS if record.is_admin else await self._models(record.organisation, record.project, record.user)
+        )
+        return self._cache.put_valid(identity, record, policies.restricted_to(record.models), generation)
+
+    async def _models(self, organisation: str, project: str, user: str, role: Role | None = None) -> ModelAccess:
+        """Return the models that the policies on project, role and user permit."""
+        if self._policies is None:
+            return ALL_MODELS
+        return await self._policies.access(organisation, project, user, role)
 
     def _cache_salt(self, tenant: str) -> str:
         # The colon is in no key's secret, so this is never what `key_format.digest` computes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -35,7 +35,7 @@ class ChatServices:
     importer: Importer
     model_client: ModelClient
     admin: AdminServices
-    principal: Callable[[BrowserSession], Principal]
+    principal: Callable[[BrowserSession], Awaitable[Principal]]
     """Returns the principal that calls models for a signed-in user."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auth_billing.access.model_access import ALL_MODELS, ModelAccess
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 
 
@@ -22,8 +23,8 @@ class Principal:
     user: str = ""
     """Id of the user or service account; empty: none."""
     scopes: frozenset[Scope] = PROJECT_SCOPES
-    models: frozenset[str] | None = None
-    """Models that may be requested; `None`: all."""
+    models: ModelAccess = ALL_MODELS
+    """The models that may be requested."""
 
     @property
     def requester(self) -> str:

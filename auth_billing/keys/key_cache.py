@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from auth_billing.access.model_access import ModelAccess
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.ttl_cache import TtlCache
 from router.messages import KeySet
 
 CONFIRMED_TTL = 4.0
-"""Seconds between confirmations: the longest that a revoked key stays valid if the invalidation is lost."""
+"""Seconds between confirmations: the longest that a revoked key stays valid, or a changed model policy without effect,
+if the invalidation is lost."""
 VALID_TTL = 30.0
 """Seconds that a valid key stays cached while the store is away."""
 RETRY_DELAY = 2.0
@@ -32,9 +34,12 @@ Identity = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class CachedKey:
-    """A key that the store confirmed. After `confirmed_until` (monotonic seconds) the store is asked again."""
+    """A key that the store confirmed, with the models that it may use. After `confirmed_until` (monotonic seconds) the
+    store is asked again.
+    """
 
     record: ApiKeyRecord
+    models: ModelAccess
     confirmed_until: float
 
 
@@ -60,10 +65,12 @@ class KeyCache:
         """Whether the store denied the key within the last `INVALID_TTL` seconds."""
         return self._invalid.get(identity) is not None
 
-    def put_valid(self, identity: Identity, record: ApiKeyRecord, generation: int) -> None:
-        """Cache a key that the store confirmed, unless keys were invalidated since `generation` was read."""
+    def put_valid(self, identity: Identity, record: ApiKeyRecord, models: ModelAccess, generation: int) -> CachedKey:
+        """Return a key that the store confirmed; cache it unless keys were invalidated since `generation` was read."""
+        key = CachedKey(record, models, self._clock() + CONFIRMED_TTL)
         if generation == self.generation:
-            self._valid.put(identity, CachedKey(record, self._clock() + CONFIRMED_TTL))
+            self._valid.put(identity, key)
+        return key
 
     def put_invalid(self, identity: Identity) -> None:
         """Cache that the store denied a key, for `INVALID_TTL` seconds."""

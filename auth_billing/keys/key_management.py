@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
+from auth_billing.access.model_access import checked_models
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES
@@ -25,8 +26,6 @@ from router.messages import KeySet
 
 ADMIN_KEYS = ""
 """Project id of the organisation's own keys, which belong to no project."""
-MAX_MODELS = 100
-MAX_MODEL_NAME = 200
 MAX_OVERLAP = 30 * 86400.0
 """Seconds that a rotated key may stay valid."""
 
@@ -177,11 +176,7 @@ class ApiKeys:
     def _checked(self, spec: KeySpec) -> KeySpec:
         if spec.expires is not None and spec.expires <= self.clock():
             raise UnacceptableValue("expires_at", "A key expires in the future.")
-        for model in spec.models or ():
-            if not (model.strip() and model.isprintable() and len(model) <= MAX_MODEL_NAME):
-                raise UnacceptableValue("models", f"A model's name has 1 to {MAX_MODEL_NAME} printable characters.")
-        if len(spec.models or ()) > MAX_MODELS:
-            raise UnacceptableValue("models", f"A key names {MAX_MODELS} models at most.")
+        checked_models(spec.models or (), "models")
         return replace(spec, name=checked_name(spec.name))
 
 
@@ -195,7 +190,7 @@ def _require_rights(project: str, spec: KeySpec, by: Principal | None) -> None:
     possible = of_its_kind if by is None or project else of_its_kind & by.scopes
     if not (of_its_kind if spec.scopes is None else spec.scopes) <= possible:
         raise NotPermitted("more scopes than may be given")
-    if by is not None and by.models is not None and not (spec.models is not None and spec.models <= by.models):
+    if by is not None and not by.models.covers(spec.models):
         raise NotPermitted("more models than may be given")
 
 

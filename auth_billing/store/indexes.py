@@ -12,6 +12,7 @@ from auth_billing.store import (
     jobs,
     ledger,
     memberships,
+    model_policies,
     organisations,
     rate_buckets,
     service_accounts,
@@ -35,6 +36,7 @@ async def create_indexes(connection: StoreConnection) -> None:
     await connection.durable(users.COLLECTION).create_index([(users.UNIQUE, 1)], unique=True)
     await connection.durable(memberships.COLLECTION).create_index([("organisation", 1), ("added", 1)])
     await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])
+    await connection.durable(model_policies.COLLECTION).create_index([("organisation", 1)])
     await connection.durable(invitations.COLLECTION).create_index([("digest", 1)], unique=True)
     await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
     await connection.durable(sessions.COLLECTION).create_index([("user", 1)])

@@ -14,12 +14,13 @@ billed under the model's own name.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from auth_billing.access.model_access import ModelAccess
 from gateway.errors import ModelNotFound, ModelUnavailable
 from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
@@ -46,12 +47,12 @@ class ModelCatalogue:
             self._shadowed.add(status.model)
             _log.warning("an alias has no effect: a model is served under its name", alias=status.model)
 
-    def find(self, name: str, allowed: Collection[str] | None) -> ModelInfo:
+    def find(self, name: str, access: ModelAccess) -> ModelInfo:
         """Return the model with a name or alias that the caller may use.
 
         Args:
             name: Model name as the client sent it.
-            allowed: Names or aliases of the models that the caller may use; `None`: all.
+            access: The models that the caller may use.
 
         Raises:
             ModelNotFound: The name is unknown, or its model was not served within the last hour or is not allowed; the
@@ -61,28 +62,27 @@ class ModelCatalogue:
         if self._models.is_empty:
             raise ModelUnavailable
         model = self._resolve(name)
-        if model is None or not self._is_allowed(model, allowed):
+        if model is None or not access.permits(self._names(model)):
             raise ModelNotFound(
                 f"The model '{name[:128]}' does not exist or you do not have access to it.", param="model"
             )
         return model
 
-    def listed(self, allowed: Collection[str] | None) -> list[tuple[str, ModelInfo]]:
-        """Return the served models under all their names, as (name or alias, model) pairs sorted by name.
-
-        `allowed`: names or aliases of the models that the caller may use; `None`: all.
+    def listed(self, access: ModelAccess) -> list[tuple[str, ModelInfo]]:
+        """Return the served models that `access` permits under all their names, as (name or alias, model) pairs sorted
+        by name.
         """
         served = {model.name: model for model in self._models.models()}
         also = {alias: served[target] for alias, target in self._aliases.items() if target in served}
-        return [(name, model) for name, model in sorted((also | served).items()) if self._is_allowed(model, allowed)]
+        return [(name, model) for name, model in sorted((also | served).items()) if access.permits(self._names(model))]
 
     def _resolve(self, name: str) -> ModelInfo | None:
         return self._models.find(name) or self._models.find(self._aliases.get(name, ""))
 
-    def _is_allowed(self, model: ModelInfo, allowed: Collection[str] | None) -> bool:
-        if allowed is None or model.name in allowed:
-            return True
-        return any((resolved := self._resolve(name)) is not None and resolved.name == model.name for name in allowed)
+    def _names(self, model: ModelInfo) -> list[str]:
+        """Return the model's own name and the aliases that lead to it."""
+        aliases = (alias for alias, target in self._aliases.items() if target == model.name)
+        return [model.name, *(alias for alias in aliases if self._models.find(alias) is None)]
 
 
 def read_aliases(file: str) -> Mapping[str, str]:

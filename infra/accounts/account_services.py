@@ -23,6 +23,7 @@ from auth_billing.money.budgets import Budgets
 from auth_billing.money.credit import Credit
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
+from auth_billing.people.model_policies import ModelPolicies
 from auth_billing.people.projects import Projects
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import NANO
@@ -41,6 +42,7 @@ from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.model_policies import MongoModelPolicyStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_buckets import MongoBucketStore
@@ -75,7 +77,7 @@ class AccountServices:
 
     def authenticator(self) -> Authenticator:
         """Return the authenticator with which a gateway checks the API keys of requests."""
-        return Authenticator(MongoApiKeyStore(self.connection), self.pepper)
+        return Authenticator(MongoApiKeyStore(self.connection), self.pepper, self.model_policies())
 
     def idempotency_keys(self) -> IdempotencyKeys:
         """Return the service that recognises repeated API requests by their Idempotency-Key header."""
@@ -86,6 +88,11 @@ class AccountServices:
         accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
         memberships = MongoMembershipStore(self.connection)
         return ApiKeys(keys, accounts, memberships, self.budgets(), self.pepper, announce)
+
+    def model_policies(self, announce: Callable[[KeySet], None] = no_invalidation) -> ModelPolicies:
+        """Return the service that restricts the models of projects, roles and members; `announce` as in `keys`."""
+        accounts, memberships = MongoOrganisationStore(self.connection), MongoMembershipStore(self.connection)
+        return ModelPolicies(MongoModelPolicyStore(self.connection), accounts, memberships, announce)
 
     def budgets(self) -> Budgets:
         """Return the service that reads and sets monthly budgets of organisations, projects and keys."""
@@ -102,6 +109,7 @@ class AccountServices:
             projects=Projects(accounts),
             members=Members(users, memberships, accounts, sessions, invitations, keys.revoke_all),
             invitations=invitations,
+            model_policies=self.model_policies(announce),
             keys=keys,
             service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
             budgets=self.budgets(),

@@ -132,6 +132,8 @@ def _principals(members: Members, authenticator: Authenticator) -> Principals:
     async def principal(owner: Owner, project: str) -> Principal:
         """Return the owner's current principal: an answer may outlive sessions, but not a membership."""
         member = await members.find(owner.organisation, owner.user)
-        return authenticator.principal_of(BrowserSession("", member.user, owner.organisation, project, member.role))
+        return await authenticator.principal_of(
+            BrowserSession("", member.user, owner.organisation, project, member.role)
+        )
 
     return principal

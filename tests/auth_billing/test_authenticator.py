@@ -6,13 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from auth_billing.access.model_access import ALL_MODELS, ModelAccess, ModelPolicy, PolicyMode
+from auth_billing.access.roles import Role
 from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import CONFIRMED_TTL, INVALID_TTL, RETRY_DELAY, VALID_TTL, KeyCache
 from auth_billing.keys.key_records import ApiKeyRecord
+from auth_billing.people.model_policies import PolicySubject
 from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore, FakeClock
+from tests.fakes.administration import DictOrganisation
 
 PEPPER = b"p" * 32
 
@@ -276,3 +280,57 @@ async def test_no_error_contains_the_secret(service: Authenticator) -> None:
     with pytest.raises(InvalidApiKey) as caught:
         await service.authenticate(key.text)
     assert key.secret not in str(caught.value)
+
+
+ONLY_A = ModelPolicy(PolicyMode.ALLOW, frozenset({"a"}))
+
+
+async def test_a_cached_keys_models_follow_a_policy_within_seconds_or_at_once_when_it_is_published(
+    store: DictApiKeyStore, clock: FakeClock
+) -> None:
+    organisation = DictOrganisation(api_keys=store)
+    service = Authenticator(
+        store, PEPPER, organisation.administration.model_policies, cache=KeyCache(clock), clock=clock
+    )
+    key = (await service.create_api_key("acme", "acme-web", name="k")).text
+    assert (await service.authenticate(key)).models == ALL_MODELS
+    subject = PolicySubject("project", "acme-web")
+    await organisation.model_policies.put("acme", subject, ONLY_A)
+    assert (await service.authenticate(key)).models == ALL_MODELS
+    clock.now += CONFIRMED_TTL
+    assert (await service.authenticate(key)).models == ModelAccess((ONLY_A,))
+    await organisation.model_policies.remove("acme", subject)
+    service.invalidate(KeySet(organisation="acme", project="acme-web"))
+    assert (await service.authenticate(key)).models == ALL_MODELS
+
+
+async def test_a_key_whose_policies_cannot_be_read_is_not_let_through(store: DictApiKeyStore, clock: FakeClock) -> None:
+    organisation = DictOrganisation(api_keys=store)
+    policies = organisation.administration.model_policies
+    service = Authenticator(store, PEPPER, policies, cache=KeyCache(clock), clock=clock)
+    key = (await service.create_api_key("acme", "acme-web", name="k")).text
+    organisation.model_policies.absence.away = True
+    with pytest.raises(StoreUnavailable):
+        await service.authenticate(key)
+    organisation.model_policies.absence.away = False
+    await service.authenticate(key)
+    organisation.model_policies.absence.away = True
+    clock.now += CONFIRMED_TTL
+    await service.authenticate(key)
+
+
+async def test_an_admin_keys_list_restricts_the_keys_that_it_creates_and_policies_do_not(
+    store: DictApiKeyStore, clock: FakeClock
+) -> None:
+    organisation = DictOrganisation(api_keys=store)
+    policies = organisation.administration.model_policies
+    await organisation.administration.members.join("acme", "user-1", Role.ADMIN, 1.0)
+    await organisation.model_policies.put("acme", PolicySubject("user", "user-1"), ONLY_A)
+    service = Authenticator(store, PEPPER, policies, cache=KeyCache(clock), clock=clock)
+    models = {}
+    for project in ("", "acme-web"):
+        key = await service.create_api_key("acme", project, name="k")
+        store.records[key.key_id] = replace(store.records[key.key_id], user="user-1", models=frozenset({"b"}))
+        models[project] = (await service.authenticate(key.text)).models
+    assert models[""] == ALL_MODELS.restricted_to(frozenset({"b"}))
+    assert models["acme-web"] == ModelAccess((ONLY_A,)).restricted_to(frozenset({"b"}))

@@ -11,12 +11,14 @@ from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
+from auth_billing.people.model_policies import ModelPolicies
 from auth_billing.people.projects import Projects
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictApiKeyStore, DictOrganisationStore
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
+from tests.fakes.model_policies import DictModelPolicyStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.service_accounts import DictServiceAccountStore
 from tests.fakes.sessions import DictSessionStore
@@ -36,6 +38,7 @@ class DictOrganisation:
     api_keys: DictApiKeyStore = field(default_factory=DictApiKeyStore)
     news: list[KeySet] = field(default_factory=list)
     """Of keys: what would be announced to gateways."""
+    model_policies: DictModelPolicyStore = field(default_factory=DictModelPolicyStore)
     service_accounts: DictServiceAccountStore = field(default_factory=DictServiceAccountStore)
     balances: DictBalanceStore = field(default_factory=lambda: DictBalanceStore(Absence()))
     usage: ListUsageReports = field(default_factory=ListUsageReports)
@@ -49,6 +52,7 @@ class DictOrganisation:
             projects=Projects(self.accounts),
             members=Members(self.users, self.memberships, self.accounts, self.sessions, invitations, keys.revoke_all),
             invitations=invitations,
+            model_policies=ModelPolicies(self.model_policies, self.accounts, self.memberships, self.news.append),
             keys=keys,
             service_accounts=ServiceAccounts(self.service_accounts),
             budgets=budgets,

@@ -82,7 +82,9 @@ class ChatHouse:
         self.storage_bytes = storage_bytes
         self.organisation, self.prices, self.history = DictOrganisation(), ListPriceStore(), DictHistory()
         self.engine, self.timings = ScriptedEngine(), timings
-        self.accounts = Authenticator(self.organisation.api_keys, PEPPER)
+        self.accounts = Authenticator(
+            self.organisation.api_keys, PEPPER, self.organisation.administration.model_policies
+        )
 
     def generations(self, engine: ScriptedEngine | None = None) -> Generations:
         """One gateway's."""
@@ -155,5 +157,5 @@ class ChatHouse:
             operators=ORGANISATION,
         )
 
-    def _principal_of(self, session: BrowserSession) -> Principal:
-        return self.accounts.principal_of(session)
+    async def _principal_of(self, session: BrowserSession) -> Principal:
+        return await self.accounts.principal_of(session)

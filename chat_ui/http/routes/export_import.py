@@ -90,7 +90,7 @@ async def import_conversations(request: Request, caller: Caller) -> Response:
     imported again; one that has grown since its last import becomes a second conversation.
     """
     services = services_of(request)
-    models = await services.model_client.models(services.principal(caller))
+    models = await services.model_client.models(await services.principal(caller))
     model = next((each.id for each in models if each.ready), "")
     begun = await services.importer.begin(owner_of(caller), partial(spooled_body, request), model)
     return schema_response(Import.model_validate(begun), 202)

@@ -24,7 +24,7 @@ PRESET_BYTES = 256 * 1024
 async def list_models(request: Request, caller: Caller) -> Response:
     """List the models that the caller may use, sorted by name."""
     services = services_of(request)
-    models = await services.model_client.models(services.principal(caller))
+    models = await services.model_client.models(await services.principal(caller))
     return schema_response(ModelList(models=[ChatModel.model_validate(each) for each in models]))
 
 

@@ -1,7 +1,7 @@
 """Route class of endpoints that honour the `Idempotency-Key` header.
 
 A request with a key is authenticated and its body read here, and again by the route if it runs, so that a stored
-response is never returned to another tenant, to a key that may not use the model, or for another body.
+response is never returned to another tenant, to a caller that may not use the model, or for another body.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class IdempotentRoute(APIRoute):
         strict_json.check_headers(request.headers, settings.max_body_bytes)
         body = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
         fingerprint, model = await strict_json.parse(body, lambda value: (_fingerprint(value), _model(value)))
-        if model is not None and principal.models is not None:
+        if model is not None and principal.models.policies:
             gateway.catalogue.find(model, principal.models)
         return KeyedRequest(principal.tenant, self.path, keys[0].decode(), fingerprint), body
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.openai.base import RequestBody
 from gateway.openai.organization.keys import AdminApiKeyCreate, KeyCreate, ServiceAccountCreate, ServiceAccountUpdate
+from gateway.openai.organization.model_permissions import ModelPermissionsUpdate
 from gateway.openai.organization.projects import ProjectCreate, ProjectUpdate
 from gateway.openai.organization.rate_limits import RateLimitUpdate
 from gateway.openai.organization.spend_limits import SpendLimitUpdate
@@ -18,6 +19,7 @@ BODIES: tuple[type[RequestBody], ...] = (
     AdminApiKeyCreate,
     SpendLimitUpdate,
     RateLimitUpdate,
+    ModelPermissionsUpdate,
     UserUpdate,
     InviteCreate,
 )

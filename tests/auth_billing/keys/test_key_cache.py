@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from auth_billing.access.model_access import ALL_MODELS
 from auth_billing.keys.key_cache import (
     CONFIRMED_TTL,
     INVALID_TTL,
@@ -29,7 +30,7 @@ def clock() -> FakeClock:
 @pytest.fixture
 def cache(clock: FakeClock) -> KeyCache:
     cache = KeyCache(clock, capacity=3)
-    cache.put_valid(RIGHT, KEY, cache.generation)
+    cache.put_valid(RIGHT, KEY, ALL_MODELS, cache.generation)
     return cache
 
 
@@ -78,7 +79,7 @@ def test_an_invalidated_key_is_removed_and_a_read_from_before_is_not_cached(cach
     assert cache.valid(RIGHT) is not None
     cache.invalidate(KeySet(project="proj_1"))
     assert cache.valid(RIGHT) is None
-    cache.put_valid(RIGHT, KEY, generation)
+    cache.put_valid(RIGHT, KEY, ALL_MODELS, generation)
     assert cache.valid(RIGHT) is None
-    cache.put_valid(RIGHT, replace(KEY, revoked=5.0), cache.generation)
+    cache.put_valid(RIGHT, replace(KEY, revoked=5.0), ALL_MODELS, cache.generation)
     assert cache.valid(RIGHT) is not None

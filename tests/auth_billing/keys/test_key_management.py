@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from auth_billing.access.model_access import ALL_MODELS, MAX_MODELS
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
 from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
 from auth_billing.keys.key_issuance import KeySpec
-from auth_billing.keys.key_management import ADMIN_KEYS, MAX_MODELS, ApiKeys
+from auth_billing.keys.key_management import ADMIN_KEYS, ApiKeys
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets
@@ -66,7 +67,8 @@ async def test_a_key_has_the_requested_scopes_and_models(stage: Stage) -> None:
     issued = await stage.keys.create(MEMBER, "acme-web", spec)
     caller = await stage.service.authenticate(issued.key.text)
     assert (caller.tenant, caller.project, caller.user) == ("acme", "acme-web", "user-m")
-    assert (caller.scopes, caller.models) == ({Scope.EMBEDDINGS}, {"m"})
+    assert caller.scopes == {Scope.EMBEDDINGS}
+    assert caller.models == ALL_MODELS.restricted_to(frozenset({"m"}))
     stage.clock.now += 10
     with pytest.raises(InvalidApiKey):
         await stage.service.authenticate(issued.key.text)
@@ -86,12 +88,17 @@ async def test_a_key_has_all_scopes_of_its_kind_by_default(stage: Stage) -> None
         (ADMIN, "acme-web", KeySpec("k", frozenset({Scope.ORGANIZATION_READ})), None),
         (ADMIN, ADMIN_KEYS, KeySpec("k", frozenset({Scope.CHAT_COMPLETIONS})), None),
         (PROGRAM, ADMIN_KEYS, WISH, Principal("k", "acme", "s", scopes=frozenset({Scope.ORGANIZATION_ADMIN}))),
-        (PROGRAM, "acme-web", WISH, Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m"}))),
+        (
+            PROGRAM,
+            "acme-web",
+            WISH,
+            Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=ALL_MODELS.restricted_to(frozenset({"m"}))),
+        ),
         (
             PROGRAM,
             "acme-web",
             KeySpec("k", models=frozenset({"m", "n"})),
-            Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m"})),
+            Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=ALL_MODELS.restricted_to(frozenset({"m"}))),
         ),
     ],
 )
@@ -104,7 +111,7 @@ async def test_a_member_cannot_create_a_key_with_more_rights(
 
 
 async def test_a_key_passes_on_no_more_than_its_own_rights(stage: Stage) -> None:
-    by = Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m", "n"}))
+    by = Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=ALL_MODELS.restricted_to(frozenset({"m", "n"})))
     spec = KeySpec("k", models=frozenset({"m"}))
     issued = await stage.keys.create(PROGRAM, "acme-web", spec, by=by)
     assert issued.record.rights == PROJECT_SCOPES

@@ -81,7 +81,7 @@ async def test_a_sessions_principal_is_its_user_in_the_default_project(
     rights = {}
     for role in Role:
         session = (await people.sign_up_member(access, role)).session
-        principal = accounts.principal_of(session)
+        principal = await accounts.principal_of(session)
         assert (principal.key_id, principal.tenant, principal.project, principal.user) == (
             "",
             ORGANISATION,

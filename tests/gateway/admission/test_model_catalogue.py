@@ -9,6 +9,7 @@ import httpx
 import pytest
 import structlog.testing
 
+from auth_billing.access.model_access import ALL_MODELS
 from auth_billing.access.principal import Principal
 from gateway.admission.model_catalogue import ModelCatalogue, read_aliases
 from gateway.errors import ModelUnavailable
@@ -97,7 +98,7 @@ async def test_the_model_list_has_aliases_of_known_models(set_stage: SetStage, a
 
 def test_before_the_first_heartbeat_no_model_is_known_to_be_missing() -> None:
     with pytest.raises(ModelUnavailable):
-        ModelCatalogue(ModelRegistry(lambda: 0.0), {}).find("org/any", None)
+        ModelCatalogue(ModelRegistry(lambda: 0.0), {}).find("org/any", ALL_MODELS)
 
 
 async def test_a_target_appears_with_its_first_heartbeat(set_stage: SetStage, aliases: str) -> None:
@@ -111,7 +112,7 @@ async def test_a_served_model_takes_precedence_over_an_alias_with_a_warning(set_
     stage = await set_stage(model_aliases=aliases)
 
     def found() -> ModelInfo:
-        return stage.gateway.catalogue.find("gpt-4o", None)
+        return stage.gateway.catalogue.find("gpt-4o", ALL_MODELS)
 
     assert found().name == MODEL
     with structlog.testing.capture_logs() as logs:
@@ -130,7 +131,9 @@ async def test_a_key_sees_its_models_under_all_names_and_no_other_models(
     stage = await set_stage(model_aliases=aliases)
     stage.worker.bus.send_status(status("org/later", "worker-2"))
     await eventually(lambda: stage.gateway.models.find("org/later") is not None)
-    stage.accounts.added[KEY] = Principal("key-1", "tenant-1", "salt-1", models=frozenset({entry, "org/gone"}))
+    stage.accounts.added[KEY] = Principal(
+        "key-1", "tenant-1", "salt-1", models=ALL_MODELS.restricted_to(frozenset({entry, "org/gone"}))
+    )
 
     listed = (await stage.client.get("/v1/models")).json()["data"]
     assert [model["id"] for model in listed] == ["gpt-4o", MODEL]
@@ -150,7 +153,7 @@ async def test_a_key_sees_its_models_under_all_names_and_no_other_models(
 
 async def test_a_key_without_models_sees_none(set_stage: SetStage, aliases: str) -> None:
     stage = await set_stage(model_aliases=aliases)
-    stage.accounts.added[KEY] = Principal("key-1", "tenant-1", "salt-1", models=frozenset())
+    stage.accounts.added[KEY] = Principal("key-1", "tenant-1", "salt-1", models=ALL_MODELS.restricted_to(frozenset()))
     assert (await stage.client.get("/v1/models")).json()["data"] == []
     for answer in (await stage.chat(), await stage.complete(), await stage.client.get(f"/v1/models/{MODEL}")):
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
@@ -162,5 +165,7 @@ async def test_every_listed_name_can_be_requested(set_stage: SetStage, aliases: 
     stage = await set_stage(model_aliases=aliases)
     stage.worker.bus.send_status(status("gpt-4o", "worker-2"))
     await eventually(lambda: stage.gateway.models.find("gpt-4o") is not None)
-    stage.accounts.added[KEY] = Principal("key-1", "tenant-1", "salt-1", models=frozenset({MODEL}))
+    stage.accounts.added[KEY] = Principal(
+        "key-1", "tenant-1", "salt-1", models=ALL_MODELS.restricted_to(frozenset({MODEL}))
+    )
     assert [model["id"] for model in (await stage.client.get("/v1/models")).json()["data"]] == [MODEL]

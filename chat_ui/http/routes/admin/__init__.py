@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from chat_ui.http.routes.admin import audit, billing, keys, projects, workers
+from chat_ui.http.routes.admin import audit, billing, keys, model_access, projects, workers
 
 router = APIRouter(prefix="/admin")
-for _each in (projects, keys, billing, workers, audit):
+for _each in (projects, keys, model_access, billing, workers, audit):
     router.include_router(_each.router)

@@ -132,6 +132,31 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/admin/model-access": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Model Policies
+         * @description List the model policies of the organisation's projects, roles and members, and the served models.
+         */
+        readonly get: operations["list_model_policies_api_admin_model_access_get"];
+        readonly put?: never;
+        /**
+         * Set Model Policy
+         * @description Set which models a project, a role or a member may use, within five seconds. Owners can't be restricted, and only
+         *     owners restrict administrators.
+         */
+        readonly post: operations["set_model_policy_api_admin_model_access_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/admin/prices": {
         readonly parameters: {
             readonly query?: never;
@@ -1261,7 +1286,7 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
-        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
+        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
         /**
          * Import
          * @description The import of a file with `total` conversations, of which `done` were processed.
@@ -1504,6 +1529,22 @@ export interface components {
             readonly message: components["schemas"]["Message"];
         };
         /**
+         * ModelAccess
+         * @description The organisation's model policies, and the models that can be named.
+         */
+        readonly ModelAccess: {
+            /**
+             * Models
+             * @description Names of the models that were served within the last hour.
+             */
+            readonly models: readonly string[];
+            /**
+             * Policies
+             * @description A project, role or member that is not listed may use every model.
+             */
+            readonly policies: readonly components["schemas"]["ModelPolicy"][];
+        };
+        /**
          * ModelList
          * @description The language models, sorted by name.
          */
@@ -1538,6 +1579,49 @@ export interface components {
             readonly waiting: number;
             /** Workers */
             readonly workers: number;
+        };
+        /**
+         * ModelPolicy
+         * @description The only models that a project, a role or a member may use, or those that they may not use.
+         */
+        readonly ModelPolicy: {
+            /**
+             * Id
+             * @description Id of the project or the user, or the role's name.
+             */
+            readonly id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            readonly kind: "project" | "role" | "user";
+            /**
+             * Mode
+             * @enum {string}
+             */
+            readonly mode: "allow_list" | "deny_list";
+            /** Model Ids */
+            readonly model_ids: readonly string[];
+        };
+        /**
+         * ModelPolicyBody
+         * @description The models of a project, role or member; a deny list without models permits all of them.
+         */
+        readonly ModelPolicyBody: {
+            /** Id */
+            readonly id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            readonly kind: "project" | "role" | "user";
+            /**
+             * Mode
+             * @enum {string}
+             */
+            readonly mode: "allow_list" | "deny_list";
+            /** Model Ids */
+            readonly model_ids: readonly string[];
         };
         /**
          * ModelSettings
@@ -2457,6 +2541,86 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": components["schemas"]["NewKey"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_model_policies_api_admin_model_access_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ModelAccess"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly set_model_policy_api_admin_model_access_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["ModelPolicyBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ModelAccess"];
                 };
             };
             /** @description The request is invalid or not permitted */

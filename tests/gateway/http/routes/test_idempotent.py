@@ -8,6 +8,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from auth_billing.access.model_access import ALL_MODELS
 from gateway.http.routes.idempotent import REPLAYED, _fingerprint
 from tests.gateway.conftest import HI, KEY, MODEL, SetStage
 
@@ -54,7 +55,9 @@ async def test_an_answer_is_not_repeated_to_a_key_that_may_not_use_its_model(
     """H72."""
     stage = await set_stage()
     stage.accounts.added["hr_live_other_models"] = replace(
-        await stage.accounts.authenticate(KEY), key_id="key-3", models=frozenset({"another-model"})
+        await stage.accounts.authenticate(KEY),
+        key_id="key-3",
+        models=ALL_MODELS.restricted_to(frozenset({"another-model"})),
     )
     other = {"authorization": "Bearer hr_live_other_models", "idempotency-key": "k"}
 
@@ -73,7 +76,9 @@ async def test_an_answer_is_not_repeated_to_a_key_that_may_not_use_its_model(
 async def test_a_key_that_may_not_use_a_model_does_not_spoil_an_idempotency_key(set_stage: SetStage) -> None:
     stage = await set_stage()
     stage.accounts.added["hr_live_other_models"] = replace(
-        await stage.accounts.authenticate(KEY), key_id="key-3", models=frozenset({"another-model"})
+        await stage.accounts.authenticate(KEY),
+        key_id="key-3",
+        models=ALL_MODELS.restricted_to(frozenset({"another-model"})),
     )
     other = {"authorization": "Bearer hr_live_other_models", "idempotency-key": "k"}
     assert (await stage.client.post("/v1/chat/completions", json=BODY, headers=other)).status_code == 404

@@ -18,7 +18,14 @@ ROUTES = [
     for method in sorted(route.methods or ())
 ]
 
-BODY = {"name": "x", "threshold_amount": 1, "currency": "USD", "interval": "month"}
+BODY = {
+    "name": "x",
+    "threshold_amount": 1,
+    "currency": "USD",
+    "interval": "month",
+    "mode": "deny_list",
+    "model_ids": ["m"],
+}
 """A body that is valid for every route."""
 
 

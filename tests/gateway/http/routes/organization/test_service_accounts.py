@@ -7,6 +7,7 @@ from typing import Any
 import openai
 import pytest
 
+from auth_billing.access.model_access import ALL_MODELS
 from auth_billing.access.scopes import Scope
 from auth_billing.audit_log import Event
 from auth_billing.authenticator import Authenticator
@@ -36,7 +37,8 @@ async def test_a_service_account_has_a_key_with_scopes_and_a_budget(admin_api: A
     assert key.object == "organization.project.service_account.api_key"
     principal = await authenticator_of(admin_api).authenticate(key.value)
     assert (principal.tenant, principal.project, principal.user) == (OURS, "proj_0", made.id)
-    assert (principal.scopes, principal.models) == ({Scope.CHAT_COMPLETIONS}, {"org/model"})
+    assert principal.scopes == {Scope.CHAT_COMPLETIONS}
+    assert principal.models == ALL_MODELS.restricted_to(frozenset({"org/model"}))
     assert admin_api.stage.organisation.balances.balances[OURS].budgets == {f"key:{principal.key_id}": 2_500_000_000}
     found = await admin_api.sdk.projects.api_keys.retrieve(key.id, project_id="proj_0")
     assert (found.owner.type, found.owner.service_account.name) == ("service_account", "Importer")

@@ -46,6 +46,8 @@ const detailNames: Readonly<Record<string, string>> = {
   successor: "replaced by",
   replaced_by: "replaced by",
   models: "models",
+  model_ids: "models",
+  mode: "list",
   scopes: "rights",
   format: "format",
 };
@@ -82,6 +84,8 @@ const events: Record<AuditRow["event"], string> = {
   "login.failed": "Sign-in failed",
   "logout.succeeded": "Signed out",
   "rate_limit.updated": "Limit set",
+  "model_permissions.updated": "Models restricted",
+  "model_permissions.deleted": "All models permitted",
   "usage.exported": "Usage exported",
 };
 

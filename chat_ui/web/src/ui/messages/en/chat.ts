@@ -7,7 +7,7 @@ const tokens = (count: string, value: number): string => `${count} ${plural.sele
 const failures: Record<FailureKind, string> = {
   unauthorized: "You are signed out. Sign in and try again.",
   forbidden: "You may not do that.",
-  "model-not-found": "It is not there any more: a model that is not served, or something that was deleted.",
+  "model-not-found": "It is not there: a model that is not served or that you may not use, or something that was deleted.",
   "too-long": "The conversation is longer than this model can read. Start a new one, or ask for fewer tokens.",
   busy: "Too many requests are waiting right now.",
   limit: "You ask faster than your limits allow. Wait a moment.",

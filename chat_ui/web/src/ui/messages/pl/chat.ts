@@ -114,7 +114,7 @@ export const chat: typeof english = {
   failures: {
     unauthorized: "Sesja wygasła. Zaloguj się i spróbuj ponownie.",
     forbidden: "Nie masz do tego uprawnień.",
-    "model-not-found": "Tego już nie ma: model nie jest dostępny albo coś zostało usunięte.",
+    "model-not-found": "Tego tu nie ma: model nie jest dostępny lub nie wolno Ci go używać albo coś zostało usunięte.",
     "too-long": "Rozmowa jest dłuższa, niż ten model może przeczytać. Zacznij nową albo poproś o mniej tokenów.",
     busy: "W tej chwili czeka zbyt wiele zapytań.",
     limit: "Pytasz częściej, niż pozwalają limity. Odczekaj chwilę.",

@@ -1,0 +1,112 @@
+"""Routes of `.../model_permissions` of `/v1/organization`'s projects, roles and users: the models that they may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.access.model_access import UNRESTRICTED, ModelPolicy, PolicyMode
+from auth_billing.audit_log import Detail, Event
+from auth_billing.people.model_policies import PolicySubject
+from gateway.http.api_documentation import document_route
+from gateway.http.json_response import json_response
+from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
+from gateway.openai.organization.model_permissions import (
+    ModelPermissions,
+    ModelPermissionsDeleted,
+    ModelPermissionsUpdate,
+)
+
+router = APIRouter(prefix="/v1/organization")
+
+Update = Annotated[ModelPermissionsUpdate, Depends(admin_body(ModelPermissionsUpdate))]
+
+PROJECT = "/projects/{project_id}/model_permissions"
+ROLE = "/roles/{role}/model_permissions"
+USER = "/users/{user_id}/model_permissions"
+
+
+@router.get(PROJECT, **document_route(ModelPermissions))
+async def retrieve_project_model_permissions(project_id: str, admin: Reader) -> Response:
+    """Return which models may be used in a project, by all of its keys and service accounts."""
+    return await _retrieve(admin, PolicySubject("project", project_id))
+
+
+@router.post(PROJECT, **document_route(ModelPermissions, body=ModelPermissionsUpdate))
+async def modify_project_model_permissions(project_id: str, admin: Writer, body: Update) -> Response:
+    """Set which models may be used in a project, by all of its keys and service accounts, within five seconds."""
+    return await _modify(admin, PolicySubject("project", project_id), body)
+
+
+@router.delete(PROJECT, **document_route(ModelPermissionsDeleted))
+async def delete_project_model_permissions(project_id: str, admin: Writer) -> Response:
+    """Permit every model in a project again."""
+    return await _delete(admin, PolicySubject("project", project_id))
+
+
+@router.get(ROLE, **document_route(ModelPermissions))
+async def retrieve_role_model_permissions(role: str, admin: Reader) -> Response:
+    """Return which models the members with a role may use (an extension)."""
+    return await _retrieve(admin, PolicySubject("role", role))
+
+
+@router.post(ROLE, **document_route(ModelPermissions, body=ModelPermissionsUpdate))
+async def modify_role_model_permissions(role: str, admin: Writer, body: Update) -> Response:
+    """Set which models members with a role, not owners, may use; of administrators, owners set it (an extension)."""
+    return await _modify(admin, PolicySubject("role", role), body)
+
+
+@router.delete(ROLE, **document_route(ModelPermissionsDeleted))
+async def delete_role_model_permissions(role: str, admin: Writer) -> Response:
+    """Permit every model to the members with a role again (an extension)."""
+    return await _delete(admin, PolicySubject("role", role))
+
+
+@router.get(USER, **document_route(ModelPermissions))
+async def retrieve_user_model_permissions(user_id: str, admin: Reader) -> Response:
+    """Return which models a member may use, by API keys and in the chat (an extension)."""
+    return await _retrieve(admin, PolicySubject("user", user_id))
+
+
+@router.post(USER, **document_route(ModelPermissions, body=ModelPermissionsUpdate))
+async def modify_user_model_permissions(user_id: str, admin: Writer, body: Update) -> Response:
+    """Set which models a member, who is no owner, may use; of administrators, owners set it (an extension)."""
+    return await _modify(admin, PolicySubject("user", user_id), body)
+
+
+@router.delete(USER, **document_route(ModelPermissionsDeleted))
+async def delete_user_model_permissions(user_id: str, admin: Writer) -> Response:
+    """Permit every model to a member again (an extension)."""
+    return await _delete(admin, PolicySubject("user", user_id))
+
+
+async def _retrieve(admin: Administrator, subject: PolicySubject) -> Response:
+    return _shown(subject, await admin.administration.model_policies.find(admin.organisation, subject))
+
+
+async def _modify(admin: Administrator, subject: PolicySubject, body: ModelPermissionsUpdate) -> Response:
+    policy = ModelPolicy(PolicyMode(body.mode), frozenset(body.model_ids))
+    await admin.administration.model_policies.set(admin.actor, subject, policy)
+    await _record(admin, Event.MODEL_PERMISSIONS_UPDATED, subject, {"mode": body.mode, "model_ids": body.model_ids})
+    return _shown(subject, policy)
+
+
+async def _delete(admin: Administrator, subject: PolicySubject) -> Response:
+    await admin.administration.model_policies.set(admin.actor, subject, UNRESTRICTED)
+    await _record(admin, Event.MODEL_PERMISSIONS_DELETED, subject, {})
+    return json_response(ModelPermissionsDeleted(object=f"{subject.kind}.model_permissions.deleted"))
+
+
+async def _record(admin: Administrator, event: Event, subject: PolicySubject, details: Mapping[str, Detail]) -> None:
+    project = subject.id if subject.kind == "project" else ""
+    await admin.record(event, subject.id, project=project, details={"kind": subject.kind, **details})
+
+
+def _shown(subject: PolicySubject, policy: ModelPolicy) -> Response:
+    return json_response(
+        ModelPermissions(
+            object=f"{subject.kind}.model_permissions", mode=policy.mode.value, model_ids=sorted(policy.models)
+        )
+    )
