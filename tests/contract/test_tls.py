@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -42,14 +43,15 @@ def amqps_port(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     node, port = make_node(tmp_path_factory.mktemp("rabbitmq")), free_port()
     settings = {
         "listeners.ssl.1": f"127.0.0.1:{port}",
-        "ssl_options.certfile": certificates / "server.pem",
-        "ssl_options.keyfile": certificates / "server.pem",
+        "ssl_options.certfile": node.home / "server.pem",
+        "ssl_options.keyfile": node.home / "server.pem",
         "ssl_options.versions.1": "tlsv1.3",
     }
     write_files = node._write_files
 
     def with_tls() -> None:
         write_files()
+        shutil.copy(certificates / "server.pem", node.home)  # a node in a chroot reads nothing outside of its home
         with (node.home / "rabbitmq.conf").open("a") as config:
             config.writelines(f"{name} = {value}\n" for name, value in settings.items())
 
