@@ -132,8 +132,8 @@ class MoneyCommands:
             NoSuchRecord: the organisation, project or key does not exist.
             UnacceptableAmount: `usd` is no valid amount.
         """
-        await self._check_organisation(organisation)
-        name = await self._budget_name(organisation, project, key)
+        await self._check_part(organisation, project, key)
+        name = _budget_name(project, key)
         await self._budgets().set(organisation, name, None if usd is None else parse_usd(usd, minimum=0))
         event = Event.BUDGET_DELETED if usd is None else Event.BUDGET_UPDATED
         await self._audit_log().record(organisation, event, name, project=project or "", details={"usd": usd})
@@ -154,8 +154,7 @@ class MoneyCommands:
             NoSuchRecord: the organisation, project or key does not exist.
             UnacceptableValue: `text` is malformed.
         """
-        await self._check_organisation(organisation)
-        await self._budget_name(organisation, project, key)  # checks project and key
+        await self._check_part(organisation, project, key)
         subject = organisation_subject(organisation)
         if key is not None:
             subject = key_subject(parse_key_id(key), "")
@@ -179,17 +178,16 @@ class MoneyCommands:
         details = {"kind": entry.kind.value, "amount_nano_usd": entry.amount, "reference": entry.reference}
         await self._audit_log().record(organisation, event, entry.id, details=details)
 
-    async def _budget_name(self, organisation: str, project: str | None, key: str | None) -> str:
+    async def _check_part(self, organisation: str, project: str | None, key: str | None) -> None:
+        """Raise `NoSuchRecord` unless the organisation exists and has this key or project, where one is given."""
+        await self._check_organisation(organisation)
         if key is not None:
             record = await MongoApiKeyStore(self.connection).find(parse_key_id(key))
             if record is None or record.organisation != organisation:
                 raise NoSuchRecord(f"no API key {key} of {organisation}")
-            return key_budget(record.key_id)
-        if project is not None:
-            if await MongoOrganisationStore(self.connection).find_project(organisation, project) is None:
-                raise NoSuchRecord(f"no project {project} of {organisation}")
-            return project_budget(project)
-        return ORGANISATION_BUDGET
+        projects = MongoOrganisationStore(self.connection)
+        if project is not None and await projects.find_project(organisation, project) is None:
+            raise NoSuchRecord(f"no project {project} of {organisation}")
 
     async def _check_organisation(self, organisation: str) -> None:
         if await MongoOrganisationStore(self.connection).find_organisation(organisation) is None:
@@ -203,6 +201,12 @@ class MoneyCommands:
 
     def _budgets(self) -> Budgets:
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
+
+
+def _budget_name(project: str | None, key: str | None) -> str:
+    if key is not None:
+        return key_budget(parse_key_id(key))
+    return ORGANISATION_BUDGET if project is None else project_budget(project)
 
 
 def prices_of(file: Path, catalogue: Path | None) -> PriceList:

@@ -128,4 +128,5 @@ def test_the_operators_rate_limits(
     assert money("limits", "development", "9 apples").startswith("1: headrace: '9 apples' is no limit")
     assert money("limits", "unknown", "9 concurrent") == "1: headrace: no organisation unknown\n"
     assert money("limits", "development", "9 concurrent", "--project", "p").startswith("1: headrace: no project")
+    assert money("limits", "development", "9 concurrent", "--key", "k").startswith("1: headrace: no API key")
     assert money("limits", "development", "9 concurrent", "--model", "m").startswith("2:")

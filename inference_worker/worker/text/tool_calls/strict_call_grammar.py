@@ -57,11 +57,11 @@ class _Rules:
             not_bare = f" & ~/{_BARE_OPENING}{_TEXT}/"
             yield f"FIRST_TEXT: /{_TEXT}/{not_bare}"
             yield from self._opened("first_", not_bare)
-            yield from self._calls("bare", _SPACE)
+            yield from self._calls("bare")
         yield "start: " + " | ".join(first)
         yield f"TEXT: /{_TEXT}/"
         yield from self._opened("", "")
-        yield from self._calls("calls", _SPACE)
+        yield from self._calls("calls")
         yield f"END: /{_SPACE}\\}}/"
         for number, function in enumerate(self._functions):
             schema = {**_ANY_OBJECT, **function["parameters"]} if function.get("strict") else _ANY_OBJECT
@@ -85,7 +85,7 @@ class _Rules:
             written.append(f"/{_SPACE}/ <[{self._controls[closer]}]>")
         return f"({' | '.join(written)})"
 
-    def _calls(self, rule: str, space: str) -> Iterator[str]:
+    def _calls(self, rule: str) -> Iterator[str]:
         """Yield the rules of the calls after an opener: objects, a list of objects, or names with arguments."""
         call, item, listed = f"{rule}_call", f"{rule}_item", f"{rule}_list"
         separator = self._markup.separator
@@ -95,9 +95,9 @@ class _Rules:
             kinds.append(f"{rule}_named")
             yield f"{rule}_named: " + " | ".join(self._named(number) for number in self._numbers())
         yield f"{rule}: " + " | ".join(kinds)
-        yield f"{call}: " + " | ".join(self._object(number, space) for number in self._numbers())
+        yield f"{call}: " + " | ".join(self._object(number, _SPACE) for number in self._numbers())
         more = f" (/{_SPACE},/ {item})*" if self._parallel else ""
-        opening = rf"{space}\[{_SPACE}"
+        opening = rf"{_SPACE}\[{_SPACE}"
         yield f"{listed}: ({' | '.join(self._object(number, opening) for number in self._numbers())}){more}"
         if more:
             yield f"{item}: " + " | ".join(self._object(number, _SPACE) for number in self._numbers())
