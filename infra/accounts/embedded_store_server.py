@@ -3,7 +3,7 @@
 
 The Python of the store's own virtual environment or container runs it. `HEADRACE_MONGODB_PASSWORD` is the user's
 password; arguments are options of `secantusd-py`. The user is created, or given this password, before the server
-listens: over the wire, SecantusDB can create it only while it serves everyone who can connect.
+listens: over the wire, SecantusDB can create it only while it requires no authentication.
 
 Only this file imports the store's package (GPL-2.0), and no other file of ours is loaded in its process
 (docs/adr/0005), so its own licence is a permissive one that permits the combination.
