@@ -30,7 +30,6 @@ SETTINGS: dict[str, Any] = {
     "repetition_penalty": None,
     "max_tokens": None,
 }
-OF_ANSWERS = ("model", "settings", "error", "finish_reason", "usage", "cost_nano", "seconds", "first_token_seconds")
 PIECE = 5
 """Characters of a text event."""
 
