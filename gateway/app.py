@@ -101,7 +101,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         settings.gateway_id,
         metrics,
         max_unread_bytes=settings.max_unread_bytes,
-        has_capacity=registry.has_free_slots,
+        availability=registry.availability,
         timings=timings,
     )
     publish_queue = PublishQueue(registry, queues.other_gateways)

@@ -40,6 +40,11 @@ class ForwardedAttempt(Attempt):
         self.positions = [0] * self.job.n
 
     @property
+    def continues(self) -> bool:
+        """Always false: no upstream gets an answer of which another worker has delivered a part."""
+        return False
+
+    @property
     def begun(self) -> bool:
         """Whether output was released to the gateway, so that no other upstream can answer the job."""
         return self.size > 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from msgspec.structs import replace
-from tenacity import wait_exponential, wait_random
+from tenacity import wait_random
 
 from proxy import embeddings
 from proxy.catalogue import ModelSpec
@@ -38,9 +38,6 @@ from runtime.retry import delay_after
 
 RETRY_WAIT = wait_random(0.125, 0.375)
 """Delay before a retry at the same upstream."""
-
-RETURN_WAIT = wait_exponential(multiplier=0.1, max=5.0)
-"""Delay before a job that only a local worker can resume returns to its queue."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +78,7 @@ class Forwarder:
         return ForwardedAttempt(job, delivery, max_model_len=self._spec.max_model_len)
 
     async def begin(self, attempt: ForwardedAttempt) -> None:
-        """Queue a job for a slot; no upstream can resume one of which a part was delivered, only a local worker can.
-
-        So with `overflow` such a job returns to its queue, after a delay that grows with its deliveries; else it fails.
-        """
-        if attempt.job.begun and self._spec.overflow:
-            await asyncio.sleep(delay_after(attempt.delivery.delivery_count + 1, RETURN_WAIT))
-            self._consumer.hand_over(attempt)
-            return
-        if attempt.job.begun:
-            self.fail(attempt, FailureCode.WORKER_LOST, "The worker was lost after it had begun to answer.")
-            return
+        """Queue a job for a slot. Its gateway permits none of which a part was delivered, except of embeddings."""
         self._admission.enqueue(attempt)
         self.admit()
 

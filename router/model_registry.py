@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import msgspec
 
@@ -22,6 +23,19 @@ KNOWN_PERIOD = 3600.0
 """Seconds since the last heartbeat after which a worker is forgotten."""
 MAX_WORKERS = 4096
 """Maximum number of known workers: one sender of heartbeats in many names can't slow the gateway down."""
+
+
+class Availability(Enum):
+    """Whether the live workers of a model would take a job."""
+
+    NONE = auto()
+    """No live worker accepts jobs or will."""
+    LOADING = auto()
+    """All of them still load the model."""
+    FULL = auto()
+    """Those that have loaded it have no free slot."""
+    FREE = auto()
+    """One would start a job at once."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,10 @@ class ModelInfo:
     """Whether a heartbeat arrived within `Timings.worker_alive_timeout`."""
     recently_alive: bool
     """Whether a heartbeat arrived in the last 60 s."""
+    availability: Availability
+    """Availability of its workers for a job that no worker has begun."""
+    availability_begun: Availability
+    """Availability for a job of which a part was delivered: of the workers that can continue it."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +163,16 @@ class ModelRegistry:
         described = self._described[name] = _Description(self._describe(name, seen, now), until)
         return described.model
 
-    def has_free_slots(self, name: str) -> bool:
-        """Whether a job of a model would start at once: its live workers have more slots than jobs."""
-        model = self.find(name)
-        return model is not None and model.running + model.waiting < model.effective_capacity
+    def availability(self, name: str, *, begun: bool) -> Availability:
+        """Return whether the live workers of a model would take a job; `begun`: a part of its answer was delivered."""
+        if (model := self.find(name)) is None:
+            return Availability.NONE
+        return model.availability_begun if begun else model.availability
+
+    def is_alive(self, worker: str) -> bool:
+        """Return whether a heartbeat of a worker arrived within `Timings.worker_alive_timeout`."""
+        seen = self._seen.get(worker)
+        return seen is not None and self._clock() - seen.at <= self._alive_timeout
 
     def workers(self) -> list[WorkerStatus]:
         """Return the latest heartbeat of each live worker, sorted by worker id."""
@@ -180,6 +204,8 @@ class ModelRegistry:
             tokens_per_second=_fleet_rate(serving),
             alive=bool(alive),
             recently_alive=now - last <= RECENTLY_ALIVE_PERIOD,
+            availability=_availability(live),
+            availability_begun=_availability([worker for worker in live if worker.status.continues]),
         )
 
     def _forget(self, now: float) -> None:
@@ -191,8 +217,26 @@ class ModelRegistry:
 def _loading(status: WorkerStatus, known: WorkerStatus) -> WorkerStatus:
     """Return the status of a worker that loads its model, with the limits of a `known` worker of that model."""
     return msgspec.structs.replace(
-        known, worker=status.worker, state=status.state, running=0, waiting=0, started=status.started
+        known,
+        worker=status.worker,
+        state=status.state,
+        device=status.device,
+        continues=status.continues,
+        running=0,
+        waiting=0,
+        started=status.started,
     )
+
+
+def _availability(live: Sequence[_SeenWorker]) -> Availability:
+    ready = [worker for worker in live if worker.status.state is WorkerState.READY]
+    jobs = sum(worker.status.running + worker.status.waiting for worker in ready)
+    if jobs < sum(map(_effective_capacity, ready)):
+        return Availability.FREE
+    if ready:
+        return Availability.FULL
+    loading = any(worker.status.state is WorkerState.STARTING for worker in live)
+    return Availability.LOADING if loading else Availability.NONE
 
 
 def _effective_capacity(worker: _SeenWorker) -> int:

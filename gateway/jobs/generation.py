@@ -19,18 +19,21 @@ from gateway.admission.publish_queue import PublishQueue, QueuedJob
 from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
 from gateway.jobs.job_billing import RequestBilling
 from gateway.jobs.prompt_echo import EchoedPrompt
-from gateway.jobs.recovery_events import JobQueued
+from gateway.jobs.recovery_events import JobQueued, JobState
 from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.jobs.unread_replies import Arrival
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus
 from router.errors import PublishError
 from router.messages import Cancelled, Delta, Embedded, Failed, Finished, Job, PromptEcho, PromptLogprobs, Reply, Usage
-from router.model_registry import ModelRegistry
+from router.model_registry import Availability, ModelRegistry
 from router.timings import Timings
 from router.transport.base import ConnectionState
 
 T = TypeVar("T")
+
+UNATTENDED = (JobState.ORPHANED, JobState.WAITING)
+"""States of a job that no worker runs."""
 
 _log = structlog.get_logger(__name__)
 
@@ -244,9 +247,14 @@ class Generation:
 
     @property
     def _is_served(self) -> bool:
-        """Whether a live worker could start or continue the jobs."""
-        model = self._services.models.find(self.model)
-        return model is not None and model.alive
+        """Whether live workers could start or continue the jobs, or will once they have loaded the model."""
+        models = self._services.models
+        model = models.find(self.model)
+        if model is None or not model.alive:
+            return False
+        begun = [job.recovery for job in self._open if job.recovery.output.begun and not job.recovery.ended]
+        lost = [each for each in begun if each.state in UNATTENDED or not models.is_alive(each.worker_id or "")]
+        return not lost or model.availability_begun is not Availability.NONE
 
     async def _arrivals(self) -> list[Arrival]:
         remaining = (self._deadline if self._is_begun else self._begin_by) - time.monotonic()

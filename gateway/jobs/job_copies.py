@@ -2,6 +2,8 @@
 
 The broker dead-letters a message that was returned often, although kills, drains and restarts may have returned it;
 only the gateway can tell those from poison. So it publishes fresh, numbered copies while the answer makes progress.
+While all workers load the model, or are full, the copies that are published wait for them and no more are added, so
+that waiting does not use up the limit.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 
 from gateway.jobs.recovery_events import BrokerHealth, Command, Republish
+from router.model_registry import Availability
 from router.timings import Timings
 
 
@@ -26,6 +29,8 @@ class JobCopies:
         """Copies in a row without progress between them."""
         self._extent = 0
         """Extent of the output at the newest copy."""
+        self._unclaimed = self._handed_back = False
+        """Whether no worker has requested to run the newest copy; whether one has handed it back since."""
 
     def publish(self, extent: int) -> list[Command] | None:
         """Number a new copy and return the command to publish it.
@@ -41,8 +46,26 @@ class JobCopies:
         return [Republish(self._last)]
 
     def replace_dead(self, extent: int) -> list[Command] | None:
-        """Replace a dead-lettered newest copy: as `publish` if the answer has grown since that copy, else `None`."""
-        return self.publish(extent) if self.outgrown(extent) else None
+        """Replace a dead-lettered newest copy: as `publish` if the answer has grown since, or a worker handed the job
+        back, else `None`."""
+        return self.publish(extent) if self.outgrown(extent) or self._handed_back else None
+
+    def claimed(self, copy_number: int) -> None:
+        """Record that a worker requests to run copy `copy_number`."""
+        self._unclaimed = self._unclaimed and copy_number < self.newest
+
+    def handed_back(self) -> None:
+        """Record that a worker returned the job to its queue deliberately: the copies until then were not futile."""
+        self._futile, self._handed_back = 0, True
+
+    def wait_in_queue(self, extent: int, availability: Availability) -> bool:
+        """Return whether another copy would be in vain: the newest waits in the queue for a worker to have capacity.
+
+        A few are published while the workers are full, since one that hangs may have taken the newest.
+        """
+        if availability is Availability.FREE or not self._unclaimed or self.outgrown(extent):
+            return False
+        return availability is not Availability.FULL or self._futile >= self._timings.fast_republishes
 
     def published(self, copy_number: int, extent: int, now: float, *, confirmed: bool) -> None:
         """Record whether the broker confirmed copy `copy_number`; a confirmed copy becomes the newest one."""
@@ -50,6 +73,7 @@ class JobCopies:
         if confirmed:
             self._futile = 1 if self.outgrown(extent) else self._futile + 1
             self.newest, self._extent, self._republished_at = copy_number, extent, now
+            self._unclaimed, self._handed_back = True, False
 
     def queued(self, now: float) -> None:
         """Record that the broker confirmed the job's first message at monotonic time `now`."""

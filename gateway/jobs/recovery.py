@@ -12,6 +12,7 @@ only, in order of position only, and never after the end. It reads no clock; `re
 | CONTESTED | its worker is pinged for that reason  | alive: STANDBY; released, unreachable, silent: RUNNING      |
 | STANDBY   | it is alive, the other worker waits   | released: RUNNING; requested again: CONTESTED               |
 | ORPHANED  | released: handed over or lost         | a worker resumes it: RUNNING; lost: republish               |
+| WAITING   | silent; a copy is queued, none free   | resumed or heard: RUNNING; a worker is free: republish      |
 | ENDED     | terminal reply, or request closed     | never                                                       |
 
 A gap is requested again from the worker (`Ping`) in every state that has an attempt. Republished copies are numbered:
@@ -22,15 +23,17 @@ a resume decision only (also after a crash of its engine), which counts all sile
 from __future__ import annotations
 
 import math
-from typing import Any, get_args
+from typing import get_args
 
 from gateway.errors import RepliesLost, WorkerLost
 from gateway.jobs import recovery_events as events
 from gateway.jobs.job_copies import JobCopies
 from gateway.jobs.job_output import Acceptance, JobOutput
 from gateway.jobs.recovery_events import BrokerHealth, Candidate, Command, Event, Gap, JobState
+from gateway.jobs.resume_decisions import decision_on
 from router import control_targets, messages
 from router.messages import REAPER, AttemptState, FailureCode, Reply, ResumeDecision, Terminal
+from router.model_registry import Availability
 from router.timings import Timings
 
 PROGRESS = (messages.Delta, messages.Embedded, messages.PromptLogprobs)
@@ -61,6 +64,8 @@ class JobRecovery:
         self._released, self._may_crash = False, True
         """Whether the authoritative attempt was given up; whether it, or an unknown earlier one, may be running."""
         self._heard_at = now
+        self._availability, self._waiting = Availability.FULL, False
+        """That of the workers at the last watch; whether the job waits for it."""
         self._candidate: Candidate | None = None
         self._gap: Gap | None = None
 
@@ -73,6 +78,8 @@ class JobRecovery:
             return JobState.QUEUED
         if self._candidate is not None:
             return JobState.STANDBY if math.isinf(self._candidate.timeout) else JobState.CONTESTED
+        if self._waiting:
+            return JobState.WAITING
         return JobState.ORPHANED if self._released else JobState.RUNNING
 
     def receive(self, event: Event, now: float) -> list[Command]:
@@ -89,8 +96,9 @@ class JobRecovery:
                 commands = self._worker_unreachable(target, now)
             case events.TimerFired():
                 commands = self._timer_fired(now)
-            case events.WatchTick(has_capacity):
-                commands = self._watched(has_capacity, now)
+            case events.WatchTick(availability):
+                self._availability = availability
+                commands = self._watched(now)
             case events.RequestClosed(cancel):
                 commands = self._request_closed(cancel)
         return commands
@@ -120,7 +128,7 @@ class JobRecovery:
         if acceptance is not Acceptance.NEW:
             missing = acceptance is Acceptance.GAP and self._gap is None
             return [events.Drop(), *self._request_missing(now), *self._wake()] if missing else [events.Drop()]
-        self._heard_at, self._may_crash = now, True
+        self._heard_at, self._may_crash, self._waiting = now, True, False
         self.crashes = 0 if isinstance(reply, PROGRESS) else self.crashes
         self.ended = isinstance(reply, TERMINAL)
         return [events.Deliver(reply)]
@@ -165,7 +173,8 @@ class JobRecovery:
     def _resume_requested(self, worker_id: str, request: messages.ResumeRequest, now: float) -> list[Command]:
         superseded = request.attempt_id in self._superseded or request.copy_number < self.copy_number
         if self._closed or self.ended or superseded:
-            return [_decision(worker_id, request, ResumeDecision.GONE)]
+            return [decision_on(worker_id, request, ResumeDecision.GONE)]
+        self.copies.claimed(request.copy_number)
         commands: list[Command] = []
         if request.delivery_count >= self._timings.republish_after_deliveries:
             newest = request.copy_number == self.copies.newest
@@ -187,14 +196,16 @@ class JobRecovery:
             return []
         candidate = self._candidate
         if report.state is AttemptState.ALIVE:
-            self._heard_at = now
+            self._heard_at, self._waiting = now, False
             if candidate is None or math.isinf(candidate.timeout):
                 return []
             self._candidate = candidate._replace(timeout=math.inf)
-            return [_decision(candidate.worker_id, candidate.request, ResumeDecision.WAIT)]
+            return [decision_on(candidate.worker_id, candidate.request, ResumeDecision.WAIT)]
         self._released, lost = True, report.state is AttemptState.LOST
         self._may_crash = self._may_crash and lost
         self.crashes = max(self.crashes, report.crashes)
+        if not lost:
+            self.copies.handed_back()
         if candidate is not None:
             return self._resume(candidate, now)
         return self._replace_attempt(now) if lost else []
@@ -210,7 +221,10 @@ class JobRecovery:
         worker_id, request, _ = candidate
         self._candidate = None
         if not self.output.resumable:
-            return [events.FailRequest(WorkerLost()), _decision(worker_id, request, ResumeDecision.GONE)]
+            return [events.FailRequest(WorkerLost()), decision_on(worker_id, request, ResumeDecision.GONE)]
+        if self.output.begun and not request.continues:
+            self.copies.handed_back()
+            return [decision_on(worker_id, request, ResumeDecision.RETURN)]
         commands: list[Command] = []
         if self.attempt_id != request.attempt_id:
             self.crashes += self._may_crash
@@ -221,14 +235,14 @@ class JobRecovery:
         self._may_crash = not self.crashes or request.crashes > 0  # else it asks again when it has a slot
         decision = ResumeDecision.FAIL if self.crashes >= self._timings.poison_after_crashes else ResumeDecision.START
         solo, point = self.crashes >= self._timings.solo_after_crashes, self.output.resume_point
-        answer = _decision(worker_id, request, decision, solo=solo, crashes=self.crashes, **point._asdict())
+        answer = decision_on(worker_id, request, decision, solo=solo, crashes=self.crashes, **point._asdict())
         return [*commands, answer]
 
     def _bind(self, attempt_id: str, worker_id: str, now: float, *, copy_number: int = 0) -> None:
         if self.attempt_id is not None and self.attempt_id != attempt_id:
             self._superseded.add(self.attempt_id)
         self.attempt_id, self.worker_id, self.copy_number = attempt_id, worker_id, copy_number
-        self._released, self._may_crash = False, True
+        self._released, self._may_crash, self._waiting = False, True, False
         self._heard_at = now
 
     # Silence
@@ -241,10 +255,11 @@ class JobRecovery:
             commands += self._request_missing(now)
         return [*commands, *self._wake()]
 
-    def _watched(self, has_capacity: bool, now: float) -> list[Command]:
+    def _watched(self, now: float) -> list[Command]:
         if self.state is JobState.ENDED:
             return []
         if self.attempt_id is None:
+            has_capacity = self._availability is Availability.FREE
             return self.copies.publish_overdue(self._broker, now, has_capacity=has_capacity)
         silence = now - max(self._heard_at, self._broker.disturbed_at)
         ping = self._heard_at < self._broker.lost_at or silence >= self._timings.ping_after
@@ -255,7 +270,8 @@ class JobRecovery:
 
     def _replace_attempt(self, now: float) -> list[Command]:
         """Have another worker take the job, unless that was just requested; a worker that was only slow keeps it."""
-        if self.copies.in_pickup(now):
+        self._waiting = self.copies.wait_in_queue(self.output.extent, self._availability)
+        if self._waiting or self.copies.in_pickup(now):
             return []
         commands = self.copies.publish(self.output.extent)
         return [events.FailRequest(WorkerLost())] if commands is None else commands
@@ -281,19 +297,3 @@ class JobRecovery:
     def _wake(self) -> list[Command]:
         times = [*([self._candidate.timeout] if self._candidate else []), *([self._gap.retry_at] if self._gap else [])]
         return [events.WakeAt(min(times))] if times and not math.isinf(min(times)) else []
-
-
-def dismiss(worker_id: str, reply: Reply) -> list[Command]:
-    """Return the commands for a reply to a job that is not open: drop it, stop its attempt, deny resume requests."""
-    if isinstance(reply, messages.ResumeRequest):
-        return [_decision(worker_id, reply, ResumeDecision.GONE)]
-    drop = events.Drop(known=False, tokens=reply.positions if isinstance(reply, messages.Delta) else 0)
-    stop = events.StopAttempt(worker_id, reply.job_id, reply.attempt_id, superseded=False)
-    return [drop] if isinstance(reply, TERMINAL) else [drop, stop]
-
-
-def _decision(
-    worker_id: str, request: messages.ResumeRequest, decision: ResumeDecision, **continued: Any
-) -> events.SendControl:
-    answer = messages.Resume(job=request.job_id, attempt=request.attempt_id, decision=decision, **continued)
-    return events.SendControl(control_targets.worker(worker_id), answer)

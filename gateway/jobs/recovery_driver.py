@@ -9,20 +9,23 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 import structlog
 
 from gateway.errors import RepliesLost
 from gateway.jobs import recovery_events as events
-from gateway.jobs.recovery import JobRecovery, dismiss
+from gateway.jobs.recovery import JobRecovery
+from gateway.jobs.resume_decisions import dismiss
 from gateway.jobs.unread_replies import UnreadReplies
 from gateway.metrics import GatewayMetrics
 from router import control_targets
 from router.bus import Bus
 from router.errors import BrokerUnavailable, PublishError
 from router.messages import Cancel, Control, Job, Reply
+from router.model_registry import Availability
 from router.timings import Timings
 from router.transport.base import ConnectionState
 
@@ -30,6 +33,13 @@ REMEMBERED_STOPS = 10_000
 """Attempts for which the time of the last stop message is kept."""
 
 _log = structlog.get_logger(__name__)
+
+
+class AvailabilityOf(Protocol):
+    """Function that returns the availability of a model's workers, as `ModelRegistry.availability`."""
+
+    def __call__(self, name: str, *, begun: bool) -> Availability:
+        """Return the availability of model `name`; `begun`: for a job of which a part was delivered."""
 
 
 class OpenJob:
@@ -48,14 +58,12 @@ class OpenJob:
 class RecoveryDriver:
     """Passes events to one gateway's job recoveries, and performs their commands. Use it on the event loop only."""
 
-    def __init__(
-        self, bus: Bus, metrics: GatewayMetrics, timings: Timings, has_capacity: Callable[[str], bool]
-    ) -> None:
-        """`has_capacity(model)` returns whether a live worker would start a job of the model at once."""
+    def __init__(self, bus: Bus, metrics: GatewayMetrics, timings: Timings, availability: AvailabilityOf) -> None:
+        """`availability` is that of the model registry."""
         self._bus = bus
         self._metrics = metrics
         self._timings = timings
-        self._has_capacity = has_capacity
+        self._availability = availability
         self._broker = events.BrokerHealth()
         self._stopped: OrderedDict[str, float] = OrderedDict()
         self._copies: asyncio.Queue[tuple[OpenJob, int]] = asyncio.Queue()
@@ -152,7 +160,9 @@ class RecoveryDriver:
                 self._broker.unusable_at = time.monotonic()
                 continue
             for job in list(jobs.values()):
-                self.handle(job, events.WatchTick(self._has_capacity(job.recovery.job.model)))
+                recovery = job.recovery
+                available = self._availability(recovery.job.model, begun=recovery.output.begun)
+                self.handle(job, events.WatchTick(available))
 
     def _send(self, target: str, control: Control, *, mandatory: bool = False) -> None:
         """Send a control message, unless the broker is away: recovery sends it again."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gateway.errors import GenerationError
 from router.messages import Control, Reply, ResumeRequest
+from router.model_registry import Availability
 
 
 class JobState(Enum):
@@ -17,6 +18,7 @@ class JobState(Enum):
     RUNNING = auto()
     CONTESTED = auto()
     STANDBY = auto()
+    WAITING = auto()
     ORPHANED = auto()
     ENDED = auto()
 
@@ -84,8 +86,8 @@ class TimerFired(NamedTuple):
 class WatchTick(NamedTuple):
     """The periodic check of all running jobs, while the broker is up."""
 
-    has_capacity: bool
-    """Whether a live worker of the model would start a job at once."""
+    availability: Availability
+    """Whether live workers of the model would take the job."""
 
 
 class RequestClosed(NamedTuple):

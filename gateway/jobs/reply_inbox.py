@@ -6,11 +6,11 @@ A request's jobs are opened here before they are published, so that no reply can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from gateway.errors import GenerationError
-from gateway.jobs.recovery_driver import OpenJob, RecoveryDriver
+from gateway.jobs.recovery_driver import AvailabilityOf, OpenJob, RecoveryDriver
 from gateway.jobs.recovery_events import ReplyReceived, RequestClosed
 from gateway.jobs.unread_replies import UnreadReplies
 from gateway.metrics import GatewayMetrics
@@ -29,16 +29,16 @@ class ReplyInbox:
         metrics: GatewayMetrics,
         *,
         max_unread_bytes: int,
-        has_capacity: Callable[[str], bool],
+        availability: AvailabilityOf,
         timings: Timings,
     ) -> None:
-        """`has_capacity(model)` returns whether a live worker would start a job of the model at once."""
+        """`availability` is that of the model registry."""
         self.gateway_id = gateway_id
         self._bus = bus
         self._metrics = metrics
         self._max_unread_bytes = max_unread_bytes
         self._jobs: dict[str, OpenJob] = {}
-        self._recovery = RecoveryDriver(bus, metrics, timings, has_capacity)
+        self._recovery = RecoveryDriver(bus, metrics, timings, availability)
         bus.on_control_unroutable(lambda target: self._recovery.unreachable(target, self._jobs))
 
     def __len__(self) -> int:

@@ -57,6 +57,11 @@ class Attempt(ABC):
         return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.copy_number > 0
 
     @property
+    def continues(self) -> bool:
+        """Whether this worker can continue an answer of which another one has delivered a part."""
+        return True
+
+    @property
     @abstractmethod
     def usage(self) -> Usage:
         """Usage so far: prompt tokens, and tokens of the output released to the gateway, over all choices."""

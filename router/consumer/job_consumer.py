@@ -44,12 +44,15 @@ from router.messages import (
     WorkerStatus,
 )
 from router.timings import DEFAULT_TIMINGS, Timings
-from runtime.retry import Backoff, exponential_backoff
+from runtime.retry import Backoff, delay_after, exponential_backoff
 
 T = TypeVar("T", bound=Attempt)
 
 SETTLE_WAIT = exponential_backoff(first=0.2, longest=5.0)
 """Delays between retries of publishing a usage record."""
+
+RETURN_WAIT = exponential_backoff(first=0.1, longest=5.0)
+"""Delay before a job that only another worker can continue returns to its queue."""
 
 BUSY_SHARE = 0.5
 """Share of the slots in use from which usage records are published at once: waiting for a group would hold prefetch."""
@@ -182,7 +185,9 @@ class JobConsumer(Generic[T]):
         response = await self._resume_requests.response_to(attempt)
         if response is None or response.decision is ResumeDecision.START:
             return response
-        if response.decision is ResumeDecision.FAIL:
+        if response.decision is ResumeDecision.RETURN:
+            await self._return_to_queue(attempt)
+        elif response.decision is ResumeDecision.FAIL:
             self.fail_permanently(attempt, f"it crashed {attempt.crashes} workers in a row without progress")
         else:
             self._drop(attempt)
@@ -347,6 +352,13 @@ class JobConsumer(Generic[T]):
         )
         attempt.delivery.reject(requeue=True)
         attempt.log.info("job handed over: returned to its queue")
+
+    async def _return_to_queue(self, attempt: T) -> None:
+        """Requeue a job that another worker has to continue, after a delay that grows with its deliveries."""
+        deliveries = attempt.job.copy_number * self._timings.republish_after_deliveries
+        deliveries += attempt.delivery.delivery_count
+        await asyncio.sleep(delay_after(deliveries + 1, RETURN_WAIT))
+        self.hand_over(attempt)
 
     def _drop(self, attempt: T) -> None:
         """Drop an attempt without terminal reply or usage record: another one answers, or the job has ended."""

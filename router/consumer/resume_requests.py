@@ -52,6 +52,7 @@ class ResumeRequests:
                 delivery_count=attempt.delivery.delivery_count,
                 copy_number=attempt.job.copy_number,
                 crashes=attempt.crashes,
+                continues=attempt.continues,
             )
             self._outbox.put(attempt.job.reply_to, request, urgent=True)
             with suppress(TimeoutError):

@@ -26,6 +26,8 @@ class ResumeDecision(StrEnum):
     """Wait and request again: another live worker may be running it."""
     GONE = "gone"
     """Only acknowledge it: the job has ended, or its client is gone."""
+    RETURN = "return"
+    """Return it to its queue after a delay: another worker has to continue it."""
     FAIL = "fail"
     """Fail it without running it: it has crashed too many workers."""
 
@@ -177,5 +179,7 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     task: Task = Task.GENERATE
     dimensions: Count = 0
     """Vector length of an embedding worker; 0 if it makes no vectors or it is unknown."""
+    continues: bool = True
+    """Whether it can continue an answer that another worker has begun; most upstream providers can't."""
     started: float = 0.0
     at: float = 0.0

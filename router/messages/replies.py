@@ -60,6 +60,8 @@ class ResumeRequest(_Reply, frozen=True, kw_only=True, tag="resume?"):
     """`Job.copy_number` of the delivered message."""
     crashes: Count = 0
     """Consecutive crashes with the job that its worker knows of; 0 if the attempt has not run."""
+    continues: bool = True
+    """Whether the worker can continue the answer if a part of it was delivered; as in `WorkerStatus`."""
 
 
 class AttemptState(StrEnum):

@@ -23,6 +23,7 @@ from router.messages import (
     TextOptions,
     UsageRecord,
 )
+from router.model_registry import Availability
 from router.topology import JOB_DELIVERY_LIMIT
 from tests.contract.conftest import MakeTransport
 from tests.fakes.fleet import Answer, Fleet, counted, until
@@ -271,7 +272,7 @@ async def test_a_job_of_a_hanging_worker_is_started_by_one_with_capacity(
         await fleet.start("worker-2")
         await asyncio.sleep(0.3)
         assert not answer.recovery.copies.newest, "it may be waiting for its turn"
-        fleet.has_capacity = True
+        fleet.availability = Availability.FREE
         await answer.read()
         assert answer.texts == [counted(30)]
         assert answer.recovery.worker_id == "worker-2"

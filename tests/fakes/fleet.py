@@ -25,6 +25,7 @@ from inference_worker.worker.worker import Worker
 from router import topology
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Job, Reply, SamplingParams, Terminal, UsageRecord
+from router.model_registry import Availability
 from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
@@ -133,8 +134,8 @@ class Fleet:
         self.workers: dict[str, FleetWorker] = {}
         self.records: list[UsageRecord] = []
         self.metrics = GatewayMetrics(CollectorRegistry())
-        self.has_capacity = False
-        """Whether the gateway believes that a worker would start a job at once."""
+        self.availability = Availability.FULL
+        """What the gateway believes of its workers."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Fleet:
@@ -147,7 +148,7 @@ class Fleet:
             GATEWAY,
             self.metrics,
             max_unread_bytes=2**24,
-            has_capacity=lambda _: self.has_capacity,
+            availability=lambda _, *, begun: self.availability,
             timings=self._timings,
         )
         usage = await self.bus.settlements(prefetch=100)

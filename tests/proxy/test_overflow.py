@@ -77,7 +77,7 @@ async def test_a_full_worker_overflows_and_after_its_end_the_upstream_gets_all_j
 
 
 async def test_a_begun_job_that_comes_to_the_proxy_goes_on_at_a_local_worker() -> None:
-    """Like a gateway, the test answers resumption requests with what was delivered of the job."""
+    """Like a gateway, the test tells workers what was delivered of the job, and returns the job from proxies."""
     async with Bench(max_num_seqs=1).up() as bench:  # capacity for two
         answered: set[str] = set()
 
@@ -86,14 +86,14 @@ async def test_a_begun_job_that_comes_to_the_proxy_goes_on_at_a_local_worker() -
                 for request in [reply for reply in bench.replies if isinstance(reply, ResumeRequest)]:
                     if request.attempt_id not in answered:
                         answered.add(request.attempt_id)
+                        decision = Resume(
+                            job=request.job_id,
+                            attempt=request.attempt_id,
+                            decision=ResumeDecision.START if request.continues else ResumeDecision.RETURN,
+                            delivered=[[0]],
+                        )
                         for target in ("worker-1", "proxy-1"):
-                            start = Resume(
-                                job=request.job_id,
-                                attempt=request.attempt_id,
-                                decision=ResumeDecision.START,
-                                delivered=[[0]],
-                            )
-                            bench.outside.send_control(control_targets.worker(target), start)
+                            bench.outside.send_control(control_targets.worker(target), decision)
                 await asyncio.sleep(0.01)
 
         async with outside(
@@ -102,7 +102,7 @@ async def test_a_begun_job_that_comes_to_the_proxy_goes_on_at_a_local_worker() -
             answering = asyncio.create_task(answer_resumption_requests())
             await bench.send(make_job("a", max_tokens=2), make_job("b", max_tokens=2))
             await bench.submitted(2)
-            await bench.send(make_job("c", max_tokens=3, delivered=[[0]]))
+            await bench.send(make_job("c", max_tokens=3, copy_number=1))
             await bench.until(lambda: answered)
             assert bench.terminals("c") == []
             bench.engine.step(4)

@@ -7,7 +7,7 @@ import pytest
 
 from router import model_registry
 from router.messages import PromptBounds, WorkerState, WorkerStatus
-from router.model_registry import ModelRegistry
+from router.model_registry import Availability, ModelRegistry
 from tests.contract.examples import STATUS
 from tests.fakes.accounts import FakeClock
 
@@ -49,10 +49,10 @@ def test_a_models_load_is_the_sum_of_its_workers(registry: ModelRegistry, clock:
     assert model is not None
     assert (model.created, model.max_model_len, model.max_token_bytes) == (1000.0, 1024, 32)
     assert (model.workers, model.running, model.waiting, model.capacity) == (2, 4, 1, 16)
-    assert registry.has_free_slots("m")
+    assert registry.availability("m", begun=True) is Availability.FREE
     registry.observe(status(running=8, waiting=3))
     registry.observe(status(worker="w-2", running=5))
-    assert not registry.has_free_slots("m")
+    assert registry.availability("m", begun=True) is Availability.FULL
     assert [info.name for info in registry.models()] == ["m", "other"]
     assert [worker.worker for worker in registry.workers()] == ["w-1", "w-2", "w-9"]
 
@@ -121,6 +121,23 @@ def test_a_loading_worker_keeps_its_model_alive_without_capacity(registry: Model
         assert model is not None
         assert (model.alive, model.recently_alive, model.workers, model.capacity) == (True, True, 0, 0)
         assert (model.max_model_len, model.max_token_bytes) == (2048, 16)
+
+
+def test_a_begun_job_waits_for_workers_that_can_continue_it(registry: ModelRegistry, clock: FakeClock) -> None:
+    def availability() -> tuple[Availability, Availability]:
+        return registry.availability("m", begun=False), registry.availability("m", begun=True)
+
+    assert availability() == (Availability.NONE, Availability.NONE)
+    registry.observe(status(worker="proxy", continues=False))
+    assert availability() == (Availability.FREE, Availability.NONE)
+    registry.observe(status(state=WorkerState.STARTING, max_num_seqs=0))
+    assert availability() == (Availability.FREE, Availability.LOADING)
+    registry.observe(status(running=8))
+    assert availability() == (Availability.FREE, Availability.FULL)
+    assert (registry.is_alive("w-1"), registry.is_alive("w-2")) == (True, False)
+    clock.now += 10
+    assert availability() == (Availability.NONE, Availability.NONE)
+    assert not registry.is_alive("w-1")
 
 
 def test_the_limits_of_a_dead_worker_do_not_count(registry: ModelRegistry, clock: FakeClock) -> None:

@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.admission.other_gateways import OtherGatewaysLoad
 from gateway.admission.publish_queue import PublishQueue, _Capacity
 from gateway.errors import DeadlinePassed, JobFailed, NotQueued
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_completion_jobs
+from gateway.jobs.recovery_events import ReplyReceived
 from gateway.openai.completions import CompletionRequest
 from router.errors import QueueFull
-from router.messages import FailureCode, Job
+from router.messages import AttemptReport, AttemptState, Delta, FailureCode, Job, WorkerState
+from router.model_registry import ModelRegistry
+from tests.contract.examples import STATUS
 from tests.fakes.scripted_worker import fail, never
 from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
 
@@ -127,3 +131,27 @@ async def test_closing_cancels_a_publish_that_has_begun(set_stage: SetStage, mon
     generation.close()
     await asyncio.sleep(0.01)
     assert published == []
+
+
+async def test_a_begun_answer_is_served_by_its_worker_and_by_those_that_can_continue_it(set_stage: SetStage) -> None:
+    stage = await set_stage(never)
+    generation, models = await open_generation(stage), ModelRegistry(lambda: 1000.0)
+    generation._services = generation._services._replace(models=models)
+
+    def alive(worker: str, state: WorkerState, *, continues: bool) -> None:
+        models.observe(replace(STATUS, worker=worker, model=MODEL, state=state, continues=continues))
+
+    assert not generation._is_served
+    alive("proxy-1", WorkerState.READY, continues=False)
+    assert generation._is_served, "it has not begun"
+    recovery, job = generation._open[0].recovery, generation.jobs[0].id
+    recovery.receive(ReplyReceived("proxy-1", Delta(job_id=job, attempt_id="a", start=0, token_ids=[1])), 0)
+    assert generation._is_served, "its worker lives"
+    report = AttemptReport(job_id=job, attempt_id="a", state=AttemptState.HANDED_OVER)
+    recovery.receive(ReplyReceived("proxy-1", report), 0)
+    assert not generation._is_served
+    alive("worker-1", WorkerState.READY, continues=True)
+    assert generation._is_served
+    alive("worker-1", WorkerState.STARTING, continues=True)
+    assert generation._is_served, "it will when it has loaded the model"
+    generation.close()

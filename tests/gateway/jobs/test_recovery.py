@@ -39,6 +39,7 @@ from router.messages import (
     TokenLogprob,
     Usage,
 )
+from router.model_registry import Availability
 from router.timings import Timings
 from tests.fakes.jobs import make_job
 
@@ -75,9 +76,9 @@ class Recovery(JobRecovery):
     def report(self, state: AttemptState, attempt: str = "a", crashes: int = 0) -> list[events.Command]:
         return self.get(AttemptReport(job_id="j", attempt_id=attempt, state=state, crashes=crashes))
 
-    def watch(self, *, after: float, has_capacity: bool = False) -> list[events.Command]:
+    def watch(self, *, after: float, availability: Availability = Availability.FULL) -> list[events.Command]:
         self.now += after
-        return self.receive(events.WatchTick(has_capacity), self.now)
+        return self.receive(events.WatchTick(availability), self.now)
 
     def republished(self, copy_number: int) -> None:
         self.receive(events.JobRepublished(copy_number, confirmed=True), self.now)
@@ -334,7 +335,7 @@ def test_closing_cancels_a_job_where_it_is() -> None:
     ]
     assert ended.receive(events.RequestClosed(cancel=True), 0) == []
     assert queued.get(started()) == [events.Drop()]
-    assert queued.watch(after=1000, has_capacity=True) == []
+    assert queued.watch(after=1000, availability=Availability.FREE) == []
 
 
 def test_another_attempt_may_cut_the_prompt_differently() -> None:

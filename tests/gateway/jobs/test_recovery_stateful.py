@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from gateway.errors import WorkerLost
 from gateway.jobs import recovery_events as events
 from gateway.jobs.recovery import JobRecovery
 from router import control_targets
@@ -34,6 +35,7 @@ from router.messages import (
     Terminal,
     Usage,
 )
+from router.model_registry import Availability
 from router.timings import Timings
 from tests.fakes.jobs import make_job
 
@@ -44,6 +46,7 @@ ALLOWED = {
     events.JobState.RUNNING: set(events.JobState) - {events.JobState.QUEUED, events.JobState.STANDBY},
     events.JobState.CONTESTED: set(events.JobState) - {events.JobState.QUEUED, events.JobState.ORPHANED},
     events.JobState.STANDBY: set(events.JobState) - {events.JobState.QUEUED, events.JobState.ORPHANED},
+    events.JobState.WAITING: set(events.JobState) - {events.JobState.QUEUED},
     events.JobState.ORPHANED: set(events.JobState)
     - {events.JobState.QUEUED, events.JobState.CONTESTED, events.JobState.STANDBY},
     events.JobState.ENDED: {events.JobState.ENDED},
@@ -59,6 +62,7 @@ class Attempt:
     worker: str
     copy_number: int
     deliveries: int
+    continues: bool = True
     running: bool = False
     prepared: bool = False
     """Whether it has begun, or knows where to continue."""
@@ -75,7 +79,7 @@ class Attempt:
 class Recovering(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.broker, self.timings, self.now = events.BrokerHealth(), Timings(republish_limit=100), 100.0
+        self.broker, self.timings, self.now = events.BrokerHealth(), Timings(republish_limit=8), 100.0
         job = make_job(deadline=1e9, prompt=ChatPrompt(messages=[]))
         self.recovery = JobRecovery(job, self.broker, self.timings, self.now)
         self.messages: list[tuple[int, int]] = [(0, 0)]
@@ -86,6 +90,9 @@ class Recovering(RuleBasedStateMachine):
         self.client: list[int] = []
         self.crashes = 0
         """Crashes of workers and engines with the job since a token was generated or delivered."""
+        self.availability = Availability.FULL
+        self.losses, self.unclaimed = 0, False
+        """Copies that a worker took, or could have taken, since the last token; whether none took the newest."""
         self.ends = 0
         self.failed = self.poisoned = False
         self.wake_at: float | None = None
@@ -107,7 +114,8 @@ class Recovering(RuleBasedStateMachine):
                 assert delta.start == len(self.client)
                 assert delta.attempt_id == self.recovery.attempt_id
                 self.client += delta.token_ids
-                self.crashes = 0
+                self.crashes = self.losses = 0
+                self.unclaimed = False
             case events.Deliver(reply) if isinstance(reply, Terminal):
                 self.ends += 1
                 self.poisoned = isinstance(reply, Failed)
@@ -122,12 +130,18 @@ class Recovering(RuleBasedStateMachine):
                 if (running := self.attempts.get(worker_id)) is not None and running.id == attempt_id:
                     self.leave(running, requeue=False)
             case events.Republish(copy_number):
+                if self.unclaimed and self.availability is not Availability.FREE and self.recovery.attempt_id:
+                    assert self.availability is Availability.FULL, "it waits in the queue for those that load"
+                self.losses, self.unclaimed = self.losses + 1, True
                 self.messages.append((copy_number, 0))
                 self.event(events.JobRepublished(copy_number, confirmed=True))
             case events.WakeAt(time):
                 self.wake_at = time
-            case events.FailRequest():
+            case events.FailRequest(error):
                 self.failed = True
+                if isinstance(error, WorkerLost):
+                    assert self.losses >= self.timings.republish_limit
+                    assert not self.unclaimed or self.availability is Availability.FREE, "a copy waits in the queue"
 
     def control(self, attempt: Attempt, control: object) -> None:
         if attempt.hangs:
@@ -136,6 +150,7 @@ class Recovering(RuleBasedStateMachine):
             case Resume(attempt=id_, decision=decision) if id_ == attempt.id:
                 attempt.asked = decision is ResumeDecision.WAIT
                 if decision is ResumeDecision.START:
+                    assert attempt.continues or not self.client
                     first, attempt.prepared, attempt.crashes = not attempt.prepared, True, control.crashes
                     if first:
                         attempt.position = len((control.delivered or [[]])[0])
@@ -143,6 +158,8 @@ class Recovering(RuleBasedStateMachine):
                     attempt.running = not (first and attempt.crashes)
                     if not attempt.running:  # it has a slot now, and asks for permission to run
                         self.request(attempt)
+                elif decision is ResumeDecision.RETURN:
+                    self.hand_over(attempt)
                 elif decision is not ResumeDecision.WAIT:
                     self.leave(attempt, requeue=False)
             case Ping(attempt=id_, received=received):
@@ -166,14 +183,14 @@ class Recovering(RuleBasedStateMachine):
     # What happens
 
     @precondition(lambda self: self.messages and len(self.attempts) < 3)
-    @rule(data=st.data())
-    def take(self, data: st.DataObject) -> None:
-        self.give(*self.messages.pop(data.draw(st.integers(0, len(self.messages) - 1))))
+    @rule(data=st.data(), continues=st.sampled_from([True, True, False]))
+    def take(self, data: st.DataObject, continues: bool) -> None:
+        self.give(*self.messages.pop(data.draw(st.integers(0, len(self.messages) - 1))), continues=continues)
 
-    def give(self, copy_number: int, deliveries: int) -> Attempt:
-        """Give a message to a fresh worker."""
+    def give(self, copy_number: int, deliveries: int, *, continues: bool = True) -> Attempt:
+        """Give a message to a fresh worker; a proxy does not continue what others have begun."""
         self.count += 1
-        attempt = Attempt(f"attempt-{self.count}", f"worker-{self.count}", copy_number, deliveries + 1)
+        attempt = Attempt(f"attempt-{self.count}", f"worker-{self.count}", copy_number, deliveries + 1, continues)
         self.attempts[attempt.worker] = attempt
         self.senders.append(attempt)
         if copy_number or deliveries:
@@ -191,7 +208,9 @@ class Recovering(RuleBasedStateMachine):
             copy_number=attempt.copy_number,
             delivery_count=attempt.deliveries - 1,
             crashes=attempt.crashes,
+            continues=attempt.continues,
         )
+        self.unclaimed = self.unclaimed and attempt.copy_number != self.recovery.copies.newest
         self.event(events.ReplyReceived(attempt.worker, request))
 
     @precondition(lambda self: any(a.running and not a.hangs for a in self.attempts.values()))
@@ -228,13 +247,17 @@ class Recovering(RuleBasedStateMachine):
         if fault == "hang":
             attempt.hangs = True
             return
-        self.leave(attempt, requeue=True)
         if fault == "hand over":
-            state = AttemptState.HANDED_OVER
-            report = AttemptReport(job_id="j", attempt_id=attempt.id, state=state, crashes=attempt.crashes)
-            self.event(events.ReplyReceived(attempt.worker, report))
+            self.hand_over(attempt)
         else:
+            self.leave(attempt, requeue=True)
             self.crashes += attempt.running
+
+    def hand_over(self, attempt: Attempt) -> None:
+        self.leave(attempt, requeue=True)
+        state = AttemptState.HANDED_OVER
+        report = AttemptReport(job_id="j", attempt_id=attempt.id, state=state, crashes=attempt.crashes)
+        self.event(events.ReplyReceived(attempt.worker, report))
 
     @precondition(lambda self: any(a.running and not a.hangs for a in self.attempts.values()))
     @rule(data=st.data(), reported=st.booleans())
@@ -258,17 +281,18 @@ class Recovering(RuleBasedStateMachine):
     def lose_broker(self) -> None:
         self.broker.lost_at = self.now
 
-    @rule(seconds=st.sampled_from([0.1, 1.0, 6.0, 30.0]), has_capacity=st.booleans())
-    def pass_time(self, seconds: float, has_capacity: bool) -> None:
-        self.wait(seconds, has_capacity)
+    @rule(seconds=st.sampled_from([0.1, 1.0, 6.0, 30.0]), availability=st.sampled_from(Availability))
+    def pass_time(self, seconds: float, availability: Availability) -> None:
+        self.wait(seconds, availability)
 
-    def wait(self, seconds: float, has_capacity: bool) -> None:
+    def wait(self, seconds: float, availability: Availability) -> None:
         end = self.now + seconds
         while self.wake_at is not None and self.wake_at <= end:
             self.now, self.wake_at = max(self.now, self.wake_at), None
             self.event(events.TimerFired())
         self.now = end
-        self.event(events.WatchTick(has_capacity))
+        self.availability = availability
+        self.event(events.WatchTick(availability))
 
     # What must be true
 
@@ -299,7 +323,7 @@ class Recovering(RuleBasedStateMachine):
         self.messages = []
         attempt = self.give(self.recovery.copies.newest, 1)
         for _ in range(200):
-            self.wait(1.0, has_capacity=False)
+            self.wait(1.0, Availability.FULL)
             if self.failed or self.recovery.ended or attempt.worker not in self.attempts:
                 break
             if attempt.running:

@@ -11,6 +11,7 @@ from gateway.errors import RepliesLost, ServerShutdown, SlowClient
 from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.metrics import GatewayMetrics
 from router.messages import Cancel, Delta, Reply, Resume, ResumeDecision, ResumeRequest, Started, Window
+from router.model_registry import Availability
 from router.timings import Timings
 from router.transport.base import ConnectionState
 from tests.contract.examples import JOB, msgspec_replace
@@ -58,7 +59,7 @@ def inbox(bus: Bus) -> ReplyInbox:
         "gateway-1",
         metrics,
         max_unread_bytes=1_000,
-        has_capacity=lambda _model: True,
+        availability=lambda _name, *, begun: Availability.FREE,
         timings=Timings(),
     )
 

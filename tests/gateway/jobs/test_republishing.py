@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gateway.errors import WorkerLost
 from gateway.jobs.recovery_events import (
     FailRequest,
@@ -20,7 +22,8 @@ from router.messages import (
     Resume,
     ResumeDecision,
 )
-from tests.gateway.jobs.test_recovery import TIMINGS, Recovery, dead, delta, pings, running
+from router.model_registry import Availability
+from tests.gateway.jobs.test_recovery import TIMINGS, Recovery, dead, decisions, delta, pings, running
 
 
 def test_a_silent_attempt_is_pinged_then_replaced() -> None:
@@ -48,10 +51,10 @@ def test_an_attempt_is_pinged_once_the_broker_was_lost() -> None:
 def test_a_job_that_no_attempt_starts_is_published_again_if_a_worker_has_capacity() -> None:
     job = Recovery()
     assert job.watch(after=100) == []
-    assert job.watch(after=0, has_capacity=True) == [Republish(1)]
-    assert job.watch(after=0, has_capacity=True) == [], "publishing"
+    assert job.watch(after=0, availability=Availability.FREE) == [Republish(1)]
+    assert job.watch(after=0, availability=Availability.FREE) == [], "publishing"
     job.receive(JobRepublished(1, confirmed=False), job.now)
-    assert job.watch(after=0, has_capacity=True) == [Republish(2)], "a failed publish doesn't count"
+    assert job.watch(after=0, availability=Availability.FREE) == [Republish(2)], "a failed publish doesn't count"
 
 
 def test_a_job_is_published_again_once_after_each_absence_of_the_broker() -> None:
@@ -66,12 +69,84 @@ def test_a_job_is_published_again_once_after_each_absence_of_the_broker() -> Non
 def test_republishing_ends_when_it_brings_no_progress() -> None:
     job = running(tokens=1, timings=replace(TIMINGS, republish_limit=2))
     for number in (1, 2):
-        assert Republish(number) in job.watch(after=100)
+        assert Republish(number) in job.watch(after=100, availability=Availability.FREE)
         job.republished(number)
-    (failed,) = [each for each in job.watch(after=100) if isinstance(each, FailRequest)]
+    (failed,) = [each for each in job.watch(after=100, availability=Availability.FREE) if isinstance(each, FailRequest)]
     assert isinstance(failed.error, WorkerLost)
     assert job.accepts(delta(1))
     assert Republish(3) in job.watch(after=100)
+
+
+@pytest.mark.parametrize(
+    ("availability", "copies"), [(Availability.NONE, 1), (Availability.LOADING, 1), (Availability.FULL, 6)]
+)
+def test_a_job_waits_for_workers_that_load_or_are_full(availability: Availability, copies: int) -> None:
+    job = running(tokens=1)
+    for _ in range(60):
+        for command in job.watch(after=TIMINGS.give_up_after, availability=availability):
+            assert not isinstance(command, FailRequest)
+            if isinstance(command, Republish):
+                job.republished(command.copy_number)
+    assert (job.copies.newest, job.state) == (copies, JobState.WAITING)
+    assert Republish(copies + 1) in job.watch(after=0, availability=Availability.FREE)
+    assert decisions(job.request("b", "w-2", copy_number=copies)) == []
+    job.receive(TimerFired(), job.now + 1)
+    assert (job.attempt_id, job.state) == ("b", JobState.RUNNING)
+
+
+def test_an_attempt_that_is_heard_again_waits_no_longer() -> None:
+    job = running(tokens=1)
+    job.watch(after=100, availability=Availability.LOADING)
+    job.republished(1)
+    job.watch(after=100, availability=Availability.LOADING)
+    assert job.state is JobState.WAITING
+    assert job.accepts(delta(1))
+    assert job.state is JobState.RUNNING
+    job.watch(after=100, availability=Availability.LOADING)
+    assert job.state is JobState.RUNNING, "the answer has grown since: another copy is published"
+
+
+def test_workers_that_take_the_job_and_vanish_use_up_the_limit_while_others_load() -> None:
+    job = running(tokens=1, timings=replace(TIMINGS, republish_limit=3, poison_after_crashes=100))
+    for number in range(1, 4):
+        assert Republish(number) in job.watch(after=100, availability=Availability.LOADING)
+        job.republished(number)
+        job.request(f"b{number}", f"w-{number + 1}", copy_number=number)
+        job.now += 10
+        job.receive(TimerFired(), job.now)
+    assert any(isinstance(each, FailRequest) for each in job.watch(after=100, availability=Availability.LOADING))
+
+
+def test_copies_before_a_hand_over_were_not_futile() -> None:
+    job = running(tokens=1, timings=replace(TIMINGS, republish_limit=1))
+    for number in range(1, 30):
+        job.report(AttemptState.HANDED_OVER, attempt=job.attempt_id or "")
+        often = TIMINGS.republish_after_deliveries
+        assert Republish(number) in job.request(f"b{number}", "w-2", delivery_count=often, copy_number=number - 1)
+        job.republished(number)
+
+
+def test_a_begun_job_returns_from_a_worker_that_cannot_continue_it() -> None:
+    job = running(tokens=1, timings=replace(TIMINGS, republish_limit=2))
+    job.report(AttemptState.LOST)
+    job.republished(1)
+    for number in range(1, 30):
+        commands = job.request(f"proxy-{number}", "proxy", delivery_count=4, copy_number=number, continues=False)
+        assert decisions(commands) == [(control_targets.worker("proxy"), ResumeDecision.RETURN)]
+        assert Republish(number + 1) in commands
+        job.republished(number + 1)
+        assert job.attempt_id == "a"
+    assert job.get(dead(copy_number=30), REAPER) != []
+    assert not job.ended, "what is handed back often is dead-lettered, and goes on"
+    assert decisions(job.request("b", "w-2", copy_number=31)) == [(control_targets.worker("w-2"), ResumeDecision.START)]
+
+
+def test_a_job_that_has_not_begun_starts_at_a_worker_that_continues_none() -> None:
+    job = running()
+    job.report(AttemptState.LOST)
+    assert decisions(job.request("b", "proxy", copy_number=1, continues=False)) == [
+        (control_targets.worker("proxy"), ResumeDecision.START)
+    ]
 
 
 def test_an_often_returned_message_is_replaced_before_the_brokers_limit() -> None:

@@ -1,0 +1,26 @@
+"""Commands that answer resume requests, and that dismiss replies to jobs whose requests have ended."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from gateway.jobs import recovery_events as events
+from router import control_targets, messages
+from router.messages import Reply, ResumeDecision, Terminal
+
+
+def decision_on(
+    worker_id: str, request: messages.ResumeRequest, decision: ResumeDecision, **continued: Any
+) -> events.SendControl:
+    """Return the command to send a worker the decision on its request; `continued` are further fields of `Resume`."""
+    answer = messages.Resume(job=request.job_id, attempt=request.attempt_id, decision=decision, **continued)
+    return events.SendControl(control_targets.worker(worker_id), answer)
+
+
+def dismiss(worker_id: str, reply: Reply) -> list[events.Command]:
+    """Return the commands for a reply to a job that is not open: drop it, stop its attempt, deny resume requests."""
+    if isinstance(reply, messages.ResumeRequest):
+        return [decision_on(worker_id, reply, ResumeDecision.GONE)]
+    drop = events.Drop(known=False, tokens=reply.positions if isinstance(reply, messages.Delta) else 0)
+    stop = events.StopAttempt(worker_id, reply.job_id, reply.attempt_id, superseded=False)
+    return [drop] if isinstance(reply, get_args(Terminal)) else [drop, stop]
