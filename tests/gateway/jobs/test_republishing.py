@@ -136,8 +136,9 @@ def test_a_begun_job_returns_from_a_worker_that_cannot_continue_it() -> None:
         assert Republish(number + 1) in commands
         job.republished(number + 1)
         assert job.attempt_id == "a"
-    assert job.get(dead(copy_number=30), REAPER) != []
-    assert not job.ended, "what is handed back often is dead-lettered, and goes on"
+    job.request("proxy-30", "proxy", copy_number=30, continues=False)
+    assert job.get(dead(copy_number=30), REAPER) == [Republish(31)], "a worker handed it back"
+    assert not job.ended
     assert decisions(job.request("b", "w-2", copy_number=31)) == [(control_targets.worker("w-2"), ResumeDecision.START)]
 
 
