@@ -53,6 +53,10 @@ class Event(StrEnum):
     USER_UPDATED = "user.updated"
     USER_DELETED = "user.deleted"
     PASSWORD_CHANGED = "password.changed"  # noqa: S105 - the name of an event
+    PASSWORD_RESET_CREATED = "password_reset.created"  # noqa: S105 - the name of an event
+    PASSWORD_RESET = "password.reset"  # noqa: S105 - the name of an event
+    SECOND_FACTOR_ENABLED = "second_factor.enabled"
+    SECOND_FACTOR_DISABLED = "second_factor.disabled"
     LOGIN_SUCCEEDED = "login.succeeded"
     LOGIN_FAILED = "login.failed"
     LOGOUT_SUCCEEDED = "logout.succeeded"

@@ -1,8 +1,9 @@
 """Errors of `auth_billing`; `gateway/errors.py` translates them to HTTP responses.
 
 AccountError
-├── InvalidApiKey, StoreUnavailable, RecordRefused, NoPrice, AlertNotSent
-├── SignInError: InvalidCredentials, InvalidSession, TooManySignIns, PasswordsBusy
+├── InvalidApiKey, StoreUnavailable, RecordRefused, NoPrice, AlertNotSent, MailNotSent
+├── SignInError: InvalidCredentials, InvalidCode, InvalidSession, ResetLinkVoid, TooManySignIns, PasswordsBusy,
+│   MailBusy, MailUnavailable
 ├── PeopleError: NotPermitted, NoSuchRecord, UnacceptableValue, EmailTaken, InvitationVoid, SignUpClosed, LastOwner
 ├── HoldRefused: InsufficientCredit, BudgetExhausted, AccountClosed
 ├── RateLimitExceeded
@@ -112,6 +113,14 @@ class AlertNotSent(AccountError):
     """The webhook did not accept an alert; the message is for the log."""
 
 
+class MailNotSent(AccountError):
+    """The SMTP server did not accept a mail; the message is for the log. `permanent`: a retry does not help."""
+
+    def __init__(self, message: str, *, permanent: bool) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
 class IdempotencyError(AccountError):
     """A request with an idempotency key may not run again, and there is no stored answer to repeat."""
 
@@ -136,6 +145,14 @@ class InvalidCredentials(SignInError):
     """Unknown e-mail address or wrong password; the client does not learn which."""
 
 
+class InvalidCode(SignInError):
+    """A code of the second factor is wrong, used or expired; the client does not learn which."""
+
+
+class ResetLinkVoid(SignInError):
+    """A password reset link is unknown, used, expired or replaced, or its maker has lost the right to make it."""
+
+
 class InvalidSession(SignInError):
     """The browser's access or refresh token is malformed, expired or revoked; the client does not learn which."""
 
@@ -150,6 +167,14 @@ class TooManySignIns(SignInError):
 
 class PasswordsBusy(SignInError):
     """Too many passwords are being hashed at once; retrying later helps."""
+
+
+class MailBusy(SignInError):
+    """Too many mails wait to be sent; retrying later helps."""
+
+
+class MailUnavailable(SignInError):
+    """The installation has no SMTP server, so it sends no mail."""
 
 
 class PeopleError(AccountError):

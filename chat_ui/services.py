@@ -10,6 +10,7 @@ from starlette.requests import Request
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditActor, AuditLog, Detail, Event
 from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.reset_mails import ResetMails
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
@@ -26,6 +27,7 @@ class ChatServices:
     """The services of the chat API; one instance per gateway process."""
 
     access: BrowserAccess
+    reset_mails: ResetMails
     audit: AuditLog
     conversations: Conversations
     lists: ConversationLists

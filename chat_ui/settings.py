@@ -1,6 +1,8 @@
-"""Settings of browser sessions and sign-up, read once at start-up of the gateway process."""
+"""Settings of browser sessions, sign-up and mail, read once at start-up of the gateway process."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -35,4 +37,25 @@ class ChatSettings(BaseSettings):
         "",
         pattern=r"^(https?://\S+)?$",
         description="URL of the RabbitMQ console, shown to administrators; empty: not shown",
+    )
+    public_url: str = Field(
+        "",
+        pattern=r"^(https?://[^\s/?#@]+)?$",
+        description="Origin of the chat as its users see it, such as https://chat.example.org; links in mails "
+        "begin with it; required with HEADRACE_SMTP_HOST",
+    )
+    smtp_host: str = Field(
+        "", description="SMTP server that takes mails with password reset links; empty: none are sent (docs/people.md)"
+    )
+    smtp_port: int = Field(587, ge=1, le=65535, description="Port of the SMTP server")
+    smtp_tls: Literal["starttls", "tls", "none"] = Field(
+        "starttls",
+        description="Encryption of the connection to the SMTP server: starttls, tls (from the beginning, port 465), or "
+        "none, which allows no password",
+    )
+    smtp_user: str = Field("", description="User name at the SMTP server; empty: no authentication")
+    smtp_password_file: str = Field("", description="File with the password of that user")
+    smtp_sender: str = Field(
+        "",
+        description="Address that mails are sent from, such as headrace@example.org; required with HEADRACE_SMTP_HOST",
     )

@@ -15,6 +15,7 @@ from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import LocalOwner
 from auth_billing.people.members import Members
 from auth_billing.people.organisation_records import OrganisationStore
+from auth_billing.people.password_reset import PasswordReset, PasswordResetStore, ResetLinks
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.projects import Projects
@@ -30,13 +31,14 @@ from router.messages import KeySet
 
 @dataclass(frozen=True)
 class PeopleStores:
-    """Stores of users, memberships, invitations, organisations, sessions and sign-in rate limits."""
+    """Stores of users, memberships, invitations, organisations, sessions, reset links and sign-in rate limits."""
 
     users: UserStore
     memberships: MembershipStore
     invitations: InvitationStore
     accounts: OrganisationStore
     sessions: SessionStore
+    resets: PasswordResetStore
     buckets: BucketStore
 
 
@@ -80,13 +82,18 @@ class BrowserAccess:
             projects=self.projects,
             clock=clock,
         )
+        self.throttle = SignInThrottle(stores.buckets, sign_ins_per_minute)
         self.sign_in = SignIn(
             users=stores.users,
             memberships=stores.memberships,
             sessions=self.sessions,
             passwords=passwords,
-            throttle=SignInThrottle(stores.buckets, sign_ins_per_minute),
+            throttle=self.throttle,
         )
+        self.reset_links = ResetLinks(
+            users=stores.users, memberships=stores.memberships, store=stores.resets, pepper=pepper, clock=clock
+        )
+        self.password_reset = PasswordReset(self.reset_links, passwords, self.throttle)
         self.sign_up = SignUp(
             users=stores.users,
             memberships=stores.memberships,

@@ -30,9 +30,14 @@ def checked_email(text: str) -> str:
     normal = unicodedata.normalize("NFKC", text[: MAX_EMAIL + 1]).strip()
     if len(text) > MAX_EMAIL or len(normal) > MAX_EMAIL or not _EMAIL.fullmatch(normal):
         raise UnacceptableValue("email", "This is not an e-mail address.")
-    if fold_email(normal).endswith(RESERVED_DOMAIN):
+    if is_reserved(normal):
         raise UnacceptableValue("email", "Addresses below .localhost are reserved.")
     return normal
+
+
+def is_reserved(email: str) -> bool:
+    """Whether an e-mail address is one that Headrace makes for its own accounts, and that receives no mail."""
+    return fold_email(email).endswith(RESERVED_DOMAIN)
 
 
 def fold_email(email: str) -> str:

@@ -103,6 +103,13 @@ class UserStore(Protocol):
         """
         ...
 
+    async def reset_password(self, user_id: str, version: int, new: str) -> User | None:
+        """Replace the password hash by `new` and increment the user's version, which ends all sessions.
+
+        Return the changed user, or `None` if the user's version is not `version` any more.
+        """
+        ...
+
     async def end_sessions(self, user_id: str) -> None:
         """End all sessions of a user, by incrementing the user's version."""
         ...

@@ -1,4 +1,4 @@
-"""Sign-in throttling per account and per network address, shared by all gateways.
+"""Throttling of sign-ins, mailed reset links and second factors, per account and address, shared by all gateways.
 
 Each attempt counts, successful or not, before any lookup or hashing.
 """
@@ -14,13 +14,20 @@ from auth_billing.rate_limits.limits import BucketRate, Dimension
 from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, UnitUpdate
 
 PER_MINUTE = 10
+RESETS_PER_HOUR = 5
+"""Mails with a password reset link that may be requested for one e-mail address."""
+CODES_PER_HOUR = 10
+"""Codes of the second factor that may be tried at one account: with three valid at a time, 1 in 33,000 is guessed."""
+_HOUR = 3600.0
 _DIMENSION = Dimension.REQUESTS_PER_MINUTE
 _IPV6_NETWORK = 64
 """Prefix length of the IPv6 network that counts as one client."""
 
 
 class SignInThrottle:
-    """Limits sign-in attempts per address and per account: a burst of `per_minute`, refilled evenly over a minute."""
+    """Limits sign-in attempts per address and per account (a burst of `per_minute`, refilled evenly over a minute), and
+    reset mails and codes per account.
+    """
 
     def __init__(self, buckets: BucketStore, per_minute: int) -> None:
         self._buckets = buckets
@@ -42,14 +49,38 @@ class SignInThrottle:
             TooManySignIns: the account has no attempts left.
             StoreUnavailable: the attempt was not counted, so it is not allowed.
         """
-        await self._take(f"sign-in-at:{hashlib.sha256(account.encode(errors='replace')).hexdigest()}")
+        await self._take(f"sign-in-at:{_hashed(account)}")
 
-    async def _take(self, subject: str) -> None:
-        update = BucketUpdate("sign-in", {_DIMENSION: UnitUpdate(self._rate, minimum=1, wanted=1)})
+    async def reset_for(self, account: str) -> None:
+        """Count a request to mail a password reset link to a folded e-mail address, whether it has an account or not.
+
+        Raises:
+            TooManySignIns: `RESETS_PER_HOUR` are used up.
+            StoreUnavailable: the request was not counted, so it is not allowed.
+        """
+        await self._take(f"reset-for:{_hashed(account)}", BucketRate(RESETS_PER_HOUR, _HOUR))
+
+    async def code_of(self, user: str) -> None:
+        """Count a code that is tried as the second factor of a user (an id).
+
+        Raises:
+            TooManySignIns: `CODES_PER_HOUR` are used up.
+            StoreUnavailable: the try was not counted, so it is not allowed.
+        """
+        await self._take(f"code-of:{user}", BucketRate(CODES_PER_HOUR, _HOUR))
+
+    async def _take(self, subject: str, rate: BucketRate | None = None) -> None:
+        """Take one attempt from the bucket of `subject`, which refills at `rate`; by default that of sign-ins."""
+        limit = rate or self._rate
+        update = BucketUpdate("sign-in", {_DIMENSION: UnitUpdate(limit, minimum=1, wanted=1)})
         result = await self._buckets.update(subject, update)
         if not result.applied:
-            wait = bucket.wait(self._rate, result.full_at.get(_DIMENSION, 0.0), result.now, 1)
+            wait = bucket.wait(limit, result.full_at.get(_DIMENSION, 0.0), result.now, 1)
             raise TooManySignIns("too many tries to sign in", wait=wait)
+
+
+def _hashed(account: str) -> str:
+    return hashlib.sha256(account.encode(errors="replace")).hexdigest()
 
 
 def network_of(address: str) -> str:

@@ -14,6 +14,7 @@ from auth_billing.store import (
     memberships,
     model_policies,
     organisations,
+    password_resets,
     rate_buckets,
     service_accounts,
     sessions,
@@ -41,6 +42,9 @@ async def create_indexes(connection: StoreConnection) -> None:
     await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
     await connection.durable(sessions.COLLECTION).create_index([("user", 1)])
     await connection.durable(sessions.COLLECTION).create_index([(sessions.EXPIRES, 1)], expireAfterSeconds=0)
+    resets = connection.durable(password_resets.COLLECTION)
+    await resets.create_index([("digest", 1)], unique=True)
+    await resets.create_index([(password_resets.EXPIRES, 1)], expireAfterSeconds=0)
     await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
     await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])
     await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])

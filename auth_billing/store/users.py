@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from pymongo import ReturnDocument
 
@@ -49,13 +50,21 @@ class MongoUserStore:
 
         Return the user, or `None` if the hash changed meanwhile.
         """
-        document = await self._users.find_one_and_update(
-            {"_id": user_id, "password": old},
-            {"$set": {"password": new}, "$inc": {"version": 1}},
-            return_document=ReturnDocument.AFTER,
-        )
-        return None if document is None else _user(document)
+        return await self._set_password({"_id": user_id, "password": old}, new)
+
+    async def reset_password(self, user_id: str, version: int, new: str) -> User | None:
+        """Replace the password hash by `new` and end all sessions of the user, in one update.
+
+        Return the user, or `None` if the version changed meanwhile.
+        """
+        return await self._set_password({"_id": user_id, "version": version}, new)
 
     async def end_sessions(self, user_id: str) -> None:
         """End all sessions of a user, by incrementing the user's version."""
         await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
+
+    async def _set_password(self, query: dict[str, Any], new: str) -> User | None:
+        document = await self._users.find_one_and_update(
+            query, {"$set": {"password": new}, "$inc": {"version": 1}}, return_document=ReturnDocument.AFTER
+        )
+        return None if document is None else _user(document)

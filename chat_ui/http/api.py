@@ -17,7 +17,18 @@ from chat_ui.errors import ChatError, InvalidField, MethodNotAllowed, UnknownUrl
 from chat_ui.http.access_control import unguarded_routes
 from chat_ui.http.page import SecurityHeaders
 from chat_ui.http.responses import error_response
-from chat_ui.http.routes import account, admin, conversations, events, export_import, people, presets, session, usage
+from chat_ui.http.routes import (
+    account,
+    admin,
+    conversations,
+    events,
+    export_import,
+    password_reset,
+    people,
+    presets,
+    session,
+    usage,
+)
 from chat_ui.http.schemas.base import ErrorBody
 from chat_ui.services import ChatServices
 from runtime.lifecycle import StartupError
@@ -52,7 +63,8 @@ def create_api(services: ChatServices) -> FastAPI:
 def app_with_routes() -> FastAPI:
     """Return a FastAPI application with the chat API's routes only: no services, no error handlers."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
-    for routes in (session, account, people, conversations, events, presets, export_import, usage, admin):
+    parts = (session, password_reset, account, people, conversations, events, presets, export_import, usage, admin)
+    for routes in parts:
         app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)
     return app
 

@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from auth_billing.access.roles import Role
+from auth_billing.people.reset_mails import Language
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import max_body_bytes
 from runtime import strict_json
@@ -63,6 +64,20 @@ class PasswordBody(Body):
     password: str
 
 
+class ForgottenPasswordBody(Body):
+    """The e-mail address of an account whose password is forgotten, and the language of the mail."""
+
+    email: str
+    language: Annotated[Language, Field(strict=False)] = Language.EN
+
+
+class NewPasswordBody(Body):
+    """The token of a password reset link, and the new password."""
+
+    token: str
+    password: str
+
+
 class RoleBody(Body):
     """The new role of a member."""
 
@@ -100,6 +115,8 @@ SignInJson = Annotated[SignInBody, Depends(body_of(SignInBody))]
 SignUpJson = Annotated[SignUpBody, Depends(body_of(SignUpBody))]
 StartJson = Annotated[StartBody, Depends(body_of(StartBody))]
 PasswordJson = Annotated[PasswordBody, Depends(body_of(PasswordBody))]
+ForgottenPasswordJson = Annotated[ForgottenPasswordBody, Depends(body_of(ForgottenPasswordBody))]
+NewPasswordJson = Annotated[NewPasswordBody, Depends(body_of(NewPasswordBody))]
 RoleJson = Annotated[RoleBody, Depends(body_of(RoleBody))]
 InvitationJson = Annotated[InvitationBody, Depends(body_of(InvitationBody))]
 EmptyJson = Annotated[EmptyBody, Depends(body_of(EmptyBody))]

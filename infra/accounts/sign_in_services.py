@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog, Event
 from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import NoSuchRecord, UnacceptableValue
 from auth_billing.people.browser_access import BrowserAccess, PeopleStores
+from auth_billing.people.input_normalisation import checked_email
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import is_unowned
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.projects import Projects
+from auth_billing.people.reset_mails import ResetMails
 from auth_billing.people.signing_keys import load_signing_keys
+from auth_billing.people.smtp import SmtpMailer, SmtpServer, SmtpTls
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
+from auth_billing.store.password_resets import MongoPasswordResetStore
 from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
@@ -42,6 +47,7 @@ def browser_access(
         invitations=MongoInvitationStore(connection),
         accounts=MongoOrganisationStore(connection),
         sessions=MongoSessionStore(connection),
+        resets=MongoPasswordResetStore(connection),
         buckets=MongoBucketStore(connection),
     )
     return BrowserAccess(
@@ -53,6 +59,36 @@ def browser_access(
         open_sign_up=settings.open_sign_up,
         sign_ins_per_minute=settings.sign_ins_per_minute,
     )
+
+
+def reset_mails(access: AccountServices, browsers: BrowserAccess, settings: ChatSettings) -> ResetMails:
+    """Return the service that mails password reset links, which sends none if no SMTP server is configured.
+
+    Raises:
+        StartupError: the settings of the SMTP server are incomplete, or its password can't be read.
+    """
+    mailer = SmtpMailer(_smtp_server(settings)) if settings.smtp_host else None
+    audit_log = AuditLog(MongoAuditLogStore(access.connection))
+    return ResetMails(browsers.reset_links, browsers.throttle, audit_log, mailer, settings.public_url)
+
+
+def _smtp_server(settings: ChatSettings) -> SmtpServer:
+    tls, user, path = SmtpTls(settings.smtp_tls), settings.smtp_user, settings.smtp_password_file
+    if not settings.public_url:
+        raise StartupError("HEADRACE_SMTP_HOST needs HEADRACE_PUBLIC_URL, the origin of the links in mails")
+    try:
+        sender = checked_email(settings.smtp_sender)
+    except UnacceptableValue as error:
+        raise StartupError(f"HEADRACE_SMTP_SENDER={settings.smtp_sender!r}: {error}") from error
+    if bool(user) != bool(path) or (user and tls is SmtpTls.NONE):
+        raise StartupError(
+            "HEADRACE_SMTP_USER needs HEADRACE_SMTP_PASSWORD_FILE, and HEADRACE_SMTP_TLS other than none"
+        )
+    try:
+        password = Path(path).read_text().strip() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartupError(f"HEADRACE_SMTP_PASSWORD_FILE: {error}") from error
+    return SmtpServer(settings.smtp_host, settings.smtp_port, tls, sender, user, password)
 
 
 async def first_owner_token(access: AccountServices) -> str:
@@ -95,6 +131,11 @@ def _invitations(access: AccountServices) -> Invitations:
 def invitation_link(url: str, token: str) -> str:
     """Return the sign-up link of an invitation. Browsers do not send the part after `#`, so no log has the token."""
     return f"{url}/#invitation={token}"
+
+
+def reset_link(url: str, token: str) -> str:
+    """Return the link at `url` with which a user sets a new password."""
+    return f"{url}/#reset={token}"
 
 
 def start_link(url: str, token: str) -> str:

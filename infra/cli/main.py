@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from pydantic_settings import BaseSettings
 
-from infra.cli import broker_cli, dead_letter_cli, keys_cli, money_cli
+from infra.cli import broker_cli, dead_letter_cli, keys_cli, money_cli, people_cli
 from infra.cli.store_command import console, run_with_accounts
 from infra.home import environment
 from infra.home.home import lock_holder, stop_launcher
@@ -324,35 +324,9 @@ def key(mongodb_url: MongoUrl = None) -> None:
     _print_line(run_with_accounts(mongodb_url, lambda access: access.renew_development_key()))
 
 
-@app.command(rich_help_panel=LOOKING)
-def invite(
-    role: Annotated[str, typer.Option(help="owner, admin, member or viewer.")] = "owner",
-    email: Annotated[str, typer.Option(help="Restrict the invitation to this address.", show_default=False)] = "",
-    organisation: Annotated[str, typer.Option(help="Its id.")] = "development",
-    url: Annotated[
-        str | None, typer.Option(help="Public URL of the platform; by default its listening address.")
-    ] = None,
-    mongodb_url: MongoUrl = None,
-) -> None:
-    """Print an invitation link to an organisation, valid once, for seven days."""
-    from auth_billing.access.roles import Role  # noqa: PLC0415
-    from infra.accounts import sign_in_services  # noqa: PLC0415
-
-    if role not in list(Role):
-        raise StartupError(f"--role: {role!r} is none of {', '.join(Role)}")
-    launcher = environment.load(LauncherSettings)
-    holder = lock_holder(launcher.folder)
-    here = url or (holder.url if holder is not None and holder.url else launcher.url)
-    _print_line(
-        run_with_accounts(
-            mongodb_url,
-            lambda access: sign_in_services.invite(access, organisation, Role(role), email, here.rstrip("/")),
-        )
-    )
-
-
 money_cli.register(app)
 keys_cli.register(app)
+people_cli.register(app)
 dead_letter_cli.register(app)
 broker_cli.register(app)
 

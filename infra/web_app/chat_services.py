@@ -72,6 +72,7 @@ def chat(
     quota = ConversationQuota(conversations)
     return ChatServices(
         access=browsers,
+        reset_mails=sign_in_services.reset_mails(access, browsers, settings),
         audit=AuditLog(MongoAuditLogStore(connection)),
         conversations=Conversations(
             conversations,
@@ -109,7 +110,7 @@ def chat(
 @asynccontextmanager
 async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[None]:
     """Run the chat's background tasks while the context lasts: continue answers, and clean up after imports,
-    of gateways that died. On exit, running answers are left to other gateways, and imports are cancelled.
+    of gateways that died; send mails. On exit, running answers are left to other gateways, and imports are cancelled.
 
     Raises:
         StartupError: the store is unavailable.
@@ -118,11 +119,12 @@ async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[
         await create_indexes(access.connection)
     except StoreUnavailable as error:
         raise StartupError(f"the store does not answer: {error}") from error
-    looking = [asyncio.create_task(each) for each in (chat.generations.run(), chat.importer.run())]
+    loops = (chat.generations.run(), chat.importer.run(), chat.reset_mails.run())
+    looking = [asyncio.create_task(each) for each in loops]
     try:
         yield
     finally:
-        await asyncio.gather(chat.generations.close(), chat.importer.close())
+        await asyncio.gather(chat.generations.close(), chat.importer.close(), chat.reset_mails.close())
         for task in looking:
             task.cancel()
         await asyncio.gather(*looking, return_exceptions=True)

@@ -10,6 +10,7 @@ from auth_billing.audit_log import AuditLog
 from auth_billing.authenticator import Authenticator
 from auth_billing.money.credit import Credit
 from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.reset_mails import Mailer, ResetMails
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.rate_limits.limit_registry import LimitRegistry
@@ -50,6 +51,8 @@ from tests.fakes.rate_buckets import DictLimitStore
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
 from tests.fakes.scripted_worker import status
 from tests.fakes.sessions import ORGANISATION, PEPPER
+
+PUBLIC_URL = "https://chat.example"
 
 
 class FakeFleet:
@@ -127,12 +130,18 @@ class ChatHouse:
         return Principal(key_id="", tenant=owner.organisation, cache_salt="salt", project=project, user=owner.user)
 
     def chat(
-        self, access: BrowserAccess, audit: ListAuditLogStore, parse_file: ParseFile | None = None
+        self,
+        access: BrowserAccess,
+        audit: ListAuditLogStore,
+        parse_file: ParseFile | None = None,
+        *,
+        mailer: Mailer | None = None,
     ) -> ChatServices:
         """One gateway's chat."""
         generations = self.generations()
         return ChatServices(
             access=access,
+            reset_mails=ResetMails(access.reset_links, access.throttle, AuditLog(audit), mailer, PUBLIC_URL),
             audit=AuditLog(audit),
             conversations=self.conversations(generations),
             lists=ConversationLists(DictConversationStore(self.history), DictMessageStore(self.history)),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from auth_billing.access.roles import Role
 from auth_billing.people.input_normalisation import fold_email
+from auth_billing.people.password_reset import PasswordResetRecord
 from auth_billing.people.people_records import Invitation, Membership, User
 from tests.fakes.accounts import Absence
 
@@ -46,6 +47,12 @@ class DictUserStore:
             return None
         self.users[user_id] = replace(user, password=new, version=user.version + 1)
         return self.users[user_id]
+
+    async def reset_password(self, user_id: str, version: int, new: str) -> User | None:
+        user = await self.find(user_id)
+        if user is None or user.version != version:
+            return None
+        return await self.change_password(user_id, user.password, new)
 
     async def end_sessions(self, user_id: str) -> None:
         if (user := await self.find(user_id)) is not None:
@@ -130,6 +137,25 @@ class DictInvitationStore:
         for each in await self.of_organisation(organisation):
             if not each.invited_by and each.role is Role.OWNER and not each.email and _is_open(each):
                 self.invitations[each.id] = replace(each, revoked=now)
+
+
+class DictPasswordResetStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.resets: dict[str, PasswordResetRecord] = {}
+
+    async def put(self, reset: PasswordResetRecord) -> None:
+        self.absence.check()
+        self.resets[reset.id] = reset
+
+    async def find_by_digest(self, digest: bytes) -> PasswordResetRecord | None:
+        self.absence.check()
+        return next((each for each in self.resets.values() if each.digest == digest), None)
+
+    async def delete(self, user: str, digest: bytes) -> None:
+        self.absence.check()
+        if user in self.resets and self.resets[user].digest == digest:
+            del self.resets[user]
 
 
 def _age(membership: Membership) -> tuple[float, str]:

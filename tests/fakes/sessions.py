@@ -17,7 +17,7 @@ from auth_billing.people.sign_up import SignUpInput
 from auth_billing.people.signing_keys import SigningKey
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictOrganisationStore, FakeClock
-from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictPasswordResetStore, DictUserStore
 from tests.fakes.rate_buckets import DictBucketStore
 
 PEPPER = b"p" * 32
@@ -69,6 +69,7 @@ class PeopleFixture:
     invitations: DictInvitationStore = field(default_factory=DictInvitationStore)
     accounts: DictOrganisationStore = field(default_factory=DictOrganisationStore)
     sessions: DictSessionStore = field(default_factory=DictSessionStore)
+    resets: DictPasswordResetStore = field(default_factory=DictPasswordResetStore)
     passwords: Passwords = field(default_factory=lambda: Passwords(CHEAP))
 
     def __post_init__(self) -> None:
@@ -78,7 +79,15 @@ class PeopleFixture:
     def process(self, *, open_sign_up: bool = False, passwords: Passwords | None = None) -> BrowserAccess:
         """Return the access of one gateway process, with caches of its own."""
         return BrowserAccess(
-            PeopleStores(self.users, self.memberships, self.invitations, self.accounts, self.sessions, self.buckets),
+            PeopleStores(
+                users=self.users,
+                memberships=self.memberships,
+                invitations=self.invitations,
+                accounts=self.accounts,
+                sessions=self.sessions,
+                resets=self.resets,
+                buckets=self.buckets,
+            ),
             pepper=PEPPER,
             signing_keys=[SIGNING_KEY],
             passwords=passwords or self.passwords,

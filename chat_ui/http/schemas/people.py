@@ -42,6 +42,20 @@ class SignUpOptions(Schema):
     """Whether people may sign up without an invitation."""
 
 
+class PasswordResetOptions(Schema):
+    """How people who have forgotten their password get a reset link."""
+
+    by_mail: bool
+    """Whether the installation mails a link to whoever asks; if not, an administrator makes one."""
+
+
+class PasswordResetLink(Schema):
+    """A new password reset link."""
+
+    token: str
+    """Token of the link, which is not shown again."""
+
+
 class InvitationPreview(Schema):
     """An invitation as shown to the person who has its token."""
 

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 import pytest
 
 from auth_billing.people.organisation_records import OrganisationStore
+from auth_billing.people.password_reset import PasswordResetStore
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.session_records import SessionStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
+from auth_billing.store.password_resets import MongoPasswordResetStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
 from tests.fakes.accounts import DictOrganisationStore
-from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictPasswordResetStore, DictUserStore
 from tests.fakes.sessions import DictSessionStore
 
 
@@ -27,13 +29,19 @@ class PeopleStores:
     invitations: InvitationStore
     accounts: OrganisationStore
     sessions: SessionStore
+    resets: PasswordResetStore
 
 
 @pytest.fixture
 def people(store_connection: StoreConnection | None) -> PeopleStores:
     if store_connection is None:
         return PeopleStores(
-            DictUserStore(), DictMembershipStore(), DictInvitationStore(), DictOrganisationStore(), DictSessionStore()
+            DictUserStore(),
+            DictMembershipStore(),
+            DictInvitationStore(),
+            DictOrganisationStore(),
+            DictSessionStore(),
+            DictPasswordResetStore(),
         )
     return PeopleStores(
         MongoUserStore(store_connection),
@@ -41,4 +49,5 @@ def people(store_connection: StoreConnection | None) -> PeopleStores:
         MongoInvitationStore(store_connection),
         MongoOrganisationStore(store_connection),
         MongoSessionStore(store_connection),
+        MongoPasswordResetStore(store_connection),
     )

@@ -18,13 +18,15 @@ async def test_creating_the_indexes_again_changes_nothing(connection: StoreConne
     assert len(before) > 1
 
 
-@pytest.mark.parametrize("collection", ["users", "invitations", "ledger"])
+@pytest.mark.parametrize("collection", ["users", "invitations", "ledger", "password_resets"])
 async def test_stores_that_rely_on_a_unique_index_have_it(connection: StoreConnection, collection: str) -> None:
     indexes = await connection.durable(collection).index_information()
     assert sum(bool(index.get("unique")) for index in indexes.values()) == 1
 
 
-@pytest.mark.parametrize("collection", ["alerts", "idempotency", "sessions", "rate_buckets", "gateway_leases"])
+@pytest.mark.parametrize(
+    "collection", ["alerts", "idempotency", "sessions", "password_resets", "rate_buckets", "gateway_leases"]
+)
 async def test_documents_that_expire_have_a_ttl_index(connection: StoreConnection, collection: str) -> None:
     indexes = await connection.durable(collection).index_information()
     assert sum("expireAfterSeconds" in index for index in indexes.values()) == 1

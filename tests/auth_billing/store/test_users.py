@@ -34,3 +34,13 @@ async def test_a_password_change_needs_the_current_hash(people: PeopleStores) ->
     assert changed == replace(ADA, password="$argon2id$new", version=1)
     await people.users.end_sessions("user-ada")
     assert await people.users.find("user-ada") == replace(ADA, password="$argon2id$new", version=2)
+
+
+async def test_a_reset_needs_the_current_version(people: PeopleStores) -> None:
+    await people.users.add(ADA)
+    reset = await asyncio.gather(*(people.users.reset_password("user-ada", 0, f"$argon2id${n}") for n in range(8)))
+    changed = [user for user in reset if user is not None]
+    assert len(changed) == 1
+    assert changed[0].version == 1
+    assert await people.users.find("user-ada") == changed[0]
+    assert await people.users.reset_password("user-x", 0, "$argon2id$new") is None

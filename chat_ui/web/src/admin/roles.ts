@@ -11,3 +11,8 @@ const BELOW: Readonly<Record<Role, readonly Role[]>> = {
 export function assignableRoles(own: Role | undefined): readonly Role[] {
   return own === undefined ? [] : BELOW[own];
 }
+
+/** Whether `own` may act on the account of a member with this role: only on accounts below. */
+export function isBelow(role: Role, own: Role | undefined): boolean {
+  return role !== own && assignableRoles(own).includes(role);
+}

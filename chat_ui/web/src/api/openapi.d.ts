@@ -608,6 +608,50 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/password-reset": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Read Password Reset Options
+         * @description Return whether a reset link can be mailed.
+         */
+        readonly get: operations["read_password_reset_options_api_password_reset_get"];
+        readonly put?: never;
+        /**
+         * Reset Password
+         * @description Set a new password by a reset link, once, and end all sessions of the person; does not sign in.
+         */
+        readonly post: operations["reset_password_api_password_reset_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/password-reset/mail": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Mail Reset Link
+         * @description Mail a reset link, if the address has an account; response and duration are the same if it has none.
+         */
+        readonly post: operations["mail_reset_link_api_password_reset_mail_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/people": {
         readonly parameters: {
             readonly query?: never;
@@ -650,6 +694,26 @@ export interface paths {
          * @description Change a member's role, and revoke the member's API keys that have more rights than the new role.
          */
         readonly patch: operations["change_role_api_people__user__patch"];
+        readonly trace?: never;
+    };
+    readonly "/api/people/{user}/password-reset": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Make Reset Link
+         * @description Make a reset link for a member of a lower role who is in no other organisation; earlier links become void.
+         */
+        readonly post: operations["make_reset_link_api_people__user__password_reset_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
         readonly trace?: never;
     };
     readonly "/api/presets": {
@@ -1286,7 +1350,21 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
+<<<<<<< HEAD
         readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
+=======
+        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
+        /**
+         * ForgottenPasswordBody
+         * @description The e-mail address of an account whose password is forgotten, and the language of the mail.
+         */
+        readonly ForgottenPasswordBody: {
+            /** Email */
+            readonly email: string;
+            /** @default en */
+            readonly language?: components["schemas"]["Language"];
+        };
+>>>>>>> 0ae38f7e (Reset forgotten passwords by one-time links: by mail, by an administrator, or by headrace reset-password)
         /**
          * Import
          * @description The import of a file with `total` conversations, of which `done` were processed.
@@ -1421,6 +1499,12 @@ export interface components {
             /** Keys */
             readonly keys: readonly components["schemas"]["Key"][];
         };
+        /**
+         * Language
+         * @description Language of a mail: one of those of the chat page.
+         * @enum {string}
+         */
+        readonly Language: "en" | "pl";
         /**
          * LastImport
          * @description The last import of a person; `null` if there is none.
@@ -1728,6 +1812,16 @@ export interface components {
             readonly project: string;
         };
         /**
+         * NewPasswordBody
+         * @description The token of a password reset link, and the new password.
+         */
+        readonly NewPasswordBody: {
+            /** Password */
+            readonly password: string;
+            /** Token */
+            readonly token: string;
+        };
+        /**
          * NewPresetBody
          * @description A new preset.
          */
@@ -1756,6 +1850,28 @@ export interface components {
             readonly old_password: string;
             /** Password */
             readonly password: string;
+        };
+        /**
+         * PasswordResetLink
+         * @description A new password reset link.
+         */
+        readonly PasswordResetLink: {
+            /**
+             * Token
+             * @description Token of the link, which is not shown again.
+             */
+            readonly token: string;
+        };
+        /**
+         * PasswordResetOptions
+         * @description How people who have forgotten their password get a reset link.
+         */
+        readonly PasswordResetOptions: {
+            /**
+             * By Mail
+             * @description Whether the installation mails a link to whoever asks; if not, an administrator makes one.
+             */
+            readonly by_mail: boolean;
         };
         /**
          * Person
@@ -3788,6 +3904,124 @@ export interface operations {
             };
         };
     };
+    readonly read_password_reset_options_api_password_reset_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["PasswordResetOptions"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly reset_password_api_password_reset_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["NewPasswordBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly mail_reset_link_api_password_reset_mail_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["ForgottenPasswordBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     readonly list_people_api_people_get: {
         readonly parameters: {
             readonly query?: never;
@@ -3886,6 +4120,46 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": components["schemas"]["Person"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly make_reset_link_api_people__user__password_reset_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly user: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 201: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["PasswordResetLink"];
                 };
             };
             /** @description The request is invalid or not permitted */

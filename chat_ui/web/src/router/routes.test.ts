@@ -9,6 +9,8 @@ const ROUTES: Route[] = [
   { name: "sign-up" },
   { name: "invitation", token: "a_b-c" },
   { name: "start", token: "a_b-c" },
+  { name: "reset", token: "a_b-c" },
+  { name: "forgot-password" },
   { name: "account" },
   { name: "usage" },
   ...ADMIN_SECTIONS.map((section): Route => ({ name: "admin", section })),

@@ -8,8 +8,10 @@ export type Route =
   | { readonly name: "shared"; readonly token: string }
   | { readonly name: "sign-in" }
   | { readonly name: "sign-up" }
+  | { readonly name: "forgot-password" }
   | { readonly name: "invitation"; readonly token: string }
   | { readonly name: "start"; readonly token: string }
+  | { readonly name: "reset"; readonly token: string }
   | { readonly name: "account" }
   | { readonly name: "usage" }
   | { readonly name: "admin"; readonly section: AdminSection }
@@ -17,10 +19,10 @@ export type Route =
 
 const UNKNOWN: Route = { name: "unknown" };
 
-/** Returns the route of a URL. Tokens of invitations are in the fragment, which browsers do not send to the server. */
+/** Returns the route of a URL. Tokens of links are in the fragment, which browsers do not send to the server. */
 export function parse(path: string, fragment: string): Route {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
-  for (const name of ["invitation", "start"] as const) {
+  for (const name of ["invitation", "start", "reset"] as const) {
     const token = given.get(name);
     if (token !== null) return { name, token };
   }
@@ -38,6 +40,7 @@ export function href(route: Route): string {
       return `/shared/${encodeURIComponent(route.token)}`;
     case "invitation":
     case "start":
+    case "reset":
       return `/#${route.name}=${encodeURIComponent(route.token)}`;
     case "admin":
       return `/admin/${route.section}`;
@@ -56,6 +59,7 @@ function ofOne(name: string): Route | undefined {
       return { name: "admin", section: "people" };
     case "sign-in":
     case "sign-up":
+    case "forgot-password":
     case "account":
     case "usage":
       return { name };

@@ -50,6 +50,7 @@ const detailNames: Readonly<Record<string, string>> = {
   mode: "list",
   scopes: "rights",
   format: "format",
+  by: "by",
 };
 
 /** Texts of audit log events, by event name. */
@@ -80,6 +81,10 @@ const events: Record<AuditRow["event"], string> = {
   "user.updated": "Role changed",
   "user.deleted": "Person removed",
   "password.changed": "Password changed",
+  "password.reset": "Password reset",
+  "password_reset.created": "Password reset link made",
+  "second_factor.enabled": "Second factor set up",
+  "second_factor.disabled": "Second factor removed",
   "login.succeeded": "Signed in",
   "login.failed": "Sign-in failed",
   "logout.succeeded": "Signed out",
@@ -111,6 +116,11 @@ export const admin = {
   roleOf: (name: string) => `Role of ${name}`,
   roleChanged: (name: string, role: string) => `${name} is now: ${role}.`,
   personRemoved: (name: string) => `${name} is no member any more.`,
+  resetPassword: "Password",
+  resetPasswordOf: (name: string) => `Reset the password of ${name}`,
+  resetPasswordText: "You get a link to pass on, with which this person sets a new password; all sessions of the person end then. This is possible for people with a lower role than yours who are in no other organisation.",
+  resetLink: "Link",
+  resetLinkHint: "The link works once, within an hour, and is not shown again. Earlier links do not work any more.",
   removeTitle: (name: string) => `Remove ${name}?`,
   removeText: "The person’s sessions end within seconds, and the keys of this organisation at once. Conversations stay the person’s own.",
   invitations: "Invitations",

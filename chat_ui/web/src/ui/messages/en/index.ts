@@ -6,6 +6,6 @@ import { history } from "./history";
 import { shell } from "./shell";
 import { usage } from "./usage";
 
-export const en = { locale: "en", ...shell, ...chat, ...history, ...account, ...usage, ...admin };
+export const en = { locale: "en" as "en" | "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin };
 
 export type Messages = typeof en;

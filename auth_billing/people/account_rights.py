@@ -1,0 +1,32 @@
+"""The rule for who may act on another person's account: reset the password or the second factor.
+
+Whoever resets both can sign in as the person, so an administrator may do so only for accounts over which the
+organisation decides alone: the person is a member of no other organisation, and has a lower role than the
+administrator. All other accounts are reset by the person (by mail) or by the operator's command line.
+"""
+
+from __future__ import annotations
+
+from auth_billing.access.roles import Actor, Role
+from auth_billing.errors import NoSuchRecord, NotPermitted
+from auth_billing.people.members import current_actor
+from auth_billing.people.people_records import MembershipStore
+
+
+async def require_account_rights(memberships: MembershipStore, actor: Actor, user_id: str) -> None:
+    """Check that an administrator may reset the password and the second factor of a user.
+
+    Raises:
+        NotPermitted: the actor is no administrator (any more), the user's role is not lower, or the user is a member of
+            another organisation too.
+        NoSuchRecord: the user is no member of the actor's organisation.
+    """
+    current = await current_actor(memberships, actor)
+    current.require(Role.ADMIN)
+    membership = await memberships.find(actor.organisation, user_id)
+    if membership is None:
+        raise NoSuchRecord(f"no member {user_id} of {actor.organisation}")
+    if membership.role.rank >= current.role.rank:
+        raise NotPermitted("the member's role is not below the actor's")
+    if len(await memberships.of_user(user_id)) > 1:
+        raise NotPermitted("the user is a member of several organisations")

@@ -1,0 +1,53 @@
+"""Routes of forgotten passwords: `/api/password-reset`, and `/api/people/{user}/password-reset` for administrators."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from auth_billing.audit_log import AuditActor, Event
+from auth_billing.people.account_events import record_account_event
+from auth_billing.people.reset_mails import ResetRequest
+from chat_ui.http.access_control import Caller, SameOrigin, public
+from chat_ui.http.request_bodies import ForgottenPasswordJson, NewPasswordJson, NoBody
+from chat_ui.http.responses import no_content, schema_response
+from chat_ui.http.schemas.people import PasswordResetLink, PasswordResetOptions
+from chat_ui.services import client_address, record_event, services_of
+
+router = APIRouter()
+
+
+@router.get("/password-reset", response_model=PasswordResetOptions)
+@public
+async def read_password_reset_options(request: Request) -> Response:
+    """Return whether a reset link can be mailed."""
+    return schema_response(PasswordResetOptions(by_mail=services_of(request).reset_mails.enabled))
+
+
+@router.post("/password-reset/mail", status_code=204)
+@public
+async def mail_reset_link(request: Request, _same_origin: SameOrigin, body: ForgottenPasswordJson) -> Response:
+    """Mail a reset link, if the address has an account; response and duration are the same if it has none."""
+    asked = ResetRequest(body.email, client_address(request), body.language)
+    await services_of(request).reset_mails.request(asked)
+    return no_content()
+
+
+@router.post("/password-reset", status_code=204)
+@public
+async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPasswordJson) -> Response:
+    """Set a new password by a reset link, once, and end all sessions of the person; does not sign in."""
+    services, address = services_of(request), client_address(request)
+    user = await services.access.password_reset.use(body.token, body.password, address)
+    actor = AuditActor(user=user.id, email=user.email, address=address)
+    await record_account_event(services.audit, services.access.members.memberships, user, Event.PASSWORD_RESET, actor)
+    return no_content()
+
+
+@router.post("/people/{user}/password-reset", response_model=PasswordResetLink, status_code=201)
+async def make_reset_link(request: Request, user: str, caller: Caller, _empty: NoBody) -> Response:
+    """Make a reset link for a member of a lower role who is in no other organisation; earlier links become void."""
+    links = services_of(request).access.reset_links
+    member, token = await links.make_for_member(caller.actor, user)
+    details = {"email": member.email, "by": "administrator"}
+    await record_event(request, caller, Event.PASSWORD_RESET_CREATED, member.id, details=details)
+    return schema_response(PasswordResetLink(token=token), 201)

@@ -1,0 +1,55 @@
+"""The operator's commands about accounts of people: reset a password, with all permissions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auth_billing.audit_log import OPERATOR, AuditLog, Event
+from auth_billing.errors import NoSuchRecord
+from auth_billing.people.account_events import record_account_event
+from auth_billing.people.password_reset import ResetLinks
+from auth_billing.people.people_records import User
+from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.password_resets import MongoPasswordResetStore
+from auth_billing.store.users import MongoUserStore
+from infra.accounts.account_services import AccountServices
+from infra.accounts.sign_in_services import reset_link
+
+
+@dataclass(frozen=True)
+class PeopleCommands:
+    """Resets accounts of people. Every method raises `StoreUnavailable` if the store fails."""
+
+    access: AccountServices
+
+    async def reset_password(self, email: str, url: str) -> str:
+        """Make a password reset link for an account, log it for audits, and return it at `url`.
+
+        Raises:
+            NoSuchRecord: no account has this address.
+            NotPermitted: the account has no password: a local owner's, or an identity provider's.
+        """
+        user, connection = await self._user(email), self.access.connection
+        links = ResetLinks(
+            users=MongoUserStore(connection),
+            memberships=MongoMembershipStore(connection),
+            store=MongoPasswordResetStore(connection),
+            pepper=self.access.pepper,
+        )
+        token = await links.make(user)
+        await self._record(user, Event.PASSWORD_RESET_CREATED)
+        return reset_link(url, token)
+
+    async def _user(self, email: str) -> User:
+        user = await MongoUserStore(self.access.connection).find_by_email(email)
+        if user is None:
+            raise NoSuchRecord(f"no account has the address {email!r}")
+        return user
+
+    async def _record(self, user: User, event: Event) -> None:
+        audit_log, memberships = (
+            AuditLog(MongoAuditLogStore(self.access.connection)),
+            MongoMembershipStore(self.access.connection),
+        )
+        await record_account_event(audit_log, memberships, user, event, OPERATOR, by="operator")
