@@ -48,21 +48,21 @@ class Language(StrEnum):
 
 SUBJECTS = {Language.EN: "Reset your password", Language.PL: "Zmiana zapomnianego hasła"}
 TEXTS = {
-    Language.EN: """Somebody, probably you, asked for a new password for your account at {origin}.
+    Language.EN: """A new password was requested for your account at {origin}.
 
 Set it with this link, which works once, within an hour:
 
 {link}
 
-If you did not ask, ignore this mail: your password stays as it is.
+If you did not request it, ignore this mail: your password stays as it is.
 """,
-    Language.PL: """Ktoś, prawdopodobnie Ty, poprosił o nowe hasło do Twojego konta w {origin}.
+    Language.PL: """Poproszono o nowe hasło do Twojego konta w {origin}.
 
 Ustaw je przez ten odnośnik; działa on raz, w ciągu godziny:
 
 {link}
 
-Jeśli to nie Ty, zignoruj tę wiadomość: hasło pozostanie bez zmian.
+Jeśli nie o to prosisz, zignoruj tę wiadomość: hasło pozostanie bez zmian.
 """,
 }
 
@@ -81,7 +81,7 @@ class Mailer(Protocol):
 
 @dataclass(frozen=True)
 class ResetRequest:
-    """A request to mail a reset link to whoever has the account of an e-mail address."""
+    """A request to mail a reset link to the user with an e-mail address."""
 
     email: str
     address: str

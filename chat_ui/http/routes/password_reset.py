@@ -8,7 +8,7 @@ from auth_billing.audit_log import AuditActor, Event
 from auth_billing.people.account_events import record_account_event
 from auth_billing.people.reset_mails import ResetRequest
 from chat_ui.http.access_control import Caller, SameOrigin, public
-from chat_ui.http.request_bodies import ForgottenPasswordJson, NewPasswordJson, NoBody
+from chat_ui.http.request_bodies import EmptyJson, ForgottenPasswordJson, NewPasswordJson
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.people import PasswordResetLink, PasswordResetOptions
 from chat_ui.services import client_address, record_event, services_of
@@ -44,7 +44,7 @@ async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPa
 
 
 @router.post("/people/{user}/password-reset", response_model=PasswordResetLink, status_code=201)
-async def make_reset_link(request: Request, user: str, caller: Caller, _empty: NoBody) -> Response:
+async def make_reset_link(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Make a reset link for a member of a lower role who is in no other organisation; earlier links become void."""
     links = services_of(request).access.reset_links
     member, token = await links.make_for_member(caller.actor, user)

@@ -46,7 +46,7 @@ class PasswordResetOptions(Schema):
     """How people who have forgotten their password get a reset link."""
 
     by_mail: bool
-    """Whether the installation mails a link to whoever asks; if not, an administrator makes one."""
+    """Whether a link is mailed on request; if not, an administrator makes one."""
 
 
 class PasswordResetLink(Schema):

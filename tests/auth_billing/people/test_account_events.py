@@ -15,7 +15,6 @@ async def test_each_organisation_of_the_person_gets_an_entry(team: TeamFixture) 
     await team.members.join("org-3", "bob", Role.VIEWER, 5.0)
     store, ada = ListAuditLogStore(), team.users.users["ada"]
     await record_account_event(AuditLog(store), team.memberships, ada, Event.PASSWORD_RESET, OPERATOR, by="operator")
-    assert [(each.organisation, each.target, each.event) for each in store.entries] == [
-        (organisation, "ada", Event.PASSWORD_RESET) for organisation in (ORG, "org-2")
-    ]
+    assert {each.organisation for each in store.entries} == {ORG, "org-2"}
+    assert [(each.target, each.event) for each in store.entries] == [("ada", Event.PASSWORD_RESET)] * 2
     assert all(each.details == {"email": "ada@example.org", "by": "operator"} for each in store.entries)

@@ -1350,10 +1350,7 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
-<<<<<<< HEAD
-        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
-=======
-        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
+        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
         /**
          * ForgottenPasswordBody
          * @description The e-mail address of an account whose password is forgotten, and the language of the mail.
@@ -1364,7 +1361,6 @@ export interface components {
             /** @default en */
             readonly language?: components["schemas"]["Language"];
         };
->>>>>>> 0ae38f7e (Reset forgotten passwords by one-time links: by mail, by an administrator, or by headrace reset-password)
         /**
          * Import
          * @description The import of a file with `total` conversations, of which `done` were processed.
@@ -1869,7 +1865,7 @@ export interface components {
         readonly PasswordResetOptions: {
             /**
              * By Mail
-             * @description Whether the installation mails a link to whoever asks; if not, an administrator makes one.
+             * @description Whether a link is mailed on request; if not, an administrator makes one.
              */
             readonly by_mail: boolean;
         };
