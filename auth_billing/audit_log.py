@@ -37,6 +37,7 @@ class Event(StrEnum):
     SERVICE_ACCOUNT_UPDATED = "service_account.updated"
     SERVICE_ACCOUNT_DELETED = "service_account.deleted"
     RATE_LIMIT_UPDATED = "rate_limit.updated"
+    RATE_LIMIT_DELETED = "rate_limit.deleted"
     MODEL_PERMISSIONS_UPDATED = "model_permissions.updated"
     MODEL_PERMISSIONS_DELETED = "model_permissions.deleted"
     BUDGET_UPDATED = "budget.updated"

@@ -66,11 +66,15 @@ class NoPrice(AccountError):
 
 
 class RateLimitExceeded(AccountError):
-    """Too many requests, or too many concurrent ones. The message is for the client; `wait`: seconds until a retry."""
+    """Too many requests, or too many concurrent ones. The message is for the client, and names whose limit it is.
 
-    def __init__(self, message: str, *, wait: float) -> None:
+    `wait`: seconds until a retry; `kind`: whose limit (`SubjectKind`).
+    """
+
+    def __init__(self, message: str, *, wait: float, kind: str) -> None:
         super().__init__(message)
         self.wait = wait
+        self.kind = kind
 
 
 class TokenLimitExceeded(RateLimitExceeded):

@@ -51,6 +51,11 @@ class GatewaySettings(BaseSettings):
         description="Default rate limits of every API key: any of `60 requests/minute, 90000 tokens/minute, "
         "1000 requests/day, 20 concurrent`; `headrace limits` sets others for one key.",
     )
+    limits_per_person: str = Field(
+        "",
+        description="Rate limits of every user of an organisation, over all API keys and chats, which its "
+        "administrators can lower; `headrace limits --person` sets others for one.",
+    )
     limits_per_organisation: str = Field(
         "",
         description="Rate limits of every organisation, over all its projects; `headrace limits` sets others for one.",
@@ -106,7 +111,9 @@ class GatewaySettings(BaseSettings):
         description="Grace period in seconds for running requests when the gateway stops.",
     )
 
-    @field_validator("limits_per_key", "limits_per_organisation", "limits_per_project", "limits_per_model")
+    @field_validator(
+        "limits_per_key", "limits_per_person", "limits_per_organisation", "limits_per_project", "limits_per_model"
+    )
     @classmethod
     def _are_limits(cls, text: str) -> str:
         parse_limits(text)
@@ -120,9 +127,10 @@ class GatewaySettings(BaseSettings):
 
     @property
     def default_limits(self) -> dict[SubjectKind, Limits]:
-        """The operator's rate limits of keys, organisations, projects and models, unless set for one of them."""
+        """The operator's rate limits by kind of subject, unless set for one subject."""
         texts = {
             SubjectKind.KEY: self.limits_per_key,
+            SubjectKind.PERSON: self.limits_per_person,
             SubjectKind.ORGANISATION: self.limits_per_organisation,
             SubjectKind.PROJECT: self.limits_per_project,
             SubjectKind.MODEL: self.limits_per_model,

@@ -22,6 +22,8 @@ from auth_billing.people.input_normalisation import checked_name
 from auth_billing.people.members import current_actor
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import MembershipStore
+from auth_billing.rate_limits.limit_registry import inherit_limits
+from auth_billing.rate_limits.ports import LimitStore
 from router.messages import KeySet
 
 ADMIN_KEYS = ""
@@ -37,6 +39,7 @@ class ApiKeys:
     Args:
         keys, accounts, memberships: the stores.
         budgets: passes a rotated key's budget on to its successor.
+        limits: the rate limits of keys, which a successor inherits too.
         pepper: the installation's secret, as for `Authenticator`.
         announce: publishes changed keys to all gateways; never raises.
         clock: Unix seconds.
@@ -46,6 +49,7 @@ class ApiKeys:
     accounts: OrganisationStore
     memberships: MembershipStore
     budgets: Budgets
+    limits: LimitStore
     pepper: bytes
     announce: Callable[[KeySet], None]
     _: KW_ONLY
@@ -110,7 +114,7 @@ class ApiKeys:
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
         """Create a successor of a key with the same rights and lifetime; the old key stays valid for `overlap` seconds.
 
-        The successor inherits the old key's budget, with this month's use.
+        The successor inherits the old key's rate limits, and its budget with this month's use.
 
         Raises:
             NoSuchRecord: there is no such key, or it has expired.
@@ -128,6 +132,7 @@ class ApiKeys:
         spec = KeySpec(old.name, old.scopes, old.models, lifetime)
         issued = await self._issue(actor, project, spec, old.user)
         await self.budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before the key is handed out
+        await inherit_limits(self.limits, key_id, issued.record.key_id)
         try:
             await self.keys.expire(key_id, now + overlap)
         finally:  # also when the outcome is unknown: gateways look the key up again

@@ -81,7 +81,7 @@ class Lease:
     """Units and slots of one subject that this process took from the store in advance. May be dropped when not `used`.
 
     Args:
-        subject: the key, project or model that is limited.
+        subject: the key, person, project, organisation or model that is limited.
         limits: current limits; assign when they change.
         holder: unique name of this process among those that share the store.
     """
@@ -299,15 +299,15 @@ class Lease:
         if dimension is None:
             limit = self.limits.concurrent or 0
             used = min(limit, self._others + self._running)
-            return RateLimitExceeded(
-                f"{reached}concurrent requests: Limit {limit}, Used {used}, Requested 1.", wait=wait
-            )
+            message = f"{reached}concurrent requests: Limit {limit}, Used {used}, Requested 1."
+            return RateLimitExceeded(message, wait=wait, kind=self.subject.kind)
         status = self.statuses()[dimension]
         kind = TokenLimitExceeded if dimension.counts_tokens else RateLimitExceeded
         return kind(
             f"{reached}{_NAMES[dimension]}: Limit {status.limit}, Used {status.limit - status.remaining}, "
             f"Requested {charge.units[dimension]}. Please try again in {wait:.3f}s.",
             wait=wait,
+            kind=self.subject.kind,
         )
 
     # --- giving back ------------------------------------------------------------------------------

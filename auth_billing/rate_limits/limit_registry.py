@@ -1,23 +1,51 @@
 """Resolves the limits of a subject: the operator's, which administrators of the organisation can lower; cached.
 
-A change takes effect here at once, and in other gateways within `CACHE_TTL`.
+A change takes effect here at once, and in other gateways within `CACHE_TTL`; units that these have leased are returned
+within another second (`lease.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind
+from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind, key_subject
 from auth_billing.rate_limits.ports import LimitStore
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 
-CACHE_TTL = 10.0
+CACHE_TTL = 3.0
 """Seconds that a subject's limits stay cached."""
 CAPACITY = 10_000
 
 _NONE = Limits()
+
+
+@dataclass(frozen=True)
+class LimitSetting:
+    """Limits that an organisation's administrators have set for a subject, and the operator's, which are ceilings."""
+
+    own: Limits
+    ceiling: Limits
+
+    @property
+    def in_force(self) -> Limits:
+        """The ceiling, lowered where the administrators' limit is lower."""
+        return self.ceiling.lowered_by(self.own)
+
+
+async def inherit_limits(store: LimitStore, key_id: str, successor: str) -> None:
+    """Copy the limits of an API key, the operator's too, to the key that replaces it.
+
+    Raises:
+        StoreUnavailable: some limits may be missing.
+    """
+    old, new = key_subject(key_id, ""), key_subject(successor, "")
+    found = await store.find([old.id, old.operator_id])
+    for source, target in ((old.id, new.id), (old.operator_id, new.operator_id)):
+        if source in found:
+            await store.change(target, found[source])
 
 
 class LimitRegistry:
@@ -61,6 +89,16 @@ class LimitRegistry:
             operators = await self._store.find([subject.operator_id])
         return self._remember(subject, self._circuit.now(), {subject.id: said} | operators)
 
+    async def settings_of(self, subjects: Sequence[Subject]) -> list[LimitSetting]:
+        """Read what administrators and the operator have set for each subject; not cached.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+        with self._circuit.guard():
+            found = await self._find(subjects)
+        return [self._setting(subject, found) for subject in subjects]
+
     def _reading_of(self, subjects: Sequence[Subject], now: float) -> asyncio.Task[None]:
         """Start a read of the store, or join the running one for the same subjects."""
         names = tuple(subject.id for subject in subjects)
@@ -73,7 +111,7 @@ class LimitRegistry:
     async def _read(self, subjects: Sequence[Subject], now: float) -> None:
         try:
             with self._circuit.guard():
-                found = await self._store.find([id_ for each in subjects for id_ in (each.id, each.operator_id)])
+                found = await self._find(subjects)
         except StoreUnavailable:
             if not all(subject.id in self._known for subject in subjects):
                 raise
@@ -82,10 +120,18 @@ class LimitRegistry:
             self._remember(subject, now, found)
 
     def _remember(self, subject: Subject, now: float, found: Mapping[str, Limits]) -> Limits:
-        self._known.pop(subject.id, None)
+        """Cache what a read that began at `now` has `found`, unless a later one is cached; return the limits cached."""
+        known = self._known.pop(subject.id, None)
         if len(self._known) >= CAPACITY:
             self._known.pop(next(iter(self._known)))
-        most = self._defaults.get(subject.kind, _NONE).overridden_by(found.get(subject.operator_id, _NONE))
-        limits = most.lowered_by(found.get(subject.id, _NONE))
-        self._known[subject.id] = (now, limits)
-        return limits
+        if known is None or known[0] <= now:
+            known = (now, self._setting(subject, found).in_force)
+        self._known[subject.id] = known
+        return known[1]
+
+    async def _find(self, subjects: Sequence[Subject]) -> dict[str, Limits]:
+        return await self._store.find([id_ for each in subjects for id_ in (each.id, each.operator_id)])
+
+    def _setting(self, subject: Subject, found: Mapping[str, Limits]) -> LimitSetting:
+        ceiling = self._defaults.get(subject.kind, _NONE).overridden_by(found.get(subject.operator_id, _NONE))
+        return LimitSetting(found.get(subject.id, _NONE), ceiling)

@@ -1,8 +1,9 @@
 """Facade of rate limiting: decides whether a request of a caller to a model may run now.
 
 A request is charged in two steps, because its model is known only after its body was read: first one request and a slot
-of its key, its project and its organisation; then one request and a slot of the model within the project, and the
-tokens of all four. A refused request is charged nothing; one that fails later counts as a request.
+of its key, its person, its project and its organisation; then one request and a slot of the model within the project
+and within the organisation, and the tokens of all six. A refused request is charged nothing; one that fails later
+counts as a request.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from auth_billing.rate_limits.limits import (
     SubjectKind,
     key_subject,
     model_subject,
+    organisation_model_subject,
     organisation_subject,
+    person_subject,
     project_subject,
 )
 from auth_billing.rate_limits.ports import BucketStore
@@ -106,7 +109,7 @@ class Allowance:
         self._open = 1
 
     async def enter(self) -> None:
-        """Take one request and a concurrency slot from the limits of the key, the project and the organisation.
+        """Take one request and a concurrency slot from the limits of key, person, project and organisation.
 
         Raises:
             RateLimitExceeded, StoreUnavailable: nothing was taken.
@@ -114,6 +117,7 @@ class Allowance:
         caller, project = self._principal, self._principal.project
         subjects = [key_subject(caller.key_id, caller.user)]
         if project:  # not of an admin key, so that an organisation at its limit can still be administered
+            subjects += [person_subject(caller.tenant, caller.user)] if caller.user else []
             subjects += [project_subject(project), organisation_subject(caller.tenant)]
         self._leases = await self._limiter.leases_of(subjects)
         await self._reserve([(lease, ONE_REQUEST, True) for lease in self._leases])
@@ -130,7 +134,10 @@ class Allowance:
             LargerThanLimit: `least` exceeds a limit.
             RateLimitExceeded, StoreUnavailable: nothing is taken, and what `enter` took is given back.
         """
-        of_model = await self._limiter.leases_of([model_subject(self._principal.project, model)])
+        caller = self._principal
+        of_model = await self._limiter.leases_of(
+            [model_subject(caller.project, model), organisation_model_subject(caller.tenant, model)]
+        )
         wanted = [(lease, _tokens(lease, most, least), False) for lease in self._leases]
         wanted += [(lease, {**ONE_REQUEST, **_tokens(lease, most, least)}, True) for lease in of_model]
         self._leases = self._leases + of_model
@@ -192,6 +199,7 @@ def _tokens(lease: Lease, most: int, least: int) -> dict[Dimension, int]:
             f"Request too large for {lease.subject.display_name} on tokens per min (TPM): Limit {rate.capacity}, "
             f"Requested at least {least}. The input must be reduced in order to run successfully.",
             wait=0.0,
+            kind=lease.subject.kind,
         )
     return {Dimension.TOKENS_PER_MINUTE: min(most, rate.capacity)}
 

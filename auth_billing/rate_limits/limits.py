@@ -117,17 +117,24 @@ class SubjectKind(StrEnum):
     """Kind of subject that a limit applies to."""
 
     KEY = "key"
-    """The caller: an API key, or a signed-in user."""
+    """An API key, or a signed-in user's chats."""
+    PERSON = "person"
+    """A user or service account of an organisation: all API keys and chats together."""
     PROJECT = "project"
     MODEL = "model"
     """A model within one project."""
     ORGANISATION = "organisation"
-    """All projects of an organisation; only the operator sets its limits."""
+    """All projects of an organisation."""
+    ORGANISATION_MODEL = "organisation_model"
+    """A model within all projects of an organisation."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An API key, user, project, model of a project or organisation that has rate limits. `id` is unique among all."""
+    """Subject of rate limits: an API key, a person, a project, an organisation, or a model in one of the latter two.
+
+    `id` is unique among all subjects.
+    """
 
     kind: SubjectKind
     id: str
@@ -144,12 +151,27 @@ def key_subject(key_id: str, user: str) -> Subject:
     """Return the subject of rate limits of an API key, or of a signed-in user (`key_id` is empty)."""
     if key_id:
         return Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
-    return Subject(SubjectKind.KEY, f"user:{user}", "you")
+    return Subject(SubjectKind.KEY, f"user:{user}", "your chats")
+
+
+def person_subject(organisation: str, user: str) -> Subject:
+    """Return the subject of rate limits of a user or service account, over all its API keys and chats.
+
+    The limits that one organisation sets do not apply to the same user in another.
+    """
+    name = "this user's API keys and chats together"
+    return Subject(SubjectKind.PERSON, f"person:{organisation}:{user}", name)
 
 
 def organisation_subject(organisation: str) -> Subject:
     """Return the subject of rate limits of an organisation, over all its projects."""
     return Subject(SubjectKind.ORGANISATION, f"organisation:{organisation}", "this organisation")
+
+
+def organisation_model_subject(organisation: str, model: str) -> Subject:
+    """Return the subject of rate limits of a model within an organisation, over all its projects."""
+    kind = SubjectKind.ORGANISATION_MODEL
+    return Subject(kind, f"organisation:{organisation}:{model}", f"{model} in this organisation")
 
 
 def project_subject(project: str) -> Subject:

@@ -23,6 +23,10 @@ class LimitStore(Protocol):
         """Set the subject's limits that are not `None` in `changes` durably; return all limits that it has then."""
         ...
 
+    async def remove(self, subject: str) -> None:
+        """Remove all limits of a subject durably."""
+        ...
+
 
 @dataclass(frozen=True)
 class UnitUpdate:

@@ -1,4 +1,4 @@
-"""MongoDB store of rate limits set by administrators: `rate_limits {_id: subject, requests_per_minute, ...}`."""
+"""MongoDB store of configured rate limits: `rate_limits {_id: subject, requests_per_minute, ...}`."""
 
 from __future__ import annotations
 
@@ -28,3 +28,7 @@ class MongoLimitStore:
         await self._limits.update_one({"_id": subject}, {"$set": changed}, upsert=True)
         document = await self._limits.find_one({"_id": subject})
         return from_document(Limits, document)
+
+    async def remove(self, subject: str) -> None:
+        """Delete the document with a subject's limits, if there is one."""
+        await self._limits.delete_one({"_id": subject})

@@ -20,6 +20,8 @@ from gateway.http.gateway import gateway_of
 
 _KEY = "headrace.allowance"
 
+_OF_CALLER = (SubjectKind.KEY, SubjectKind.PERSON)
+
 _NO_LIMIT = LimitStatus(UNLIMITED, UNLIMITED, 0.0)
 
 
@@ -70,7 +72,7 @@ def headers(scope: Mapping[str, Any]) -> dict[str, str]:
     tokens = _tightest(status for _, dimension, status in statuses if dimension.counts_tokens)
     by_name = {"requests": requests or _NO_LIMIT, "tokens": tokens or _NO_LIMIT}
     of_project = _tightest(
-        status for kind, dimension, status in statuses if dimension.counts_tokens and kind is not SubjectKind.KEY
+        status for kind, dimension, status in statuses if dimension.counts_tokens and kind not in _OF_CALLER
     )
     if of_project is not None:
         by_name["project-tokens"] = of_project

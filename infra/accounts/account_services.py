@@ -87,7 +87,8 @@ class AccountServices:
         """Return the service that creates and revokes API keys; `announce` notifies gateways of changed keys."""
         accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
         memberships = MongoMembershipStore(self.connection)
-        return ApiKeys(keys, accounts, memberships, self.budgets(), self.pepper, announce)
+        limits = MongoLimitStore(self.connection)
+        return ApiKeys(keys, accounts, memberships, self.budgets(), limits, self.pepper, announce)
 
     def model_policies(self, announce: Callable[[KeySet], None] = no_invalidation) -> ModelPolicies:
         """Return the service that restricts the models of projects, roles and members; `announce` as in `keys`."""

@@ -96,18 +96,32 @@ def limits(
     ] = None,
     *,
     project: Annotated[str | None, typer.Option(help="Limits of this project.", show_default=False)] = None,
-    model: Annotated[str | None, typer.Option(help="With --project: for this model.", show_default=False)] = None,
+    model: Annotated[
+        str | None, typer.Option(help="For this model, in all projects or in --project.", show_default=False)
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Limits of this API key (key_...).", show_default=False)] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Limits of this user (address or id): all keys and chats.", show_default=False)
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the limits: the defaults apply.")] = False,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Show or set the operator's rate limits of an organisation, a project, a project's model or a key.
+    """Show or set the operator's rate limits of an organisation, a project, a model, a key or a person.
 
     They replace the defaults (HEADRACE_LIMITS_PER_...), and the organisation's administrators can't exceed them.
     """
-    if (key is not None and project is not None) or (model is not None and project is None):
-        raise typer.BadParameter("limits are of a project, of a project's model, or of a key")
+    subjects = [key, person, project or model]
+    if sum(each is not None for each in subjects) > 1:
+        raise typer.BadParameter("limits are of a key, of a person, or of a project or model")
+    if remove and limits is not None:
+        raise typer.BadParameter("limits, or --remove")
     console.print(
-        _run(mongodb_url, lambda money: money.limits(organisation, limits, project=project, model=model, key=key))
+        _run(
+            mongodb_url,
+            lambda money: money.limits(
+                organisation, limits, project=project, model=model, key=key, person=person, remove=remove
+            ),
+        )
     )
 
 

@@ -19,14 +19,17 @@ from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets, BudgetUse
 from auth_billing.money.credit import Credit, CreditEntry, CreditKind
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
+from auth_billing.people.input_normalisation import fold_email
 from auth_billing.prices import price_file
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import PriceList
 from auth_billing.rate_limits.limits import (
     key_subject,
     model_subject,
+    organisation_model_subject,
     organisation_subject,
     parse_limits,
+    person_subject,
     project_subject,
 )
 from auth_billing.store.api_keys import MongoApiKeyStore
@@ -37,9 +40,11 @@ from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
+from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_limits import MongoLimitStore
+from auth_billing.store.users import MongoUserStore
 from gateway.openai.organization.keys import parse_key_id
 
 
@@ -146,21 +151,32 @@ class MoneyCommands:
         project: str | None = None,
         model: str | None = None,
         key: str | None = None,
+        person: str | None = None,
+        remove: bool = False,
     ) -> str:
-        """Set the operator's rate limits of an organisation, or of its `project`, project's `model` or `key` (ids), if
-        `text` has any; return those set so far, in the same notation.
+        """Set the operator's rate limits of an organisation, its `project`, `key` (ids), `person` (id or address), or
+        `model` (in all projects, or in `project`), if `text` has any, or `remove` them; return those set then.
 
         Raises:
-            NoSuchRecord: the organisation, project or key does not exist.
+            NoSuchRecord: the organisation, project, key or person does not exist.
             UnacceptableValue: `text` is malformed.
         """
         await self._check_part(organisation, project, key)
-        subject = organisation_subject(organisation)
         if key is not None:
             subject = key_subject(parse_key_id(key), "")
+        elif person is not None:
+            subject = person_subject(organisation, await self._member(organisation, person))
         elif project is not None:
             subject = project_subject(project) if model is None else model_subject(project, model)
+        elif model is not None:
+            subject = organisation_model_subject(organisation, model)
+        else:
+            subject = organisation_subject(organisation)
         store = MongoLimitStore(self.connection)
+        if remove:
+            await store.remove(subject.operator_id)
+            await self._audit_log().record(organisation, Event.RATE_LIMIT_DELETED, subject.id, project=project or "")
+            return "none"
         if not text:
             found = await store.find([subject.operator_id])
             return str(found.get(subject.operator_id, "")) or "none"
@@ -188,6 +204,14 @@ class MoneyCommands:
         projects = MongoOrganisationStore(self.connection)
         if project is not None and await projects.find_project(organisation, project) is None:
             raise NoSuchRecord(f"no project {project} of {organisation}")
+
+    async def _member(self, organisation: str, person: str) -> str:
+        """Return the user id of a member, given by id or e-mail address."""
+        users = MongoUserStore(self.connection)
+        user = await (users.find_by_email(fold_email(person)) if "@" in person else users.find(person))
+        if user is None or await MongoMembershipStore(self.connection).find(organisation, user.id) is None:
+            raise NoSuchRecord(f"no person {person} in {organisation}")
+        return user.id
 
     async def _check_organisation(self, organisation: str) -> None:
         if await MongoOrganisationStore(self.connection).find_organisation(organisation) is None:

@@ -20,6 +20,6 @@ def test_a_refusal_of_a_hold_has_its_amounts() -> None:
 
 
 def test_refusals_that_end_by_themselves_say_when() -> None:
-    assert errors.LargerThanLimit("too large", wait=1.5).wait == 1.5
+    assert errors.LargerThanLimit("too large", wait=1.5, kind="key").wait == 1.5
     assert errors.TooManySignIns("slow down", wait=2.5).wait == 2.5
     assert issubclass(errors.LargerThanLimit, errors.RateLimitExceeded)

@@ -20,6 +20,7 @@ from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
 from tests.fakes.model_policies import DictModelPolicyStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.rate_buckets import DictLimitStore
 from tests.fakes.service_accounts import DictServiceAccountStore
 from tests.fakes.sessions import DictSessionStore
 from tests.fakes.usage_reports import ListUsageReports
@@ -41,12 +42,15 @@ class DictOrganisation:
     model_policies: DictModelPolicyStore = field(default_factory=DictModelPolicyStore)
     service_accounts: DictServiceAccountStore = field(default_factory=DictServiceAccountStore)
     balances: DictBalanceStore = field(default_factory=lambda: DictBalanceStore(Absence()))
+    limits: DictLimitStore = field(default_factory=DictLimitStore)
     usage: ListUsageReports = field(default_factory=ListUsageReports)
 
     @property
     def administration(self) -> Administration:
         budgets = Budgets(DictBudgetStore(self.balances), self.balances)
-        keys = ApiKeys(self.api_keys, self.accounts, self.memberships, budgets, b"p" * 32, self.news.append)
+        keys = ApiKeys(
+            self.api_keys, self.accounts, self.memberships, budgets, self.limits, b"p" * 32, self.news.append
+        )
         invitations = Invitations(self.invitations, b"p" * 32)
         return Administration(
             projects=Projects(self.accounts),

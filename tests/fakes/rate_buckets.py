@@ -29,6 +29,10 @@ class DictLimitStore:
         self.limits[subject] = self.limits.get(subject, Limits()).overridden_by(changes)
         return self.limits[subject]
 
+    async def remove(self, subject: str) -> None:
+        self.absence.check()
+        self.limits.pop(subject, None)
+
 
 class DictBucketStore:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:

@@ -16,6 +16,7 @@ from router.messages import KeySet
 from tests.fakes.accounts import DictOrganisationStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.people import DictMembershipStore
+from tests.fakes.rate_buckets import DictLimitStore
 from tests.gateway.conftest import PEPPER, SetStage, eventually
 
 ENDS = ["key", "project", "user", "organisation"]
@@ -35,6 +36,7 @@ async def test_a_revoked_key_is_refused_at_once(set_stage: SetStage, ended: str)
         accounts,
         memberships,
         DictOrganisation().administration.budgets,
+        DictLimitStore(),
         PEPPER,
         invalidation_publisher(elsewhere),
     )

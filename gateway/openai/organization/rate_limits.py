@@ -1,4 +1,4 @@
-"""Models of a project's rate limits.
+"""Models of rate limits of a project, and (extensions) of an organisation, an API key and a user.
 
 Source: `ProjectRateLimit`, `ProjectRateLimitUpdateRequest` in OpenAI's specification.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from auth_billing.rate_limits.limits import UNLIMITED
-from gateway.openai.base import ApiModel, Refused, RequestBody
+from gateway.openai.base import ApiModel, OmitIfNone, Refused, RequestBody
 from gateway.openai.organization.pagination import ItemList, PageQuery
 from gateway.openai.query_parameters import QueryInt
 
@@ -23,11 +23,18 @@ _NOT_SERVED = Refused("nothing of that kind is served")
 
 
 class RateLimit(ApiModel):
-    """Rate limits of a project for one model; the model `*` stands for all together. 1,000,000,000 means no limit."""
+    """Rate limits in force. 1,000,000,000 means no limit."""
 
-    object: Literal["project.rate_limit"] = "project.rate_limit"
+    object: Literal[
+        "project.rate_limit",
+        "organization.rate_limit",
+        "project.api_key.rate_limit",
+        "organization.user.rate_limit",
+    ]
     id: str
-    model: str
+    """Id of the rate limit, or of the API key or user that it limits."""
+    model: OmitIfNone[str] = None
+    """Model that is limited; `*`: all models together. Missing if an API key or user is limited."""
     max_requests_per_1_minute: int
     max_tokens_per_1_minute: int
     max_requests_per_1_day: int
@@ -36,18 +43,18 @@ class RateLimit(ApiModel):
 
 
 class RateLimitList(ItemList[RateLimit]):
-    """A page of a project's rate limits."""
+    """A page of the rate limits of a project or an organisation."""
 
 
 class RateLimitQuery(PageQuery):
-    """Query of a project's rate limits."""
+    """Query of the rate limits of a project or an organisation."""
 
     limit: Annotated[QueryInt, Field(ge=1, le=100)] = 100
     """Maximum number of items per page."""
 
 
 class RateLimitUpdate(RequestBody):
-    """Body of `POST .../rate_limits/{rate_limit_id}`: the limits to change."""
+    """Body of `POST .../rate_limits/{rate_limit_id}` and `POST .../rate_limit`: the limits to change."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         "max_images_per_1_minute": _NOT_SERVED,

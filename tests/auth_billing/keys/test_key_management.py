@@ -19,11 +19,13 @@ from auth_billing.money.budgets import Budgets
 from auth_billing.money.holds import key_budget, month_of
 from auth_billing.people.organisation_records import Organisation, Project
 from auth_billing.people.people_records import Membership
+from auth_billing.rate_limits.limits import Limits, key_subject
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictApiKeyStore, DictOrganisationStore, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
 from tests.fakes.people import DictMembershipStore
+from tests.fakes.rate_buckets import DictLimitStore
 
 PEPPER = b"p" * 32
 ADMIN, MEMBER, OTHER = (
@@ -45,8 +47,16 @@ class Stage:
         self.balances = DictBalanceStore(Absence())
         budgets = Budgets(DictBudgetStore(self.balances), self.balances, clock=self.clock)
         self.memberships = DictMembershipStore()
+        self.limits = DictLimitStore()
         self.keys = ApiKeys(
-            self.store, self.accounts, self.memberships, budgets, PEPPER, self.announced.append, clock=self.clock
+            self.store,
+            self.accounts,
+            self.memberships,
+            budgets,
+            self.limits,
+            PEPPER,
+            self.announced.append,
+            clock=self.clock,
         )
         self.service = Authenticator(self.store, PEPPER, clock=self.clock)
 
@@ -305,3 +315,10 @@ async def test_a_key_created_while_its_maker_is_removed_is_revoked(
     assert len(stage.store.records) == 2
     assert stage.store.records.pop(old.record.key_id).revoked is not None
     assert [record.revoked is not None for record in stage.store.records.values()] == [True]
+
+
+async def test_a_rotated_keys_rate_limits_are_inherited(stage: Stage) -> None:
+    old = await stage.keys.create(MEMBER, "acme-web", WISH)
+    await stage.limits.change(key_subject(old.record.key_id, "").id, Limits(requests_per_minute=5))
+    new = await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=0)
+    assert stage.limits.limits[key_subject(new.record.key_id, "").id] == Limits(requests_per_minute=5)

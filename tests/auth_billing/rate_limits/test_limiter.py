@@ -293,6 +293,6 @@ async def test_a_stopping_gateway_gives_back_its_units_and_slots(fleet: Fleet) -
 async def test_unused_leases_are_dropped(fleet: Fleet) -> None:
     gateway = fleet.add()
     (await enter(gateway)).close()
-    assert len(gateway) == 3  # the key's, the project's and the organisation's
+    assert len(gateway) == 3  # the key's, the project's and the organisation's: ALICE's key belongs to no person
     await fleet.pass_time(61)
     assert len(gateway) == 0

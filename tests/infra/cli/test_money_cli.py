@@ -11,8 +11,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from auth_billing.access.roles import Role
 from auth_billing.audit.auditor import Auditor
-from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, SubjectKind, project_subject
+from auth_billing.people.people_records import User
+from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, SubjectKind, person_subject, project_subject
 from auth_billing.store.connection import StoreConnection
 from infra.accounts import account_services
 from infra.cli import money_cli, money_commands
@@ -129,4 +131,38 @@ def test_the_operators_rate_limits(
     assert money("limits", "unknown", "9 concurrent") == "1: headrace: no organisation unknown\n"
     assert money("limits", "development", "9 concurrent", "--project", "p").startswith("1: headrace: no project")
     assert money("limits", "development", "9 concurrent", "--key", "k").startswith("1: headrace: no API key")
-    assert money("limits", "development", "9 concurrent", "--model", "m").startswith("2:")
+    of_model = ("limits", "development", "--model", "m")
+    assert money(*of_model, "9 concurrent") == "9 concurrent\n"
+    assert money(*of_model, "--remove") == money(*of_model) == "none\n"
+    assert money("limits", "development") == "900 requests/minute, 8 concurrent\n"
+    for wrong in (("--person", "a", "--model", "m"), ("--key", "k", "--person", "a"), ("9 concurrent", "--remove")):
+        assert money("limits", "development", *wrong).startswith("2:")
+
+
+@pytest.mark.store
+def test_the_operators_rate_limits_of_a_person(
+    money: Money, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def prepare() -> None:
+        async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
+            await access.renew_development_key()
+            members = access.administration(lambda _: None).members
+            for name in ("ada", "eve"):
+                await members.users.add(User(f"user-{name}", f"{name}@example.org", name, 1.0, "hash"))
+            await members.join("development", "user-ada", Role.MEMBER, 1.0)
+
+    async def in_force() -> Limits:
+        async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
+            book = access.rate_limiter("gateway-1", {SubjectKind.PERSON: Limits(requests_per_minute=60)}).book
+            return (await book.limits_of([person_subject("development", "user-ada")]))[0]
+
+    asyncio.run(prepare())
+    monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
+    assert money("limits", "development", "600 requests/minute", "--person", "Ada@Example.org").startswith("600 req")
+    assert money("limits", "development", "--person", "user-ada") == "600 requests/minute\n"
+    assert asyncio.run(in_force()) == Limits(requests_per_minute=600)
+    assert money("limits", "development", "--person", "ada@example.org", "--remove") == "none\n"
+    assert asyncio.run(in_force()) == Limits(requests_per_minute=60)
+    for stranger in ("eve@example.org", "user-eve", "nobody"):
+        refused = money("limits", "development", "9 concurrent", "--person", stranger)
+        assert refused == f"1: headrace: no person {stranger} in development\n"
