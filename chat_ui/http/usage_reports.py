@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from auth_billing.money.billing_records import Balance
@@ -11,7 +11,14 @@ from auth_billing.money.budgets import budget_usage
 from auth_billing.money.holds import ORGANISATION_BUDGET, month_of, project_budget
 from auth_billing.money.usage_reports import Dimension, UsageFilter
 from auth_billing.money.usage_rollups import HOUR
-from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, organisation_subject, project_subject
+from auth_billing.rate_limits.limits import (
+    UNLIMITED,
+    Limits,
+    key_subject,
+    organisation_subject,
+    person_subject,
+    project_subject,
+)
 from chat_ui.admin_services import AdminServices
 from chat_ui.history.records import Owner
 from chat_ui.http.schemas.usage import BalanceSummary, Budget, DayUsage, Limit, PersonUsage
@@ -67,20 +74,23 @@ async def balance(admin: AdminServices, organisation: str, project: str | None) 
 
 async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit]:
     """Return the rate limits that apply to a person's chats, for any model."""
-    subjects = {"you": key_subject("", owner.user)}
+    subjects = [key_subject("", owner.user)]
+    names = ["you"]
     if project:
-        subjects |= {project: project_subject(project), "organisation": organisation_subject(owner.organisation)}
-    found: Sequence[Limits] = await admin.limits.limits_of(list(subjects.values()))
-    return [
-        Limit(
-            subject=name,
-            requests_per_minute=_finite(each.requests_per_minute),
-            tokens_per_minute=_finite(each.tokens_per_minute),
-            requests_per_day=_finite(each.requests_per_day),
-            concurrent_requests=_finite(each.concurrent_requests),
-        )
-        for name, each in zip(subjects, found, strict=True)
-    ]
+        subjects += [
+            person_subject(owner.organisation, owner.user),
+            project_subject(project),
+            organisation_subject(owner.organisation),
+        ]
+        names += [project, "organisation"]
+    chats, *others = await admin.limits.limits_of(subjects)
+    found = [chats.lowered_by(others[0]), *others[1:]] if others else [chats]
+    return [Limit(subject=name, **limit_values(each)) for name, each in zip(names, found, strict=True)]
+
+
+def limit_values(limits: Limits) -> dict[str, int | None]:
+    """Return limits as fields of `LimitValues`: a limit of `UNLIMITED` or more is none."""
+    return {name: _finite(limit) for name, limit in asdict(limits).items()}
 
 
 def _finite(limit: int | None) -> int | None:

@@ -7,9 +7,17 @@ from contextlib import aclosing
 from typing import Any
 
 from auth_billing.access.principal import Principal
-from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, NoPrice
+from auth_billing.errors import (
+    AccountError,
+    BudgetExhausted,
+    InsufficientCredit,
+    LargerThanLimit,
+    NoPrice,
+    RateLimitExceeded,
+)
 from auth_billing.money.amounts import format_usd
 from auth_billing.prices.price_book import PriceBook
+from auth_billing.rate_limits.limits import SubjectKind
 from chat_ui.generations import model_client
 from chat_ui.history.records import QueueStatus, TokenUsage
 from gateway import in_process
@@ -23,6 +31,13 @@ from router.model_registry import ModelInfo
 TEMPERATURE, TOP_P = 0.3, 0.9
 """Chat defaults, shown by `chat_ui/web/src/chat/SettingsPanel.svelte`: with OpenAI's defaults (1 and 1) small models
 ramble until their context is full."""
+_RATE_LIMIT_CODES: dict[str, str] = {
+    SubjectKind.PROJECT: "shared_rate_limit",
+    SubjectKind.ORGANISATION: "shared_rate_limit",
+    SubjectKind.MODEL: "model_rate_limit",
+    SubjectKind.ORGANISATION_MODEL: "model_rate_limit",
+}
+"""Error codes by kind of limit, so that the page can tell a person whose limit was reached."""
 _CANNOT_CONTINUE = frozenset({FailureCode.INVALID_PROMPT, FailureCode.INVALID_PARAMETER, FailureCode.UPSTREAM_ERROR})
 
 
@@ -124,6 +139,9 @@ def _answer_error(error: Exception, *, can_restart: bool) -> model_client.Answer
         (isinstance(error, JobFailed) and error.failure in _CANNOT_CONTINUE) or http_error(error).status == 400
     ):
         return model_client.ContinuationUnsupported(code, message, seconds)
+    if isinstance(error, RateLimitExceeded):
+        is_larger = isinstance(error, LargerThanLimit)
+        code = "larger_than_limit" if is_larger else _RATE_LIMIT_CODES.get(error.kind, code)
     if isinstance(error, InsufficientCredit):
         needed, left = format_usd(error.needed), format_usd(error.available)
         message = f"There is not enough credit: this may cost up to {needed} USD, and {left} USD are left."

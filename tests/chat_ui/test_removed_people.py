@@ -98,12 +98,14 @@ async def test_an_invitation_to_own_is_void_once_its_inviter_is_no_owner(scene: 
     assert await sign_up_status(scene, made["token"], "mallory") == 404
 
 
+LIMITS = ("requests_per_minute", "tokens_per_minute", "requests_per_day", "concurrent_requests")
 CHANGES: tuple[tuple[str, str, Any], ...] = (
     ("POST", "/invitations", {"role": "admin"}),
     ("POST", "/admin/keys", {"project": f"proj_{ORGANISATION}", "name": "k"}),
     ("POST", "/admin/projects", {"name": "p"}),
     ("PATCH", "/people/{accomplice}", {"role": "admin"}),
     ("POST", "/admin/budgets", {"name": "organisation", "limit_nano": None}),
+    ("POST", "/admin/rate_limits", {"subject": "organisation", **dict.fromkeys(LIMITS)}),
     ("POST", "/conversations", {"settings": {"model": ""}}),
     ("POST", "/conversations/{conversation}/share", None),
     ("POST", "/conversations/{conversation}/messages", {"text": "Hi"}),

@@ -47,7 +47,6 @@ from tests.fakes.history import (
     DictStoredBytes,
 )
 from tests.fakes.prices import ListPriceStore
-from tests.fakes.rate_buckets import DictLimitStore
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
 from tests.fakes.scripted_worker import status
 from tests.fakes.sessions import ORGANISATION, PEPPER
@@ -85,6 +84,7 @@ class ChatHouse:
         self.storage_bytes = storage_bytes
         self.organisation, self.prices, self.history = DictOrganisation(), ListPriceStore(), DictHistory()
         self.engine, self.timings = ScriptedEngine(), timings
+        self.limits = self.organisation.limits
         self.accounts = Authenticator(
             self.organisation.api_keys, PEPPER, self.organisation.administration.model_policies
         )
@@ -161,7 +161,7 @@ class ChatHouse:
             credit=Credit(DictCreditStore(organisation.balances), DictJobStore(Absence())),
             balances=organisation.balances,
             prices=PriceBook(self.prices),
-            limits=LimitRegistry(DictLimitStore(), {}, StoreCircuit(lambda: 0.0)),
+            limits=LimitRegistry(self.limits, {}, StoreCircuit(lambda: 0.0)),
             fleet=FakeFleet(),
             operators=ORGANISATION,
         )

@@ -41,14 +41,19 @@ class BalanceSummary(Schema):
     """Budgets of the organisation and of the project that chats are billed to."""
 
 
-class Limit(Schema):
-    """Rate limits of a subject (`you`, a project's id, or `organisation`); `null`: no limit."""
+class LimitValues(Schema):
+    """Rate limits; `null`: no limit."""
 
-    subject: str
     requests_per_minute: int | None
     tokens_per_minute: int | None
     requests_per_day: int | None
     concurrent_requests: int | None
+
+
+class Limit(LimitValues):
+    """Rate limits of a subject: `you`, a project's id, or `organisation`."""
+
+    subject: str
 
 
 class Storage(Schema):

@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 
-from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit
+from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, LargerThanLimit
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import NANO, PriceList, TokenRate
+from auth_billing.rate_limits.limits import (
+    Limits,
+    Subject,
+    key_subject,
+    model_subject,
+    organisation_model_subject,
+    organisation_subject,
+    person_subject,
+)
 from chat_ui.generations.model_client import (
     AnswerEnd,
     AnswerFailed,
@@ -107,9 +116,48 @@ async def test_rate_limits_have_a_retry_after(here: Stage) -> None:
     for _ in range(2):
         await said(here)
     failed = await refusal(here)
-    assert failed.code == "rate_limit_exceeded"
+    assert failed.code == "shared_rate_limit"
     assert failed.retry_after is not None
     assert 0 < failed.retry_after <= 60
+
+
+@pytest.mark.parametrize(
+    ("subject", "code", "words"),
+    [
+        (person_subject(ADA.tenant, ADA.user), "rate_limit_exceeded", "this user's API keys and chats together"),
+        (key_subject("", ADA.user), "rate_limit_exceeded", "your chats"),
+        (organisation_subject(ADA.tenant), "shared_rate_limit", "this organisation"),
+        (model_subject(ADA.project, MODEL), "model_rate_limit", "in project"),
+        (organisation_model_subject(ADA.tenant, MODEL), "model_rate_limit", f"{MODEL} in this organisation"),
+    ],
+    ids=["person", "chats", "organisation", "model", "organisation's model"],
+)
+async def test_a_reached_limit_tells_whose_it_is(subject: Subject, code: str, words: str) -> None:
+    async with stage() as here:
+        await here.gateway.limits.book.change(subject, Limits(requests_per_minute=1))
+        await said(here)
+        failed = await refusal(here)
+        assert (failed.code, words in str(failed)) == (code, True)
+        assert failed.retry_after
+
+
+async def test_a_chat_larger_than_the_persons_limit_is_not_tried_again() -> None:
+    async with stage() as here:
+        here.billing.refusal = LargerThanLimit("Request too large", wait=0.0, kind="person")
+        failed = await refusal(here)
+        assert (failed.code, failed.retry_after) == ("larger_than_limit", None)
+
+
+async def test_a_chat_and_an_api_key_share_the_persons_limit() -> None:
+    async with stage() as here:
+        here.accounts.added["hr_live_ada"] = replace(ADA, key_id="ada-key")
+        await here.gateway.limits.book.change(person_subject(ADA.tenant, ADA.user), Limits(requests_per_minute=2))
+        await said(here)
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+        headers = {"authorization": "Bearer hr_live_ada"}
+        by_key = [await here.client.post("/v1/chat/completions", json=body, headers=headers) for _ in range(2)]
+        assert [each.status_code for each in by_key] == [200, 429]
+        assert (await refusal(here)).code == "rate_limit_exceeded"
 
 
 async def test_an_unsupported_continuation_differs_from_a_failure() -> None:

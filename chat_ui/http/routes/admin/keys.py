@@ -56,7 +56,7 @@ async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Respo
 async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJson) -> Response:
     """Replace a key by a new one; the old key stays valid for a while. Keys of other people can only be revoked."""
     keys = services_of(request).admin.administration.keys
-    old = await _found(request, caller, key_id)
+    old = await find_key(request, caller, key_id)
     issued = await keys.rotate(caller.actor, old.project, key_id, overlap=body.overlap_seconds)
     await _record(request, caller, Event.API_KEY_ROTATED, old, {"successor": issued.key.key_id})
     key = _key(issued.record, await _emails(request, caller))
@@ -66,13 +66,13 @@ async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJ
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: EmptyJson) -> Response:
     """Revoke an API key of the organisation permanently; gateways refuse it within seconds."""
-    old = await _found(request, caller, key_id)
+    old = await find_key(request, caller, key_id)
     await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)
     await _record(request, caller, Event.API_KEY_DELETED, old, {"name": old.name})
     return no_content()
 
 
-async def _found(request: Request, caller: BrowserSession, key_id: str) -> ApiKeyRecord:
+async def find_key(request: Request, caller: BrowserSession, key_id: str) -> ApiKeyRecord:
     """Return a key of one of the organisation's projects.
 
     Raises:

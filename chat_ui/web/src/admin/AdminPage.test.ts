@@ -125,6 +125,47 @@ it("sets and removes a budget", async () => {
   await waitFor(() => expect(asked).toContainEqual(["POST /admin/budgets", { body: { name: row.name, limit_nano: null } }]));
 });
 
+const NONE = { requests_per_minute: null, tokens_per_minute: null, requests_per_day: null, concurrent_requests: null };
+
+it("shows limits in force, refuses invalid ones and those above the operator's, and sets them", async () => {
+  const row = { subject: "model:tiny", label: "tiny", own: { ...NONE, requests_per_day: 9 }, ceiling: { ...NONE, requests_per_minute: 60 } };
+  answers.set("GET /admin/rate_limits", { limits: [row] });
+  const user = show("limits");
+  await user.click(await screen.findByRole("button", { name: "Change: Model tiny, in all projects" }));
+  expect([screen.getByText("60"), screen.getByText("9")]).toHaveLength(2);
+  const dialog = within(screen.getByRole("dialog"));
+  expect(dialog.getByText("At most 60, set by the operator.")).toBeTruthy();
+  await user.type(dialog.getByLabelText("Requests a minute"), "61");
+  await user.type(dialog.getByLabelText("Tokens a minute"), "0");
+  await user.click(dialog.getByRole("button", { name: "Save" }));
+  expect(dialog.getByText("This is more than the operator allows.")).toBeTruthy();
+  expect(dialog.getByText(/whole number/)).toBeTruthy();
+  expect(asked.map(([name]) => name)).not.toContain("POST /admin/rate_limits");
+  await user.clear(dialog.getByLabelText("Requests a minute"));
+  await user.clear(dialog.getByLabelText("Requests a day"));
+  await user.clear(dialog.getByLabelText("Tokens a minute"));
+  await user.type(dialog.getByLabelText("Tokens a minute"), "9 000");
+  await user.click(dialog.getByRole("button", { name: "Save" }));
+  const body = { ...NONE, subject: "model:tiny", tokens_per_minute: 9000 };
+  await waitFor(() => expect(asked).toContainEqual(["POST /admin/rate_limits", { body }]));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+});
+
+it("sets the limits of a person and of a key, and not an owner's for administrators", async () => {
+  answers.set("GET /people", { people: [person("bob", "member"), person("eve", "owner")] });
+  answers.set("GET /invitations", { invitations: [] });
+  answers.set("GET /admin/rate_limits", { limits: [{ subject: "person:bob", label: "bob", own: NONE, ceiling: NONE }] });
+  const user = show("people", "admin");
+  await user.click(await screen.findByRole("button", { name: `Limits: bob${HOSTILE}` }));
+  expect(await screen.findByRole("dialog", { name: "Limits of bob" })).toBeTruthy();
+  expect(asked).toContainEqual(["GET /admin/rate_limits", { query: { subject: "person:bob" } }]);
+  await user.type(screen.getByLabelText("At the same time"), "2");
+  await user.click(screen.getByRole("button", { name: "Save" }));
+  const body = { ...NONE, subject: "person:bob", concurrent_requests: 2 };
+  await waitFor(() => expect(asked).toContainEqual(["POST /admin/rate_limits", { body }]));
+  expect(screen.queryByRole("button", { name: `Limits: eve${HOSTILE}` })).toBeNull();
+});
+
 it("shows models, workers and the link to the console", async () => {
   const load = { running: 3, waiting: 2, capacity: 8 };
   answers.set("GET /admin/workers", {

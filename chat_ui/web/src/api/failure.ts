@@ -8,6 +8,9 @@ export type FailureKind =
   | "too-long"
   | "busy"
   | "limit"
+  | "shared-limit"
+  | "model-limit"
+  | "over-limit"
   | "quota"
   | "credit"
   | "refused"
@@ -48,6 +51,9 @@ const KIND_BY_CODE = new Map<string, FailureKind>([
   ["model_not_found", "model-not-found"],
   ["invalid_api_key", "unauthorized"],
   ["rate_limit_exceeded", "limit"],
+  ["shared_rate_limit", "shared-limit"],
+  ["model_rate_limit", "model-limit"],
+  ["larger_than_limit", "over-limit"],
   ["overloaded", "busy"],
   ["unavailable", "busy"],
 ]);

@@ -241,6 +241,30 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/admin/rate_limits": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Rate Limits
+         * @description List the rate limits of the organisation, its models and its active projects, or of one subject.
+         */
+        readonly get: operations["list_rate_limits_api_admin_rate_limits_get"];
+        readonly put?: never;
+        /**
+         * Set Rate Limits
+         * @description Set all rate limits of one subject; every gateway applies them within five seconds.
+         */
+        readonly post: operations["set_rate_limits_api_admin_rate_limits_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/admin/usage": {
         readonly parameters: {
             readonly query?: never;
@@ -1350,7 +1374,7 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
-        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
+        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
         /**
          * ForgottenPasswordBody
          * @description The e-mail address of an account whose password is forgotten, and the language of the mail.
@@ -1510,7 +1534,7 @@ export interface components {
         };
         /**
          * Limit
-         * @description Rate limits of a subject (`you`, a project's id, or `organisation`); `null`: no limit.
+         * @description Rate limits of a subject: `you`, a project's id, or `organisation`.
          */
         readonly Limit: {
             /** Concurrent Requests */
@@ -1521,6 +1545,20 @@ export interface components {
             readonly requests_per_minute: number | null;
             /** Subject */
             readonly subject: string;
+            /** Tokens Per Minute */
+            readonly tokens_per_minute: number | null;
+        };
+        /**
+         * LimitValues
+         * @description Rate limits; `null`: no limit.
+         */
+        readonly LimitValues: {
+            /** Concurrent Requests */
+            readonly concurrent_requests: number | null;
+            /** Requests Per Day */
+            readonly requests_per_day: number | null;
+            /** Requests Per Minute */
+            readonly requests_per_minute: number | null;
             /** Tokens Per Minute */
             readonly tokens_per_minute: number | null;
         };
@@ -2036,6 +2074,50 @@ export interface components {
             readonly settings?: components["schemas"]["SettingsBody"] | null;
             /** Text */
             readonly text: string;
+        };
+        /**
+         * RateLimitRow
+         * @description Rate limits of one subject; of each two the lower one applies.
+         */
+        readonly RateLimitRow: {
+            /** @description The operator's limits. */
+            readonly ceiling: components["schemas"]["LimitValues"];
+            /**
+             * Label
+             * @description Display name of the subject; empty: the organisation.
+             */
+            readonly label: string;
+            /** @description Limits that the organisation's administrators have set. */
+            readonly own: components["schemas"]["LimitValues"];
+            /**
+             * Subject
+             * @description `organisation`, `project:ID`, `model:NAME` (in all projects), `key:ID` or `person:ID`.
+             */
+            readonly subject: string;
+        };
+        /**
+         * RateLimitRows
+         * @description Rate limits of subjects.
+         */
+        readonly RateLimitRows: {
+            /** Limits */
+            readonly limits: readonly components["schemas"]["RateLimitRow"][];
+        };
+        /**
+         * RateLimitsBody
+         * @description All limits that the organisation sets for a subject; `null`: only the operator's limit applies.
+         */
+        readonly RateLimitsBody: {
+            /** Concurrent Requests */
+            readonly concurrent_requests: number | null;
+            /** Requests Per Day */
+            readonly requests_per_day: number | null;
+            /** Requests Per Minute */
+            readonly requests_per_minute: number | null;
+            /** Subject */
+            readonly subject: string;
+            /** Tokens Per Minute */
+            readonly tokens_per_minute: number | null;
         };
         /**
          * RegenerateBody
@@ -2935,6 +3017,89 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_rate_limits_api_admin_rate_limits_get: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description The only subject to return; default: the organisation, its models and its active projects. */
+                readonly subject?: string | null;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["RateLimitRows"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly set_rate_limits_api_admin_rate_limits_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["RateLimitsBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["RateLimitRow"];
                 };
             };
             /** @description The request is invalid or not permitted */

@@ -16,5 +16,6 @@ export type BudgetRow = Schemas["BudgetRow"];
 export type DayUsage = Schemas["DayUsage"];
 export type Balance = Schemas["BalanceSummary"];
 export type Limit = Schemas["Limit"];
+export type LimitRow = Schemas["RateLimitRow"];
 export type AuditRow = Schemas["AuditRow"];
 export type WorkerList = Schemas["WorkerList"];

@@ -3,9 +3,10 @@ import { account } from "./account";
 import { admin } from "./admin";
 import { chat } from "./chat";
 import { history } from "./history";
+import { limits } from "./limits";
 import { shell } from "./shell";
 import { usage } from "./usage";
 
-export const en = { locale: "en" as "en" | "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin };
+export const en = { locale: "en" as "en" | "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin, ...limits };
 
 export type Messages = typeof en;

@@ -4,7 +4,8 @@ import { account } from "./account";
 import { admin } from "./admin";
 import { chat } from "./chat";
 import { history } from "./history";
+import { limits } from "./limits";
 import { shell } from "./shell";
 import { usage } from "./usage";
 
-export const pl: Messages = { locale: "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin };
+export const pl: Messages = { locale: "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin, ...limits };
