@@ -74,7 +74,8 @@ class EmbeddedStore:
         argv += ["--host", "127.0.0.1", "--port", str(self.port), "--storage-path", str(data)]
         # Standalone: without an oplog for replicas, which doubles the cost of a write.
         argv += ["--config", str(configuration), "--log-level", "WARNING", "--standalone"]
-        return argv, {**os.environ, "HEADRACE_MONGODB_PASSWORD": read_password(self._password_file)}
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}  # no secrets
+        return argv, {**inherited, "HEADRACE_MONGODB_PASSWORD": read_password(self._password_file)}
 
 
 def running_store_url(home: Home) -> str | None:

@@ -80,6 +80,12 @@ def test_a_missing_program_says_what_to_do(tmp_path: Path) -> None:
         EmbeddedStore(tmp_path, free_port()).command()
 
 
+def test_the_program_gets_no_secrets_but_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_API_KEY_PEPPER", "secret")
+    _, environment = EmbeddedStore(tmp_path, free_port(), program=Path(sys.executable)).command()
+    assert {name for name in environment if name.startswith("HEADRACE_")} == {"HEADRACE_MONGODB_PASSWORD"}
+
+
 def test_only_this_user_can_read_the_data(tmp_path: Path) -> None:
     EmbeddedStore(tmp_path, free_port(), program=Path(sys.executable)).command()
     assert os.stat(tmp_path / "store").st_mode & 0o077 == 0
