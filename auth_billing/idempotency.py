@@ -1,7 +1,8 @@
-"""Idempotency keys: decide whether a request runs, is answered with the stored answer, or is refused.
+"""Idempotency keys: decide whether a request runs, follows a running one, gets the stored answer, or is refused.
 
 A key is valid for one tenant and endpoint, for a day. The process that inserts its record runs the request and renews a
-lease on it; once the lease has expired, the next request with the key runs.
+lease on it; once the lease has expired, the next request with the key runs. A run is billed only if it still has the
+record when its answer is stored: runs that another one has taken over cost nothing.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused
+from router.messages import Receipt
 from router.timings import DEFAULT_TIMINGS
 
 RETENTION_PERIOD = 24 * 3600.0
 """Seconds for which a key's answer is kept."""
+MAX_CLAIMS = 3
+"""Most tries to take over a record that other processes take over at the same time."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,16 @@ class KeptAnswer:
     status: int
     headers: dict[str, str]
     body: bytes | None = field(repr=False)
+    receipts: Sequence[Receipt] = field(default=(), compare=False)
+    """The receipts of the run's jobs, which settle them even if its gateway dies before publishing; not read back."""
 
 
 @dataclass(frozen=True)
 class IdempotencyRecord:
     """A used idempotency key and the state of its request.
 
-    The run `run_id` has the claim until `lease` (Unix seconds), which it renews; 0: the request is answered.
+    The run `run_id` of the process `gateway` has the claim until `lease` (Unix seconds), which it renews; 0: the
+    request is answered.
     """
 
     id: str
@@ -41,6 +48,7 @@ class IdempotencyRecord:
     run_id: str
     lease: float
     expires: float
+    gateway: str = ""
     answer: KeptAnswer | None = None
 
 
@@ -52,6 +60,10 @@ class IdempotencyStore(Protocol):
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
         """Store a new record and return `None`; if one with its id is stored, change nothing and return that one."""
+        ...
+
+    async def find(self, record_id: str) -> IdempotencyRecord | None:
+        """Return the record with this id, `None` if there is none."""
         ...
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
@@ -70,8 +82,8 @@ class IdempotencyStore(Protocol):
         """
         ...
 
-    async def release(self, record_id: str, run_id: str) -> None:
-        """Delete the record of a run that ended without an answer; no effect if another run holds the record."""
+    async def release(self, record_id: str, run_id: str) -> bool:
+        """Delete the record of a run that ended without an answer; false if the run does not hold the record."""
         ...
 
 
@@ -98,6 +110,15 @@ class Claim:
     run_id: str
 
 
+@dataclass(frozen=True)
+class RemoteRun:
+    """A run that another process has claimed: `gateway` is that process's `IdempotencyKeys.gateway`."""
+
+    record_id: str
+    run_id: str
+    gateway: str
+
+
 class IdempotencyKeys:
     """Ensures that a request with an idempotency key runs once, and repeats its stored answer later.
 
@@ -114,40 +135,59 @@ class IdempotencyKeys:
         clock: Callable[[], float] = time.time,
         lease: float = DEFAULT_TIMINGS.idempotency_lease,
     ) -> None:
+        self.gateway = uuid.uuid4().hex
+        """Id of this process in the records of its runs; other gateways address their messages about a run to it."""
         self._store = store
         self._lease = lease
         self._clock = clock
 
-    async def claim(self, request: KeyedRequest) -> Claim | KeptAnswer:
-        """Claim the right to run `request`, or return the stored answer of its first run.
+    async def claim(self, request: KeyedRequest) -> Claim | KeptAnswer | RemoteRun:
+        """Claim the right to run `request`; or return the stored answer, or the run that has the claim.
 
         Raises:
             KeyReused, KeyInUse, AnswerNotKept: the request may not run, and there is no answer to repeat.
             StoreUnavailable: neither a claim nor an answer is known.
         """
-        now = self._clock()
-        mine = IdempotencyRecord(
-            id=request.record_id,
-            fingerprint=request.fingerprint,
-            run_id=uuid.uuid4().hex,
-            lease=now + self._lease,
-            expires=now + RETENTION_PERIOD,
-        )
-        there = await self._store.insert(mine)
-        if there is None:
-            return Claim(mine.id, mine.run_id)
-        if now < there.expires:
-            if there.fingerprint != request.fingerprint:
-                raise KeyReused
-            if there.answer is not None:
-                if there.answer.body is None:
-                    raise AnswerNotKept
-                return there.answer
-            if now < there.lease:
-                raise KeyInUse
-        if not await self._store.replace(there, mine):
-            raise KeyInUse  # another process was faster
-        return Claim(mine.id, mine.run_id)
+        for _ in range(MAX_CLAIMS):
+            now = self._clock()
+            mine = IdempotencyRecord(
+                id=request.record_id,
+                fingerprint=request.fingerprint,
+                run_id=uuid.uuid4().hex,
+                lease=now + self._lease,
+                expires=now + RETENTION_PERIOD,
+                gateway=self.gateway,
+            )
+            there = await self._store.insert(mine)
+            if there is None:
+                return Claim(mine.id, mine.run_id)
+            if now < there.expires:
+                if there.fingerprint != request.fingerprint:
+                    raise KeyReused
+                if (found := self._state(there, now)) is not None:
+                    return found
+            if await self._store.replace(there, mine):
+                return Claim(mine.id, mine.run_id)
+        raise KeyInUse  # other processes were faster
+
+    async def state_of(self, run: RemoteRun) -> KeptAnswer | RemoteRun | None:
+        """Return `run` while it has its claim, its answer once that is stored, `None` after it has lost the claim.
+
+        Raises:
+            AnswerNotKept: the answer was too large to store.
+            StoreUnavailable: the state is unknown.
+        """
+        there = await self._store.find(run.record_id)
+        if there is None or there.run_id != run.run_id:
+            return None
+        return self._state(there, self._clock())
+
+    def _state(self, record: IdempotencyRecord, now: float) -> KeptAnswer | RemoteRun | None:
+        if record.answer is None:
+            return RemoteRun(record.id, record.run_id, record.gateway) if now < record.lease else None
+        if record.answer.body is None:
+            raise AnswerNotKept
+        return record.answer
 
     async def renew(self, claim: Claim) -> bool:
         """Extend the lease of a running request; return false if another process has taken it over.
@@ -165,10 +205,10 @@ class IdempotencyKeys:
         """
         return await self._store.finish(claim.record_id, claim.run_id, answer)
 
-    async def release(self, claim: Claim) -> None:
-        """Give the claim up without an answer: the next request with the key runs.
+    async def release(self, claim: Claim) -> bool:
+        """Give the claim up without an answer: the next request with the key runs. False: the claim was lost before.
 
         Raises:
             StoreUnavailable: the next request can run once the lease has expired.
         """
-        await self._store.release(claim.record_id, claim.run_id)
+        return await self._store.release(claim.record_id, claim.run_id)

@@ -43,7 +43,7 @@ from gateway.settings import GatewaySettings
 from router import control_targets
 from router.bus import Bus, TypedSubscription
 from router.errors import BrokerUnavailable
-from router.messages import Control, GatewayLoad, KeysChanged, WorkerStatus
+from router.messages import AnswerPart, Control, FollowAnswer, GatewayLoad, KeysChanged, WorkerStatus
 from router.model_registry import ModelRegistry
 from router.timings import Timings
 from runtime.lifecycle import StartupError
@@ -126,7 +126,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         ),
         publish_queue=publish_queue,
         jobs=JobSubmission(shared, billing),
-        idempotent=IdempotentRequests(services.idempotency, timings.idempotency_renewal_interval),
+        idempotent=IdempotentRequests(services.idempotency, services.bus, timings.idempotency_renewal_interval),
         limits=services.limits,
         metrics=metrics,
         timings=timings,
@@ -138,7 +138,8 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
     windows, statuses = await gateway.inbox.listen(), await gateway.bus.statuses()
-    controls = await gateway.bus.controls([control_targets.GATEWAYS])
+    own_controls = control_targets.gateway(gateway.idempotent.remote.process_id)
+    controls = await gateway.bus.controls([control_targets.GATEWAYS, own_controls])
     tasks = [
         asyncio.create_task(_supervise(gateway, gateway.inbox.run(windows))),
         asyncio.create_task(_supervise(gateway, _observe(gateway.catalogue, statuses))),
@@ -177,6 +178,10 @@ async def _apply_controls(gateway: Gateway, controls: TypedSubscription[Control]
                 gateway.authenticator.invalidate(control.keys)
             case GatewayLoad():
                 gateway.queues.observe(control)
+            case FollowAnswer():
+                gateway.idempotent.remote.send_next(control)
+            case AnswerPart():
+                gateway.idempotent.remote.receive(control)
 
 
 async def _report_load(gateway: Gateway) -> None:

@@ -6,6 +6,11 @@ GATEWAYS = "gateways"
 """Routing key that reaches every gateway."""
 
 
+def gateway(process_id: str) -> str:
+    """Return the routing key of control messages to one gateway process."""
+    return f"gateway.{process_id}"
+
+
 def worker(worker_id: str) -> str:
     """Return the routing key of control messages to one worker."""
     return f"worker.{worker_id}"

@@ -172,6 +172,7 @@ class Billing:
                     month=month_of(now),
                     price=price,
                     hold=price.cost(request.max_usage),
+                    idempotency=request.idempotency,
                 )
             )
         return jobs

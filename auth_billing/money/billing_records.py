@@ -80,6 +80,8 @@ class JobRecord:
     state: JobState = JobState.HELD
     checkpoint: Usage | None = None
     """The usage that the job's gateway last reported as delivered to the client."""
+    idempotency: str = ""
+    """Id of the record of the request's idempotency key, with which the receipt of the job is stored."""
     cost: int | None = None
     final: FinalUsage | None = None
 
@@ -296,11 +298,20 @@ class HeartbeatStore(Protocol):
         ...
 
 
+class AnsweredJobs(Protocol):
+    """Store of the receipts that were stored with the answers to requests with an idempotency key."""
+
+    async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
+        """Return, by job id, what the receipts that are stored with the answers of these records state."""
+        ...
+
+
 @dataclass(frozen=True)
 class BillingStores:
-    """The stores that settlement needs: accounts, jobs, the ledger and gateway heartbeats."""
+    """The stores that settlement needs: accounts, jobs, the ledger, gateway heartbeats and stored answers."""
 
     balances: BalanceStore
     jobs: JobStore
     ledger: LedgerStore
     heartbeats: HeartbeatStore
+    answers: AnsweredJobs

@@ -26,7 +26,8 @@ class HoldRequest:
     """A job that needs a hold before it is queued.
 
     `job` is the job's id, `model` the name in the price list, `gateway` the id of the gateway process that answers for
-    the job, `deadline` Unix seconds, `max_usage` the largest usage that the job can have, which the hold covers.
+    the job, `deadline` Unix seconds, `max_usage` the largest usage that the job can have, which the hold covers,
+    `idempotency` the id of the record of the request's idempotency key.
     """
 
     job: str
@@ -35,6 +36,7 @@ class HoldRequest:
     gateway: str
     deadline: float
     max_usage: Usage
+    idempotency: str = ""
 
 
 def budget_names(project: str, key: str) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Sweeper: settles jobs whose gateway, receipt or settler was lost, and releases orphaned holds and leases.
 
 A job without a receipt is settled to the lesser of its worker's usage record and its gateway's last checkpoint; without
-a checkpoint it costs nothing. Any number of sweepers may run: every action is idempotent, and the first process to
-settle a job wins.
+a checkpoint it costs nothing. A job of a request with an idempotency key is settled to the receipt that is stored with
+the answer; without a stored answer it costs nothing, because the request runs again when it is repeated. Any number of
+sweepers may run: every action is idempotent, and the first process to settle a job wins.
 
 A sweeper must not be faster than a receipt on its way. It acts only after receipts were consumed without a backlog for
 `sweep_stable_period`: after an outage of store or broker, waiting receipts are settled first and gateways get the time
@@ -129,11 +130,13 @@ class Sweeper:
         return [job for job in jobs if self._held.seconds(job.id, now) >= job.deadline - job.created + grace]
 
     async def _settle(self, jobs: Sequence[JobRecord], reason: str) -> None:
+        statements = await self._answered(jobs)
+        jobs = [job for job in jobs if job.id not in statements]
         used: dict[str, Usage] = {}
         for job, usage in await self.usage_store.of_jobs([job.id for job in jobs]) if jobs else ():
             if job not in used or usage.completion_tokens > used[job].completion_tokens:
                 used[job] = usage  # a later attempt's usage includes what earlier ones delivered
-        statements = {
+        statements |= {
             job.id: UsageStatement(_lesser(job.checkpoint, used.get(job.id)), Outcome.CANCELLED, SettlementSource.SWEPT)
             for job in jobs
         }
@@ -142,6 +145,15 @@ class Sweeper:
             self.metrics.swept.labels(reason).inc(len(statements))
             first = next(iter(statements))
             _log.warning("jobs settled without a receipt", reason=reason, jobs=len(statements), first=first)
+
+    async def _answered(self, jobs: Sequence[JobRecord]) -> dict[str, UsageStatement]:
+        """Return what the jobs of requests with an idempotency key are settled to."""
+        keyed = {job.id: job.idempotency for job in jobs if job.idempotency}
+        if not keyed:
+            return {}
+        nothing = UsageStatement(Usage(prompt_tokens=0), Outcome.CANCELLED, SettlementSource.SWEPT)
+        answered = await self.stores.answers.statements(set(keyed.values()))
+        return {job: answered.get(job, nothing) for job in keyed}
 
     async def _orphaned_holds(self, balances: Sequence[Balance]) -> list[tuple[str, str, Hold]]:
         """Return holds whose job was missing or settled for `full_sweep_interval`; a gateway writes both in seconds."""

@@ -1,4 +1,12 @@
-"""MongoDB store of API requests' idempotency keys: `idempotency {_id, fingerprint, attempt, lease, expires, answer}`.
+"""MongoDB store of API requests' idempotency keys.
+
+    idempotency {
+        _id: record,
+        fingerprint, attempt, gateway: str,
+        lease: float,                              Unix seconds; 0 once there is an answer
+        expires: date,
+        answer: {status, headers, body, usage: {job: {prompt_tokens, completion_tokens, cached_tokens, outcome}}} | null
+    }
 
 The process that inserts the unique `_id` runs the request. A TTL index deletes expired records. Response bodies are
 compressed, because the frames of an event stream repeat their fields.
@@ -8,19 +16,26 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
+from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.jobs import usage_to_document
+from router.messages import Outcome, Usage
 
 COLLECTION = "idempotency"
 MAX_TRIES = 3
 
 
 class MongoIdempotencyStore:
-    """MongoDB implementation of `IdempotencyStore`. Writes are journaled; methods raise `StoreUnavailable`."""
+    """MongoDB implementation of `IdempotencyStore` and `AnsweredJobs`.
+
+    Writes are journaled; methods raise `StoreUnavailable`.
+    """
 
     def __init__(self, connection: StoreConnection) -> None:
         self._keys = connection.durable(COLLECTION)
@@ -34,6 +49,17 @@ class MongoIdempotencyStore:
             if stored is not None:  # else it expired in between
                 return await _from_document(stored)
         raise StoreUnavailable("the record keeps being deleted and inserted")
+
+    async def find(self, record_id: str) -> IdempotencyRecord | None:
+        """Return the record with this id, `None` if there is none."""
+        stored = await self._keys.find_one({"_id": record_id})
+        return None if stored is None else await _from_document(stored)
+
+    async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
+        """Return, by job id, what the receipts that are stored with the answers of these records state."""
+        query = {"_id": {"$in": list(records)}, "answer.usage": {"$exists": True}}
+        found = [each["answer"]["usage"] async for each in self._keys.find(query, {"answer.usage": 1})]
+        return {job: _statement(stated) for usage in found for job, stated in usage.items()}
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
         """Replace `old` by `new`, in one update; false if the stored run or lease is not that of `old`."""
@@ -53,12 +79,14 @@ class MongoIdempotencyStore:
             RecordRefused: the response is too large for a document.
         """
         body = None if answer.body is None else await asyncio.to_thread(zlib.compress, answer.body, 1)
-        kept = {"status": answer.status, "headers": answer.headers, "body": body}
+        usage = {each.job: {**usage_to_document(each.usage), "outcome": each.outcome.value} for each in answer.receipts}
+        kept = {"status": answer.status, "headers": answer.headers, "body": body, "usage": usage}
         return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
 
-    async def release(self, record_id: str, run_id: str) -> None:
-        """Delete the record of a run that ended without a response; no effect if another run holds the record."""
-        await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
+    async def release(self, record_id: str, run_id: str) -> bool:
+        """Delete the record of a run that ended without a response; false if the run does not hold the record."""
+        deleted = await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
+        return bool(deleted.deleted_count)
 
     async def _update(self, record_id: str, run_id: str, fields: dict[str, Any]) -> bool:
         return await self._keys.update_matching({"_id": record_id, "attempt": run_id}, {"$set": fields})
@@ -69,6 +97,7 @@ def _to_document(record: IdempotencyRecord) -> dict[str, Any]:
         "_id": record.id,
         "fingerprint": record.fingerprint,
         "attempt": record.run_id,
+        "gateway": record.gateway,
         "lease": record.lease,
         "expires": datetime.fromtimestamp(record.expires, UTC),  # a date, as the TTL index needs it
         "answer": None,
@@ -83,8 +112,14 @@ async def _from_document(document: dict[str, Any]) -> IdempotencyRecord:
         run_id=document["attempt"],
         lease=document["lease"],
         expires=document["expires"].replace(tzinfo=UTC).timestamp(),
+        gateway=document.get("gateway", ""),  # records of earlier versions have none
         answer=None if kept is None else await _read(kept),
     )
+
+
+def _statement(stated: Mapping[str, Any]) -> UsageStatement:
+    counts = {name: count for name, count in stated.items() if name != "outcome"}
+    return UsageStatement(Usage(**counts), Outcome(stated["outcome"]), SettlementSource.SWEPT)
 
 
 async def _read(kept: dict[str, Any]) -> KeptAnswer:

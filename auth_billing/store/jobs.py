@@ -10,6 +10,7 @@
         hold: int,                                 nano-USD
         state: "held" | "settling" | "settled",
         checkpoint: {prompt_tokens, completion_tokens, cached_tokens: int} | absent,
+        idempotency: str | absent,                 id of the record of the request's idempotency key
         from "settling" on, written once:
         cost: int,                                 nano-USD, at most `hold`
         final: {prompt_tokens, completion_tokens, cached_tokens: int, outcome, source: str, at: float}
@@ -58,7 +59,7 @@ class MongoJobStore:
         """Raise the checkpoints of jobs that are `HELD` to the delivered tokens; none decreases. Not journaled."""
         if not usage:
             return
-        counts = [_counts(each) for each in usage.values()]
+        counts = [usage_to_document(each) for each in usage.values()]
         by_field = {name: _by_job(usage, [each[name] for each in counts]) for name in counts[0]}
         checkpoint = {name: {"$max": [f"$checkpoint.{name}", count]} for name, count in by_field.items()}
         with pymongo.timeout(BATCH_TIMEOUT):
@@ -126,6 +127,7 @@ def _to_document(job: JobRecord) -> dict[str, Any]:
         "price": dict(vars(job.price)),
         "hold": job.hold,
         "state": job.state.value,
+        **({"idempotency": job.idempotency} if job.idempotency else {}),
     }
 
 
@@ -140,18 +142,20 @@ def job_from_document(document: Mapping[str, Any]) -> JobRecord:
         price=Price(**document["price"]),
         state=JobState(document["state"]),
         checkpoint=None if checkpoint is None else Usage(**checkpoint),
+        idempotency=document.get("idempotency", ""),
         cost=document.get("cost"),
         final=None if final is None else _final_from_document(final),
     )
 
 
-def _counts(usage: Usage) -> dict[str, int]:
+def usage_to_document(usage: Usage) -> dict[str, int]:
+    """Convert a usage to the fields that a document has for it."""
     return {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
 
 
 def _final_to_document(final: FinalUsage) -> dict[str, Any]:
     fields = {"outcome": final.outcome.value, "source": final.source.value, "at": final.at}
-    return {**_counts(final.usage), **fields}
+    return {**usage_to_document(final.usage), **fields}
 
 
 def _final_from_document(document: Mapping[str, Any]) -> FinalUsage:

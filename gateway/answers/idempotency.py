@@ -1,8 +1,9 @@
 """Runs each request with an `Idempotency-Key` once, however often it is sent.
 
 The first request with a key starts a run, and reads its response like the requests that join it; the run does not end
-with any of them. `auth_billing`, whose store all gateways share, decides which gateway may run a key. No client gets
-the end of a response before it is stored: if the gateway dies, a repeated request gets what a client has got whole.
+with any of them. `auth_billing`, whose store all gateways share, decides which gateway may run a key; the others copy
+its response. A response is stored together with its receipts, then the receipts are published, then clients get the
+end: if the gateway dies, a repeated request gets what a client has got whole, and only a stored response is billed.
 """
 
 from __future__ import annotations
@@ -10,25 +11,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import structlog
 from starlette.types import ASGIApp
 
 from auth_billing.errors import AccountError, AnswerNotKept, KeyInUse, RecordRefused, StoreUnavailable
-from auth_billing.idempotency import Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
-from gateway.answers.event_frames import DONE
+from auth_billing.idempotency import Claim, IdempotencyKeys, KeptAnswer, KeyedRequest, RemoteRun
+from gateway.answers.remote_answers import RemoteAnswers
 from gateway.answers.shared_response import ResponseHead, ResponseRecorder, SharedResponse
 from gateway.errors import ServerShutdown
+from gateway.jobs.keyed_billing import SCOPE_KEY, KeyedBilling
+from router.bus import Bus
+from router.messages import Receipt
 from runtime.retry import DEFAULT_WAIT, Backoff
 
-RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
-"""Client errors that are not stored, because a later request may succeed."""
 STORE_RETRY_TIMEOUT = 60.0
 """Seconds for which storing a response is retried while the store is unavailable."""
+RECEIPT_TIMEOUT = 60.0
+"""Seconds that the end of a response waits for the confirm of its receipts."""
+CLAIM_INTERVAL = 0.5
+"""Seconds between two claims of a run whose gateway does not answer."""
 RECORD_TIMEOUT = 2.0
 """Seconds that a new request waits until the record of a failed run is removed."""
 STOP_TIMEOUT = 2.0
@@ -40,7 +46,9 @@ _log = structlog.get_logger(__name__)
 class IdempotentRequests:
     """Runs one gateway's requests with idempotency keys; renews their leases every `renewal_interval` seconds."""
 
-    def __init__(self, keys: IdempotencyKeys, renewal_interval: float) -> None:
+    def __init__(self, keys: IdempotencyKeys, bus: Bus, renewal_interval: float) -> None:
+        self.remote = RemoteAnswers(bus, keys.gateway)
+        """Exchange of responses with other gateways; its control messages must be passed to it."""
         self._keys = keys
         self._renewal_interval = renewal_interval
         self._running: dict[KeyedRequest, SharedResponse] = {}
@@ -56,13 +64,14 @@ class IdempotentRequests:
     ) -> tuple[SharedResponse, bool]:
         """Join the run of an equal request, or start one of `app`; return the response, and whether a run was joined.
 
+        A run at another gateway is joined too, which `SharedResponse.is_replay` says once the response has started.
         `resources` is entered when the run starts, before anything is awaited, and exited when `app` has ended.
 
         Raises:
             AnswerNotKept: The running response is so long that its beginning was dropped from the buffer.
             KeyInUse: The previous run failed, and its record is not removed yet.
         """
-        while (running := self._running.get(request)) is not None and _has_failed(running):
+        while (running := self._running.get(request)) is not None and running.has_failed:
             await _until_recorded(running)
         if running is not None:
             if not running.has_beginning:
@@ -70,7 +79,10 @@ class IdempotentRequests:
             return running, True
         answer = self._running[request] = SharedResponse()
         recorder = ResponseRecorder(body, answer)
-        run_app = partial(app, dict(scope), recorder.receive, recorder.send)
+
+        def run_app(keyed: KeyedBilling) -> Awaitable[None]:
+            return app({**scope, SCOPE_KEY: keyed}, recorder.receive, recorder.send)
+
         task = asyncio.create_task(self._run(request, answer, run_app, resources))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -89,17 +101,18 @@ class IdempotentRequests:
         self,
         request: KeyedRequest,
         answer: SharedResponse,
-        run_app: Callable[[], Awaitable[None]],
+        run_app: Callable[[KeyedBilling], Awaitable[None]],
         resources: AbstractContextManager[None],
     ) -> None:
         try:
             with ExitStack() as entered:
                 entered.enter_context(resources)
-                claim = await self._keys.claim(request)
+                claim = await self._claim(request, answer)
                 if isinstance(claim, KeptAnswer):
                     _replay(claim, answer)
-                else:
-                    await self._run_once(claim, answer, run_app, entered)
+                elif claim is not None:
+                    with self.remote.published(claim.run_id, answer):
+                        await self._run_once(claim, answer, run_app, entered)
         except AccountError as error:
             answer.end(error)
         finally:
@@ -107,49 +120,93 @@ class IdempotentRequests:
             del self._running[request]
             answer.recorded.set()
 
+    async def _claim(self, request: KeyedRequest, answer: SharedResponse) -> Claim | KeptAnswer | None:
+        """Claim the run of `request`, or return its stored response; `None` once a run elsewhere was copied to its end.
+
+        A run whose gateway does not answer is taken over when its lease has expired, unless clients have seen a part of
+        its response: another run's response would not continue it.
+        """
+        while True:
+            state = await self._keys.claim(request)
+            if not isinstance(state, RemoteRun):
+                answer.is_replay, answer.lingers = False, True
+                return state
+            answer.is_replay, answer.lingers = True, False
+            if await self._copied(state, answer):
+                return None
+            await asyncio.sleep(CLAIM_INTERVAL)
+
+    async def _copied(self, run: RemoteRun, answer: SharedResponse) -> bool:
+        """Copy the response of `run` to its end; false, with nothing copied, if its gateway does not answer."""
+        while not await self.remote.copy(run, answer):
+            if answer.head is None:
+                return False
+            await asyncio.sleep(CLAIM_INTERVAL)
+            match await self._keys.state_of(run):
+                case KeptAnswer(body=bytes() as body):
+                    answer.append(body[answer.received :])
+                    answer.complete()
+                    break
+                case None:
+                    answer.end(ServerShutdown())
+                    break
+        return True
+
     async def _run_once(
-        self, claim: Claim, answer: SharedResponse, run_app: Callable[[], Awaitable[None]], entered: ExitStack
+        self,
+        claim: Claim,
+        answer: SharedResponse,
+        run_app: Callable[[KeyedBilling], Awaitable[None]],
+        entered: ExitStack,
     ) -> None:
-        renewing = asyncio.create_task(self._renew(claim))
+        renewing = asyncio.create_task(self._renew(claim, answer))
+        keyed = KeyedBilling(claim.record_id)
         try:
-            await run_app()
+            await run_app(keyed)
         except Exception as error:  # noqa: BLE001 - raised again in every reader, where it is handled and logged
             answer.end(error)
         finally:
             if not answer.is_complete:
                 answer.end(RuntimeError("the route did not complete its answer"))
             entered.close()
-            kept = _stored_form(answer)
+            kept = _stored_form(answer, keyed.receipts)
             if kept is None:
                 answer.end()
-            await self._record(claim, kept)
-            answer.end()
+            holds = await self._record(claim, kept)
             renewing.cancel()
+            if not holds:
+                answer.end(KeyInUse())
+            await keyed.settle(RECEIPT_TIMEOUT, pays=holds)
+            answer.end()
 
-    async def _renew(self, claim: Claim) -> None:
+    async def _renew(self, claim: Claim, answer: SharedResponse) -> None:
         while True:
             await asyncio.sleep(self._renewal_interval)
             with contextlib.suppress(StoreUnavailable):
                 if not await self._keys.renew(claim):
                     _log.warning("a request with an idempotency key runs twice", record=claim.record_id)
+                    answer.end(KeyInUse())
+                    answer.abandoned.set()
                     return
 
-    async def _record(self, claim: Claim, kept: KeptAnswer | None) -> None:
-        """Store the response, or release the key for the next request; retry while the store is unavailable."""
+    async def _record(self, claim: Claim, kept: KeptAnswer | None) -> bool:
+        """Store the response, or release the key for the next request; retry while the store is unavailable.
+
+        Return false if another run has taken the request over: this one must neither end nor be billed.
+        """
         deadline, backoff = time.monotonic() + STORE_RETRY_TIMEOUT, Backoff(DEFAULT_WAIT)
         while True:
             try:
-                if kept is None:
-                    await self._keys.release(claim)
-                elif not await self._keys.finish(claim, kept):
+                held = await (self._keys.release(claim) if kept is None else self._keys.finish(claim, kept))
+                if not held:
                     _log.warning("a request with an idempotency key ran twice", record=claim.record_id)
-                return
+                return held
             except RecordRefused:
-                kept = KeptAnswer(kept.status, kept.headers, None) if kept else None
+                kept = replace(kept, body=None) if kept else None
             except StoreUnavailable as error:
                 if time.monotonic() > deadline:
                     _log.warning("answer not kept", record=claim.record_id, reason=str(error))
-                    return
+                    return True
             await backoff.sleep()
 
 
@@ -169,20 +226,8 @@ async def _until_recorded(answer: SharedResponse) -> None:
         raise KeyInUse from error
 
 
-def _has_failed(answer: SharedResponse) -> bool:
-    """Return whether a new request should start a run of its own instead of joining this one."""
-    return answer.abandoned.is_set() or (answer.has_ended and not _is_lasting(answer))
-
-
-def _is_lasting(answer: SharedResponse) -> bool:
-    """Return whether this response is stored for later requests with the key; otherwise they run again."""
-    head = answer.head
-    if head is None or not answer.is_complete or head.status in RETRYABLE_STATUSES or head.status >= 500:
-        return False
-    return not head.is_stream or answer.ends_with(DONE.encode())
-
-
-def _stored_form(answer: SharedResponse) -> KeptAnswer | None:
-    if answer.head is None or not _is_lasting(answer):
+def _stored_form(answer: SharedResponse, receipts: Sequence[Receipt]) -> KeptAnswer | None:
+    if answer.head is None or not answer.is_lasting:
         return None
-    return KeptAnswer(answer.head.status, answer.head.headers, answer.body if answer.is_storable else None)
+    body = answer.body if answer.is_storable else None
+    return KeptAnswer(answer.head.status, answer.head.headers, body, receipts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from starlette.types import Message
@@ -21,6 +21,8 @@ from gateway.errors import SlowClient
 MAX_BYTES = 4 * 1024 * 1024
 LINGER_TIMEOUT = 10.0
 """Seconds that a response without readers continues, because disconnected clients retry within seconds."""
+RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
+"""Client errors that are not stored, because a later request may succeed."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,18 @@ class SharedResponse:
         self.comment = PING
         """The last keep-alive comment of the stream, which may carry the queue position."""
         self.is_replay = False
-        """Whether this is a stored response, for which no route was run."""
+        """Whether no route is run for this response: it is stored, or copied from another gateway."""
+        self.lingers = True
+        """Whether it continues without readers for `LINGER_TIMEOUT`."""
         self.abandoned = asyncio.Event()
-        """Set when the response had no reader for `LINGER_TIMEOUT`; its route should stop."""
+        """Set when the response had no reader for too long, or lost its claim; its route should stop."""
         self.recorded = asyncio.Event()
         """Set when the response is final and its record in the store is up to date."""
         self._chunks: deque[bytes] = deque()
         self._dropped = 0
         self._bytes = 0
+        self.received = 0
+        """Bytes of the body that were appended, whether they are still in the buffer or not."""
         self._complete = False
         self._ended = False
         self._error: Exception | None = None
@@ -84,6 +90,54 @@ class SharedResponse:
         """The part of the body that is in the buffer: what was received and not dropped."""
         return b"".join(self._chunks)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a new request should start a run of its own instead of joining this one."""
+        return self.abandoned.is_set() or (self._ended and not self.is_lasting)
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether the response ended with an error instead of its end."""
+        return self._error is not None
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether this response is stored for later requests with the key; otherwise they run again."""
+        head = self.head
+        if head is None or not self._complete or self.broke_off:
+            return False
+        if head.status in RETRYABLE_STATUSES or head.status >= 500:
+            return False
+        return not head.is_stream or self.ends_with(DONE.encode())
+
+    @property
+    def readable(self) -> int:
+        """Number of the body's first bytes that readers may have: all but the end, before `end`."""
+        return self.received - (len(self._chunks[-1]) if self._withholds_end else 0)
+
+    def part(self, start: int, limit: int) -> bytes:
+        """Return up to `limit` readable bytes of the body from position `start` on.
+
+        Raises:
+            SlowClient: They are no longer in the buffer.
+        """
+        position, chunks = self.received, deque[bytes]()
+        for chunk in reversed(self._chunks):
+            if position <= start:
+                break
+            position -= len(chunk)
+            chunks.appendleft(chunk)
+        if position > start:
+            raise SlowClient
+        return b"".join(chunks)[start - position : min(start + limit, self.readable) - position]
+
+    async def wait_for_more(self, start: int, seconds: float, *, started: bool) -> None:
+        """Wait, at most `seconds`, for more than a reader has: `start` bytes, and the head if it has `started`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._ended and self.readable <= start and (started or self.head is None):
+                    await self._changed.wait()
+
     def ends_with(self, end: bytes) -> bool:
         """Return whether the last chunk of the body ends with `end`."""
         return bool(self._chunks) and self._chunks[-1].endswith(end)
@@ -100,6 +154,7 @@ class SharedResponse:
         """
         self._chunks.append(chunk)
         self._bytes += len(chunk)
+        self.received += len(chunk)
         while self._bytes > MAX_BYTES and len(self._chunks) > 1:
             self._bytes -= len(self._chunks.popleft())
             self._dropped += 1
@@ -126,7 +181,8 @@ class SharedResponse:
         finally:
             self._readers -= 1
             if not self._readers and not self._complete and not self._ended:
-                self._abandon_timer = asyncio.get_running_loop().call_later(LINGER_TIMEOUT, self._abandon)
+                delay = LINGER_TIMEOUT if self.lingers else 0.0
+                self._abandon_timer = asyncio.get_running_loop().call_later(delay, self._abandon)
 
     async def started(self) -> ResponseHead:
         """Wait for the response's status and headers, and return them.
@@ -155,8 +211,7 @@ class SharedResponse:
         while True:
             if position < self._dropped:
                 raise SlowClient
-            withheld = not self._ended and self.ends_with(DONE.encode())
-            if position < self._dropped + len(self._chunks) - withheld:
+            if position < self._dropped + len(self._chunks) - self._withholds_end:
                 position += 1
                 yield self._chunks[position - 1 - self._dropped]
             elif not self._ended:
@@ -165,6 +220,11 @@ class SharedResponse:
                 raise self._error
             else:
                 return
+
+    @property
+    def _withholds_end(self) -> bool:
+        """Whether readers don't get the last chunk: the end of a stream that has not ended, or that broke off."""
+        return (not self._ended or self.broke_off) and self.ends_with(DONE.encode())
 
     def _abandon(self) -> None:
         if not self._complete:

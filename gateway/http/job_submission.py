@@ -16,6 +16,7 @@ from gateway.http import rate_limits
 from gateway.http.disconnect import disconnected
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
+from gateway.jobs.keyed_billing import SCOPE_KEY, KeyedBilling
 from router.messages import Job
 
 
@@ -25,4 +26,5 @@ def submit(
     """Submit a request's jobs on entry, yield their generation, and abandon it when the client disconnects."""
     allowance = rate_limits.allowance_of(request)
     leaving = partial(disconnected, request.receive)
-    return gateway.jobs.submit(admitted, jobs, allowance, streamed=streamed, disconnected=leaving)
+    keyed: KeyedBilling | None = request.scope.get(SCOPE_KEY)
+    return gateway.jobs.submit(admitted, jobs, allowance, streamed=streamed, disconnected=leaving, keyed=keyed)

@@ -17,6 +17,7 @@ import structlog
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from auth_billing.errors import AccountError
 from gateway.admission.queue_estimator import QueueEstimate
 from gateway.answers.event_frames import DONE, PING, frame
 from gateway.errors import ClientDisconnected, GatewayError, SlowClient
@@ -167,7 +168,7 @@ async def _or_error(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield data
     except ClientDisconnected:
         return
-    except GatewayError as error:
+    except (GatewayError, AccountError) as error:
         yield frame(error_body(error)).encode("ascii")
     except Exception as error:  # noqa: BLE001 - the status line is sent, so any error must reach the client as a frame
         _log.exception("stream broke")

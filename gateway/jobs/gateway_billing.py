@@ -22,6 +22,7 @@ from auth_billing.money.billing import Billing
 from auth_billing.money.holds import HoldRequest
 from gateway.admission.controller import AdmittedRequest
 from gateway.jobs.job_billing import RequestBilling
+from gateway.jobs.keyed_billing import KeyedBilling
 from gateway.jobs.retry_queue import RetryQueue
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus
@@ -73,8 +74,10 @@ class GatewayBilling:
         self._voids = RetryQueue(self._void)
         self._checkpoint_due = asyncio.Event()
 
-    def open(self, admitted: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool) -> RequestBilling:
-        """Return a `RequestBilling` for a request's jobs; no credit is held yet."""
+    def open(
+        self, admitted: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool, keyed: KeyedBilling | None = None
+    ) -> RequestBilling:
+        """Return a `RequestBilling` for a request's jobs, with `keyed` if it has a key; no credit is held yet."""
         model = admitted.model
         holds = [
             HoldRequest(
@@ -84,10 +87,11 @@ class GatewayBilling:
                 gateway=self.gateway,
                 deadline=job.deadline,
                 max_usage=max_usage(job, model.longest_model_len, model.prompt_bounds),
+                idempotency="" if keyed is None else keyed.record_id,
             )
             for job in jobs
         ]
-        return RequestBilling(self, admitted.principal, holds, streamed=streamed)
+        return RequestBilling(self, admitted.principal, holds, streamed=streamed, keyed=keyed)
 
     # The port of `RequestBilling`
 

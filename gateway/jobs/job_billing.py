@@ -3,7 +3,8 @@
 A receipt states the usage that the client received: the whole usage of a finished job; of any other job the prompt and
 the delivered tokens, or nothing if no token was delivered (docs/design/reliability-contract.md#I4). A response
 that is not streamed and fails costs nothing, unless the client disconnected. The end of an answer is delivered after
-its receipts are confirmed, so that it is billed even if the gateway dies (docs/design/money.md#settlement).
+its receipts are confirmed, so that it is billed even if the gateway dies (docs/design/money.md#settlement). Receipts of
+a request with an idempotency key are withheld until its answer is stored (`keyed_billing.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from auth_billing.access.principal import Principal
@@ -21,6 +23,7 @@ from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.holds import HoldRequest
 from auth_billing.money.job_write_buffer import FLUSH_DELAY
 from gateway.errors import ClientDisconnected
+from gateway.jobs.keyed_billing import KeyedBilling
 from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Usage
 
 CHECKPOINT_TOKENS = 64
@@ -130,9 +133,21 @@ class RequestBilling:
     """Billing of one request's jobs, numbered from 0. Call `close` exactly once, however the request ends."""
 
     def __init__(
-        self, port: BillingPort, principal: Principal, holds: Sequence[HoldRequest], *, streamed: bool
+        self,
+        port: BillingPort,
+        principal: Principal,
+        holds: Sequence[HoldRequest],
+        *,
+        streamed: bool,
+        keyed: KeyedBilling | None = None,
     ) -> None:
-        """`streamed`: the client gets output at once, and pays for it even if the request fails later."""
+        """`streamed`: the client gets output at once, and pays for it even if the request fails later.
+
+        `keyed` submits the receipts later, if the request has an idempotency key.
+        """
+        self.receipts: list[Receipt] = []
+        """The receipts of an ended request, until they are submitted."""
+        self._keyed = keyed
         self._port = port
         self._principal = principal
         self._streamed = streamed
@@ -140,7 +155,7 @@ class RequestBilling:
         self._may_be_held = False
         self._held_at = math.inf
         """Monotonic time at which the holds were taken."""
-        self._receipts: list[asyncio.Event] = []
+        self._confirmations: list[asyncio.Event] = []
         """For each submitted receipt, whether the broker has confirmed it."""
 
     @property
@@ -188,7 +203,7 @@ class RequestBilling:
                 job.checkpointed = usage.completion_tokens
 
     def close(self, error: Exception) -> None:
-        """Void jobs that were not queued, and submit receipts of the others; `error` ended the unfinished ones."""
+        """Void jobs that were not queued, submit or withhold the others' receipts; `error` ended unfinished jobs."""
         self._port.ended(self)
         if not self._may_be_held:
             return
@@ -196,9 +211,18 @@ class RequestBilling:
             self._port.void(void)
         failed = any(job.finished is None for job in self._jobs)
         pays = self._streamed or not failed or isinstance(error, ClientDisconnected)
-        for job in self._jobs:
-            if job.queued:
-                self._receipts.append(self._port.submit_receipt(self._receipt(job, error, pays=pays)))
+        self.receipts = [self._receipt(job, error, pays=pays) for job in self._jobs if job.queued]
+        if self._keyed is None:
+            self.submit()
+        else:
+            self._keyed.withhold(self)
+
+    def submit(self, *, pays: bool = True) -> None:
+        """Submit the receipts of the ended request; without usage unless the tenant `pays`."""
+        receipts, self.receipts = self.receipts, []
+        for each in receipts:
+            free = msgspec.structs.replace(each, usage=Usage(prompt_tokens=0), outcome=Outcome.CANCELLED)
+            self._confirmations.append(self._port.submit_receipt(each if pays else free))
 
     async def wait_for_receipts(self, seconds: float) -> None:
         """Wait, at most `seconds`, until the broker has confirmed the receipts: then this gateway's death loses none.
@@ -209,7 +233,7 @@ class RequestBilling:
             return
         try:
             async with asyncio.timeout(seconds):
-                for confirmed in self._receipts:
+                for confirmed in self._confirmations:
                     await confirmed.wait()
         except TimeoutError:
             _log.warning("answer ends before its receipt is confirmed", job=self._jobs[0].hold.job, seconds=seconds)

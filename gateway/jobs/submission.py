@@ -14,6 +14,7 @@ from auth_billing.rate_limits.limiter import Allowance
 from gateway.admission.controller import AdmittedRequest
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.generation import Generation, GenerationServices
+from gateway.jobs.keyed_billing import KeyedBilling
 from router.messages import Job, TokenPrompt, Usage
 from router.model_registry import ModelInfo
 from router.usage_bound import max_usage
@@ -39,6 +40,7 @@ class JobSubmission:
         *,
         streamed: bool,
         disconnected: Callable[[], Awaitable[None]] | None = None,
+        keyed: KeyedBilling | None = None,
     ) -> AsyncIterator[Generation]:
         """Publish `jobs` (of one model and class) and provide their generation; an error in the block closes it.
 
@@ -47,6 +49,7 @@ class JobSubmission:
             jobs: the request's jobs.
             allowance: the caller's rate limits, which have counted the request already.
             streamed: the client has what was delivered even if no more follows, and pays for it.
+            keyed: submits the receipts of a request with an idempotency key.
             disconnected: returns when the client has left; the generation is abandoned then, also after the block.
 
         Raises:
@@ -54,7 +57,7 @@ class JobSubmission:
             GenerationError: the request failed before it was published.
             RateLimitExceeded, StoreUnavailable: the caller's limits don't allow it.
         """
-        billing = self._billing.open(admitted, jobs, streamed=streamed)
+        billing = self._billing.open(admitted, jobs, streamed=streamed, keyed=keyed)
         generation = Generation(self._services, jobs, billing)
         if disconnected is not None:
             watch = asyncio.create_task(_abandon_after(disconnected, generation))

@@ -8,6 +8,7 @@ on a machine that is trusted less, so it has none of them:
 - a worker consumes jobs, and declares (so may delete) only job queues;
 - a worker publishes windows, heartbeats, usage records and dead jobs; neither receipts, which decide what a job costs,
   nor jobs, control messages or parked messages;
+- a worker binds to the control messages of workers and models only: those between gateways carry answers;
 - only `billing` consumes usage records, receipts, dead letters, parked and diagnosed messages;
 - a gateway can't consume jobs, and can't publish windows.
 
@@ -26,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from router import topology
+from router import control_targets, topology
 
 VIRTUAL_HOST = "headrace"
 ADMIN = "admin"
@@ -43,6 +44,8 @@ class Permissions:
     read: str
     routing_keys: str = ".*"
     """Regular expression of the routing keys with which the user may publish dead letters."""
+    control_keys: str = ".*"
+    """Regular expression of the routing keys with which the user may bind to control messages."""
 
 
 def permissions() -> dict[str, Permissions]:
@@ -95,6 +98,16 @@ def render(passwords: Mapping[str, str]) -> dict[str, Any]:
                 "read": ".*",
             }
             for name, regex in granted.items()
+        ]
+        + [
+            {
+                "user": name,
+                "vhost": VIRTUAL_HOST,
+                "exchange": topology.CONTROL_EXCHANGE,
+                "write": ".*",
+                "read": regex.control_keys,
+            }
+            for name, regex in granted.items()
         ],
         **_topology(topology.platform()),
     }
@@ -131,6 +144,9 @@ def _worker_permissions() -> Permissions:
         write=_any_of([*map(_literal, publishes), *own]),
         read=_any_of([*map(_literal, binds_to), *own]),
         routing_keys=_any_of([_literal(topology.dead_job_routing_key("")) + ".*", topology.DIAGNOSED_ROUTING_KEY]),
+        control_keys=_any_of(
+            [control_targets.ALL, *(_literal(to("")) + ".*" for to in (control_targets.worker, control_targets.model))]
+        ),
     )
 
 

@@ -9,9 +9,12 @@ from router.messages.base import WIRE_VERSION, FailureCode, ServiceClass, Usage
 from router.messages.codec import CONTROLS, JOBS, SETTLEMENTS, STATUSES, WINDOWS, Codec, encode
 from router.messages.control import (
     ActiveRequester,
+    AnswerPart,
+    AnswerState,
     Cancel,
     Control,
     Drain,
+    FollowAnswer,
     GatewayLoad,
     KeysChanged,
     KeySet,

@@ -124,7 +124,49 @@ class GatewayLoad(Message, frozen=True, kw_only=True, tag="gateway_load"):
     """At most 64 requesters of each model, latest first."""
 
 
-Control = Cancel | Drain | Ping | Resume | KeysChanged | GatewayLoad
+class FollowAnswer(Message, frozen=True, kw_only=True, tag="follow_answer"):
+    """Asks a gateway process for the next part of the answer of one of its runs, which another gateway follows.
+
+    It is answered by an `AnswerPart`, as soon as there is more than the follower has, and within seconds in any case.
+    """
+
+    run: str
+    """Id of the run of a request with an idempotency key."""
+    reply_to: str
+    """Id of the following gateway process."""
+    received: Count = 0
+    """Bytes of the body that the follower has."""
+    started: bool = False
+    """Whether the follower has the status and the headers."""
+
+
+class AnswerState(StrEnum):
+    """State of an answer after a part of it."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    """The part is the last one."""
+    FAILED = "failed"
+    """The answer ended without its end: the follower's client has to repeat the request."""
+    DROPPED = "dropped"
+    """The next part is no longer in the buffer."""
+    UNKNOWN = "unknown"
+    """The gateway has no such run."""
+
+
+class AnswerPart(Message, frozen=True, kw_only=True, tag="answer_part"):
+    """A part of a run's answer, in reply to `FollowAnswer`; `body` follows the first `start` bytes."""
+
+    run: str
+    state: AnswerState
+    start: Count = 0
+    body: bytes = b""
+    status: Count = 0
+    """HTTP status; 0 if there is none yet."""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+Control = Cancel | Drain | Ping | Resume | KeysChanged | GatewayLoad | FollowAnswer | AnswerPart
 
 
 class WorkerState(StrEnum):

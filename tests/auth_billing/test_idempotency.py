@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused, StoreUnavailable
-from auth_billing.idempotency import RETENTION_PERIOD, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
+from auth_billing.errors import AnswerNotKept, KeyReused, StoreUnavailable
+from auth_billing.idempotency import RETENTION_PERIOD, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest, RemoteRun
 from tests.fakes.accounts import DictIdempotencyStore, FakeClock
 
 LEASE = 30.0
@@ -34,9 +35,11 @@ async def claimed(keys: IdempotencyKeys, request: KeyedRequest = REQUEST) -> Cla
 
 async def test_one_request_runs_and_repetitions_get_its_answer(keys: IdempotencyKeys) -> None:
     claim = await claimed(keys)
-    with pytest.raises(KeyInUse):
-        await keys.claim(REQUEST)
+    run = await keys.claim(REQUEST)
+    assert run == RemoteRun(REQUEST.record_id, claim.run_id, keys.gateway)
+    assert await keys.state_of(run) == run
     assert await keys.finish(claim, ANSWER)
+    assert await keys.state_of(run) == ANSWER
     assert await keys.claim(REQUEST) == ANSWER
 
 
@@ -59,10 +62,12 @@ async def test_an_expired_lease_is_taken_over_once(keys: IdempotencyKeys, clock:
     clock.now += LEASE
     outcomes = await asyncio.gather(*(keys.claim(REQUEST) for _ in range(20)), return_exceptions=True)
     (alive,) = [outcome for outcome in outcomes if isinstance(outcome, Claim)]
-    assert all(isinstance(outcome, KeyInUse) for outcome in outcomes if outcome is not alive)
+    run = RemoteRun(alive.record_id, alive.run_id, keys.gateway)
+    assert [outcome for outcome in outcomes if outcome is not alive] == [run] * 19
+    assert await keys.state_of(replace(run, run_id=dead.run_id)) is None
     assert not await keys.renew(dead)
     assert not await keys.finish(dead, ANSWER)
-    await keys.release(dead)  # it is not its own any more
+    assert not await keys.release(dead)  # it is not its own any more
     assert await keys.finish(alive, ANSWER)
 
 
@@ -71,8 +76,7 @@ async def test_a_renewed_lease_is_not_taken_over(keys: IdempotencyKeys, clock: F
     for _ in range(5):
         clock.now += LEASE - 1
         assert await keys.renew(claim)
-    with pytest.raises(KeyInUse):
-        await keys.claim(REQUEST)
+    assert isinstance(await keys.claim(REQUEST), RemoteRun)
 
 
 async def test_a_key_expires_after_a_day(keys: IdempotencyKeys, clock: FakeClock) -> None:

@@ -29,9 +29,14 @@ def principal(organisation: str = ORGANISATION, project: str = "proj_1", key: st
 
 
 def hold_request(
-    job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, max_usage: Usage = MAX_USAGE
+    job: str,
+    *,
+    gateway: str = "gateway-1",
+    deadline: float = 1e10,
+    max_usage: Usage = MAX_USAGE,
+    idempotency: str = "",
 ) -> HoldRequest:
-    return HoldRequest(job, "m", ServiceClass.DEFAULT, gateway, deadline, max_usage)
+    return HoldRequest(job, "m", ServiceClass.DEFAULT, gateway, deadline, max_usage, idempotency)
 
 
 async def hold(billing: Billing, who: Principal, requests: Sequence[HoldRequest]) -> None:

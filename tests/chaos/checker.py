@@ -23,6 +23,8 @@ NEVER_RETRY = {"insufficient_quota", "billing_not_active", "job_failed_repeatedl
 RETRY_AFTER = (1, 60)
 POISON_CRASHES = 3
 GATEWAY_KILL = "gateway_kill"
+COPY_BROKEN = "server_shutdown"
+"""The code with which a stream ends that a gateway copied from another one, which was killed."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,11 @@ class Run:
                 union[choice] |= positions
         return sum(map(len, union.values()))
 
-    def gateway_was_killed(self, request: Request) -> bool:
-        """Whether its gateway was, while it ran."""
+    def gateway_was_killed(self, request: Request, *, other: bool = False) -> bool:
+        """Whether its gateway was, while it ran; or an `other` one."""
         return any(
             each.nemesis == GATEWAY_KILL
-            and each.target == request.gateway
+            and (each.target == request.gateway) is not other
             and request.began - 1 <= each.ended
             and each.began <= request.ended + 1
             for each in self.evidence.struck
@@ -115,6 +117,7 @@ def check(run: Run) -> list[Violation]:
         if (pause := longest_pause(request)) > run.limits.pause:
             found.append(_of(request, "pause", f"silent for {pause:.1f} s, {run.limits.pause:.1f} s are allowed"))
     found += _same_answer_for_a_key(run)
+    found += _one_bill_for_a_key(run)
     found += _books(run)
     found += _charged_to_somebody(run)
     found += _fast_refusals(run)
@@ -140,6 +143,8 @@ def _terminal(run: Run, request: Request) -> Iterator[Violation]:
             reasons = [request.finish.get(choice) for choice in range(request.choices)]
             if not set(reasons) <= FINISH_REASONS:
                 yield _of(request, "I1", f"finished with {reasons}")
+        case End.FAILED if request.key and request.code == COPY_BROKEN and run.gateway_was_killed(request, other=True):
+            return
         case End.FAILED if request.innocent and not _may_fail(request, limits):
             yield _of(request, "lost", f"its stream ended with {request.code}")
         case End.REFUSED if request.innocent and not _may_be_refused(request, limits):
@@ -249,6 +254,19 @@ def _same_answer_for_a_key(run: Run) -> Iterator[Violation]:
         answers = {(request.id, *(request.text(choice) for choice in range(request.choices))) for request in same}
         if len(answers) > 1:
             yield _of(same[0], "I3", f"one idempotency key, {len(answers)} answers: {sorted({r.id for r in same})}")
+
+
+def _one_bill_for_a_key(run: Run) -> Iterator[Violation]:
+    """Of all runs of a key one is billed, and those whose client got a part of an answer, and then an error."""
+    by_key: dict[str, list[Request]] = defaultdict(list)
+    for request in run.requests:
+        if request.key:
+            by_key[request.key].append(request)
+    for key, same in by_key.items():
+        billed = {job.id for request in same for job in run.jobs_of.get(request.number, ()) if job.cost}
+        failed = sum(each.end is End.FAILED and each.code != COPY_BROKEN and bool(each.arrivals) for each in same)
+        if len(billed) > 1 + failed:
+            yield _of(same[0], "I3", f"the runs of {key} were billed {len(billed)} times: {sorted(billed)}")
 
 
 def _books(run: Run) -> Iterator[Violation]:

@@ -103,7 +103,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
     ),
     Configuration(
         "gateway-kill",
-        "`kill -9` of one of two gateways; who has an idempotency key tries again at the other",
+        "`kill -9` of one of two gateways; who has an idempotency key tries again at the other, and pays once",
         [_plan("gateway_kill", 12)],
         Size(gateways=2),
         limits=Limits(pause=15),

@@ -109,6 +109,27 @@ def test_a_client_that_left_pays_what_it_got_and_perhaps_a_little_more() -> None
     assert found([left], evidence(jobs=[few])) == {"I3"}  # it got two
 
 
+def _retried(first_cost: int, **first: Any) -> tuple[list[Request], Evidence]:
+    """A request with a key whose gateway was killed, and its repetition, which finished."""
+    fields = {"finish": {}, "usage": None, "end": End.BROKEN, "arrivals": [Arrival(101, 0, "0 1 ")], **first}
+    broken = request(number=1, id="job-1", key="k", **fields)
+    struck = [Struck("gateway_kill", "gateway-1", 102.0, 103.0)]
+    dead = job(id="job-1", billed=Told(0, first_cost // 100, 0), cost=first_cost, source="swept")
+    return [broken, request(key="k")], evidence(jobs=[job(), dead], struck=struck)
+
+
+def test_of_two_runs_of_a_key_one_is_billed() -> None:
+    assert found(*_retried(0)) == set()
+    assert found(*_retried(200)) == {"I3"}
+
+
+def test_a_copied_stream_may_break_off_with_the_gateway_that_it_is_copied_from() -> None:
+    copied = {"end": End.FAILED, "code": "server_shutdown", "gateway": "gateway-2"}
+    assert found(*_retried(0, **copied)) == set()
+    assert found(*_retried(200, **copied)) == {"I3"}
+    assert found(*_retried(0, **copied | {"began": 104.5})) == {"lost"}
+
+
 WRONG: dict[str, tuple[str, Callable[[], tuple[list[Request], Evidence]]]] = {
     "double delivery": ("I2", lambda: ([request(arrivals=_texts("0 1 ", "1 ", "2 3 4 "))], evidence())),
     "a lost token": ("I2", lambda: ([request(arrivals=_texts("0 1 ", "3 4 "))], evidence())),

@@ -34,6 +34,8 @@ def codec_of(message: msgspec.Struct) -> Codec[Any]:
         messages.Resume: messages.CONTROLS,
         messages.KeysChanged: messages.CONTROLS,
         messages.GatewayLoad: messages.CONTROLS,
+        messages.FollowAnswer: messages.CONTROLS,
+        messages.AnswerPart: messages.CONTROLS,
         messages.WorkerStatus: messages.STATUSES,
     }
     return by_type[type(message)]

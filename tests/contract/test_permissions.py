@@ -118,6 +118,12 @@ ATTACKS: dict[str, Callable[[BlockingChannel], object]] = {
         channel.queue_declare("", exclusive=True).method.queue, topology.RECEIPTS_EXCHANGE, topology.SETTLE_ROUTING_KEY
     ),
     **{
+        f"read control messages with {key}": lambda channel, key=key: channel.queue_bind(
+            channel.queue_declare("", exclusive=True).method.queue, topology.CONTROL_EXCHANGE, key
+        )
+        for key in (control_targets.gateway("*"), control_targets.GATEWAYS, "#", "*.*")
+    },
+    **{
         f"publish to {exchange!r} with {key}": methodcaller("basic_publish", exchange, key, messages.encode(RECEIPT))
         for exchange, key in (
             (topology.RECEIPTS_EXCHANGE, topology.SETTLE_ROUTING_KEY),

@@ -200,11 +200,17 @@ class DictIdempotencyStore:
             raise RecordRefused("too large")
         return self._update(record_id, run_id, lease=0.0, answer=answer)
 
-    async def release(self, record_id: str, run_id: str) -> None:
+    async def find(self, record_id: str) -> IdempotencyRecord | None:
+        self.absence.check()
+        return self.records.get(record_id)
+
+    async def release(self, record_id: str, run_id: str) -> bool:
         self.absence.check()
         there = self.records.get(record_id)
-        if there is not None and there.run_id == run_id and there.answer is None:
-            del self.records[record_id]
+        if there is None or there.run_id != run_id or there.answer is not None:
+            return False
+        del self.records[record_id]
+        return True
 
     def _update(self, record_id: str, run_id: str, **fields: Any) -> bool:
         self.absence.check()

@@ -7,7 +7,16 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from auth_billing.money.billing_records import Balance, BillingStores, Charge, Hold, JobRecord, JobState, LedgerEntry
+from auth_billing.money.billing_records import (
+    Balance,
+    BillingStores,
+    Charge,
+    Hold,
+    JobRecord,
+    JobState,
+    LedgerEntry,
+    UsageStatement,
+)
 from auth_billing.money.message_validation import MAX_INT
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import PriceList, TokenRate
@@ -256,11 +265,25 @@ class DictHeartbeatStore:
         return dict(self.beats)
 
 
+class DictAnsweredJobs:
+    def __init__(self, absence: Absence) -> None:
+        self.absence = absence
+        self.by_record: dict[str, dict[str, UsageStatement]] = {}
+
+    async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
+        self.absence.check()
+        return {job: each for record in records for job, each in self.by_record.get(record, {}).items()}
+
+
 def dict_billing_stores(absence: Absence | None = None) -> BillingStores:
     """Return in-memory billing stores; `absence` makes all of them unavailable."""
     absence = absence or Absence()
     return BillingStores(
-        DictBalanceStore(absence), DictJobStore(absence), DictLedgerStore(absence), DictHeartbeatStore(absence)
+        DictBalanceStore(absence),
+        DictJobStore(absence),
+        DictLedgerStore(absence),
+        DictHeartbeatStore(absence),
+        DictAnsweredJobs(absence),
     )
 
 

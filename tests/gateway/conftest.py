@@ -36,7 +36,7 @@ from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import DictBucketStore, rate_limiter
-from tests.fakes.scripted_worker import Script, ScriptedWorker, count
+from tests.fakes.scripted_worker import Script, ScriptedWorker, count, status
 
 PEPPER = b"p" * 32
 KEY = "hr_live_good"
@@ -168,6 +168,28 @@ async def stage(
         await eventually(set_up.is_settled)
         settled = [*billing.voided, *(receipt.job for receipt in receipts)]
         assert len(settled) == len(set(settled)), "a job was settled twice"
+
+
+@asynccontextmanager
+async def gateway_beside(first: Stage, **settings: Any) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
+    """A second gateway with the broker, worker, accounts and stores of `first`, and a client of it."""
+    bus = Bus(MemoryTransport(first.broker, "gateway-2"))
+    await bus.start()
+    set_to = GatewaySettings(registry_warmup=0.0, gateway_id="gateway-2", **settings)
+    limits = rate_limiter(set_to.default_limits, first.buckets)
+    keys, administration = IdempotencyKeys(first.idempotency), first.organisation.administration
+    services = GatewayServices(bus, first.accounts, first.billing, keys, administration, limits, timings=QUICK)
+    app = create_app(services, set_to)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(bus.close)
+        await stack.enter_async_context(app.router.lifespan_context(app))
+        first.worker.bus.send_status(status(MODEL))
+        transport = httpx.ASGITransport(app)
+        client = httpx.AsyncClient(transport=transport, base_url="http://gateway-2", headers=HEADERS)
+        await stack.enter_async_context(client)
+        gateway: Gateway = app.state.gateway
+        await eventually(lambda: gateway.models.find(MODEL) is not None)
+        yield gateway, client
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from router.timings import DEFAULT_TIMINGS
 from tests.auth_billing.money.test_usage_records import record
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
-from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
+from tests.fakes.billing_stores import DictAnsweredJobs, DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
 INTERVAL = DEFAULT_TIMINGS.sweep_interval
 CREDIT = 1_000 * HELD
@@ -59,12 +59,14 @@ class SweeperStage:
             monotonic=self.clock,
         )
 
-    async def hold(self, *jobs: str, seconds: float = 600.0) -> None:
+    async def hold(self, *jobs: str, seconds: float = 600.0, idempotency: str = "") -> None:
         balances = self.balances
         await balances.create(ORGANISATION)
         balance = balances.balances[ORGANISATION]
         balances.balances[ORGANISATION] = replace(balance, available=balance.available + len(jobs) * HELD)
-        await hold(self.billing, principal(), [hold_request(job, deadline=self.wall.now + seconds) for job in jobs])
+        deadline = self.wall.now + seconds
+        requests = [hold_request(job, deadline=deadline, idempotency=idempotency) for job in jobs]
+        await hold(self.billing, principal(), requests)
 
     async def pass_time(self, seconds: float, *, gateway_lives: bool = True) -> None:
         end = self.clock.now + seconds
@@ -82,6 +84,11 @@ class SweeperStage:
     def balances(self) -> DictBalanceStore:
         assert isinstance(self.stores.balances, DictBalanceStore)
         return self.stores.balances
+
+    @property
+    def answers(self) -> DictAnsweredJobs:
+        assert isinstance(self.stores.answers, DictAnsweredJobs)
+        return self.stores.answers
 
     @property
     def jobs(self) -> DictJobStore:
@@ -130,6 +137,22 @@ async def test_jobs_of_a_silent_gateway_cost_the_lesser_of_checkpoint_and_record
     assert stage.jobs.jobs["job-1"].state is JobState.HELD
     await stage.pass_time(15, gateway_lives=False)
     assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == cost
+
+
+@pytest.mark.parametrize(("answered", "cost"), [(False, 0), (True, 80)])
+async def test_a_job_with_an_idempotency_key_costs_what_is_stored_with_its_answer(
+    stage: SweeperStage, answered: bool, cost: int
+) -> None:
+    """Without a stored answer a repeated request runs, and is billed, from the beginning."""
+    await stage.hold("job-1", "job-of-the-dead-run", idempotency="record")
+    await stage.pass_time(30)
+    checkpoints = dict.fromkeys(("job-1", "job-of-the-dead-run"), Usage(prompt_tokens=10, completion_tokens=2))
+    await stage.billing.checkpoint(checkpoints)
+    if answered:
+        statement = UsageStatement(DELIVERED, Outcome.FINISHED, SettlementSource.SWEPT)
+        stage.answers.by_record["record"] = {"job-1": statement}
+    await stage.pass_time(45, gateway_lives=False)
+    assert await check_idle(stage.stores, ORGANISATION, 2 * HELD, ["job-1", "job-of-the-dead-run"]) == cost
 
 
 async def test_a_gateway_without_any_heartbeat_is_silent(stage: SweeperStage) -> None:

@@ -90,5 +90,5 @@ async def _with_stores(url: str, writes: int, action: Callable[[BillingStores], 
     balances, jobs, ledger = (
         cast(Any, _Dying(store, done, writes)) for store in (stores.balances, stores.jobs, stores.ledger)
     )
-    await action(BillingStores(balances, jobs, ledger, stores.heartbeats))
+    await action(BillingStores(balances, jobs, ledger, stores.heartbeats, stores.answers))
     connection.close()

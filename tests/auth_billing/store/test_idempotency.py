@@ -10,13 +10,15 @@ import pytest
 
 from auth_billing.errors import RecordRefused
 from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
+from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
+from tests.contract.examples import RECEIPT, msgspec_replace
 
 pytestmark = pytest.mark.store
 
 
-IDEMPOTENT = IdempotencyRecord("r0", "fingerprint", "run-0", lease=1030.5, expires=87400.25)
+IDEMPOTENT = IdempotencyRecord("r0", "fingerprint", "run-0", lease=1030.5, expires=87400.25, gateway="process-1")
 
 
 ANSWER = KeptAnswer(200, {"content-type": "text/event-stream"}, b"data: {}\n\n" * 300_000)
@@ -40,17 +42,32 @@ async def test_an_idempotency_key_belongs_to_its_attempt(connection: StoreConnec
     assert not await store.replace(IDEMPOTENT, successor)  # the lease was renewed meanwhile
     assert await store.replace(replace(IDEMPOTENT, lease=2000.0), successor)
     assert not await store.finish("r0", "run-0", ANSWER)
-    await store.release("r0", "run-0")
+    assert not await store.release("r0", "run-0")
     assert await store.finish("r0", "run-1", ANSWER)
-    await store.release("r0", "run-1")  # no effect once it has a response
+    assert not await store.release("r0", "run-1")  # no effect once it has a response
     assert await store.insert(IDEMPOTENT) == replace(successor, lease=0.0, answer=ANSWER)
 
 
 async def test_a_released_attempt_frees_its_key(connection: StoreConnection) -> None:
     store = MongoIdempotencyStore(connection)
     await store.insert(IDEMPOTENT)
-    await store.release("r0", "run-0")
+    assert await store.find("r0") == IDEMPOTENT
+    assert await store.release("r0", "run-0")
+    assert await store.find("r0") is None
     assert await store.insert(replace(IDEMPOTENT, run_id="run-1")) is None
+
+
+async def test_receipts_are_stored_with_the_answer_of_the_run_that_holds_the_record(
+    connection: StoreConnection,
+) -> None:
+    store = MongoIdempotencyStore(connection)
+    await store.insert(IDEMPOTENT)
+    assert await store.statements(["r0", "r1"]) == {}
+    other = replace(ANSWER, receipts=[msgspec_replace(RECEIPT, job="job-of-another-run")])
+    assert not await store.finish("r0", "run-1", other)
+    assert await store.finish("r0", "run-0", replace(ANSWER, receipts=[RECEIPT]))
+    statement = UsageStatement(RECEIPT.usage, RECEIPT.outcome, SettlementSource.SWEPT)
+    assert await store.statements(["r0", "r1"]) == {RECEIPT.job: statement}
 
 
 async def test_a_response_too_large_for_a_document_is_refused(connection: StoreConnection) -> None:

@@ -1,0 +1,53 @@
+"""Billing of a request with an `Idempotency-Key`: its receipts wait until its answer is stored.
+
+The stored answer decides which of several runs of a request is billed: receipts are published only by the run that
+holds the record, and they are stored with the answer, so that they survive the gateway (docs/design/money.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from router.messages import Receipt
+
+SCOPE_KEY = "headrace.keyed_billing"
+"""Key of the `KeyedBilling` in the ASGI scope of a run."""
+
+
+class WithheldReceipts(Protocol):
+    """Billing of an ended generation, whose receipts are not submitted yet."""
+
+    @property
+    def receipts(self) -> Sequence[Receipt]:
+        """The receipts of the generation's jobs."""
+
+    def submit(self, *, pays: bool) -> None:
+        """Submit the receipts; unless the tenant `pays`, state no usage in them."""
+
+    async def wait_for_receipts(self, seconds: float) -> None:
+        """Wait, at most `seconds`, until the broker has confirmed the receipts."""
+
+
+class KeyedBilling:
+    """Receipts of one run of a request with an idempotency key, whose record is `record_id`."""
+
+    def __init__(self, record_id: str) -> None:
+        self.record_id = record_id
+        self._withheld: list[WithheldReceipts] = []
+
+    def withhold(self, billing: WithheldReceipts) -> None:
+        """Take over the receipts of an ended generation."""
+        self._withheld.append(billing)
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        """The receipts of all jobs of the run, to be stored with its answer."""
+        return [receipt for billing in self._withheld for receipt in billing.receipts]
+
+    async def settle(self, seconds: float, *, pays: bool) -> None:
+        """Submit the receipts, without usage unless the tenant `pays`; wait at most `seconds` for their confirms."""
+        for billing in self._withheld:
+            billing.submit(pays=pays)
+        for billing in self._withheld:
+            await billing.wait_for_receipts(seconds)
