@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from operator import methodcaller
 
 import pika
@@ -105,6 +106,12 @@ def open_channel(rabbitmq_node: NodeProcess) -> Iterator[Callable[[str], Blockin
 
 QUEUES = [queue.name for queue in topology.platform().queues]
 EXCHANGES = [exchange.name for exchange in topology.platform().exchanges]
+
+
+def _read_controls(key: str, channel: BlockingChannel) -> None:
+    channel.queue_bind(channel.queue_declare("", exclusive=True).method.queue, topology.CONTROL_EXCHANGE, key)
+
+
 ATTACKS: dict[str, Callable[[BlockingChannel], object]] = {
     **{f"delete {name}": methodcaller("queue_delete", name) for name in QUEUES},
     **{f"purge {name}": methodcaller("queue_purge", name) for name in QUEUES},
@@ -118,9 +125,7 @@ ATTACKS: dict[str, Callable[[BlockingChannel], object]] = {
         channel.queue_declare("", exclusive=True).method.queue, topology.RECEIPTS_EXCHANGE, topology.SETTLE_ROUTING_KEY
     ),
     **{
-        f"read control messages with {key}": lambda channel, key=key: channel.queue_bind(
-            channel.queue_declare("", exclusive=True).method.queue, topology.CONTROL_EXCHANGE, key
-        )
+        f"read control messages with {key}": partial(_read_controls, key)
         for key in (control_targets.gateway("*"), control_targets.GATEWAYS, "#", "*.*")
     },
     **{

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from auth_billing.access.model_access import ALL_MODELS
 from gateway.answers import remote_answers
 from gateway.http.gateway import Gateway
 from router.messages import Job, Outcome
@@ -123,7 +124,9 @@ async def test_a_key_that_may_not_use_the_model_never_joins(pair: Pair) -> None:
     """H72."""
     asking = await pair.start()
     pair.first.accounts.added["hr_live_other_models"] = replace(
-        await pair.first.accounts.authenticate(KEY), key_id="key-3", models=frozenset({"another-model"})
+        await pair.first.accounts.authenticate(KEY),
+        key_id="key-3",
+        models=ALL_MODELS.restricted_to(frozenset({"another-model"})),
     )
     assert (await pair.ask(key="hr_live_other_models")).status_code == 404
     pair.held.go.set()
