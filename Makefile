@@ -108,5 +108,5 @@ bench-peers: setup-dev ## Install other engines (half an hour), measure them and
 
 clean: ## Remove what was built and cached; keeps data, secrets and models in $(HEADRACE_HOME)
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	rm -rf chat_ui/web/node_modules chat_ui/web/dist tests/e2e/clients/node/node_modules "$(HEADRACE_HOME)/store-venv"
+	rm -rf chat_ui/web/node_modules chat_ui/web/dist tests/e2e/clients/node/node_modules tests/oidc/node_modules "$(HEADRACE_HOME)/store-venv"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

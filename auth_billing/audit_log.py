@@ -61,6 +61,7 @@ class Event(StrEnum):
     LOGIN_SUCCEEDED = "login.succeeded"
     LOGIN_FAILED = "login.failed"
     LOGOUT_SUCCEEDED = "logout.succeeded"
+    IDENTITY_CONNECTED = "identity.connected"
     USAGE_EXPORTED = "usage.exported"
 
 

@@ -3,8 +3,10 @@
 AccountError
 ├── InvalidApiKey, StoreUnavailable, RecordRefused, NoPrice, AlertNotSent, MailNotSent
 ├── SignInError: InvalidCredentials, InvalidCode, InvalidSession, ResetLinkVoid, TooManySignIns, PasswordsBusy,
-│   MailBusy, MailUnavailable
+│   MailBusy, MailUnavailable, ProviderUnavailable, ProviderSignInRefused
+│   └── InvalidSession: ProviderSignInRequired, ProviderGrantEnded
 ├── PeopleError: NotPermitted, NoSuchRecord, UnacceptableValue, EmailTaken, InvitationVoid, SignUpClosed, LastOwner
+│   └── NotPermitted: RoleFromGroup
 ├── HoldRefused: InsufficientCredit, BudgetExhausted, AccountClosed
 ├── RateLimitExceeded
 │   └── TokenLimitExceeded
@@ -181,12 +183,36 @@ class MailUnavailable(SignInError):
     """The installation has no SMTP server, so it sends no mail."""
 
 
+class ProviderSignInRequired(InvalidSession):
+    """The membership does not accept a password: the user must sign in at the identity provider."""
+
+
+class ProviderGrantEnded(InvalidSession):
+    """The identity provider refuses the refresh token: the user's session there, or the user's account, has ended."""
+
+
+class ProviderUnavailable(SignInError):
+    """The identity provider does not answer in time, or its answer is invalid; the message is for the log."""
+
+
+class ProviderSignInRefused(SignInError):
+    """A sign-in at the identity provider is refused; `reason` is the client's error code, the message for the log."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class PeopleError(AccountError):
     """A request about members, projects or keys is refused."""
 
 
 class NotPermitted(PeopleError):
     """The actor's role does not allow the action."""
+
+
+class RoleFromGroup(NotPermitted):
+    """The member's role comes from a group of the identity provider, and changes only there."""
 
 
 class NoSuchRecord(PeopleError):

@@ -23,7 +23,10 @@ from auth_billing.errors import (
     NoSuchRecord,
     NotPermitted,
     PasswordsBusy,
+    ProviderSignInRequired,
+    ProviderUnavailable,
     ResetLinkVoid,
+    RoleFromGroup,
     SignUpClosed,
     TooManySignIns,
     UnacceptableValue,
@@ -121,6 +124,15 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
     InvalidSession: ErrorResponse(401, "not_signed_in", "You are not signed in."),
     TooManySignIns: ErrorResponse(429, "too_many_sign_ins", "Too many tries to sign in. Please wait a moment."),
     PasswordsBusy: ErrorResponse(503, "busy", _BUSY, retry_after=1),
+    ProviderSignInRequired: ErrorResponse(
+        401, "password_sign_in_disabled", "Please sign in with your organisation's identity provider."
+    ),
+    ProviderUnavailable: ErrorResponse(
+        503, "provider_unavailable", "The identity provider does not answer. Please try again later.", retry_after=10
+    ),
+    RoleFromGroup: ErrorResponse(
+        409, "role_from_group", "This role comes from a group of the identity provider: change it there."
+    ),
     NotPermitted: ErrorResponse(403, "not_permitted", "Your role does not allow this."),
     NoSuchRecord: ErrorResponse(404, "not_found", "There is no such thing in your organisation."),
     UnacceptableValue: ErrorResponse(400, "invalid_value"),

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditActor, AuditLog, Detail, Event
 from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.oidc.oidc_sign_in import OidcSignIn
 from auth_billing.people.reset_mails import ResetMails
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.admin_services import AdminServices
@@ -39,6 +40,8 @@ class ChatServices:
     admin: AdminServices
     principal: Callable[[BrowserSession], Awaitable[Principal]]
     """Returns the principal that calls models for a signed-in user."""
+    oidc: OidcSignIn | None = None
+    """Sign-in at an OpenID Connect provider; `None`: there is none."""
 
 
 def services_of(request: Request) -> ChatServices:

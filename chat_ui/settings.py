@@ -1,4 +1,4 @@
-"""Settings of browser sessions, sign-up and mail, read once at start-up of the gateway process."""
+"""Settings of sessions, sign-up, mail and the identity provider, read once at start-up of the gateway process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ChatSettings(BaseSettings):
         "",
         pattern=r"^(https?://[^\s/?#@]+)?$",
         description="Origin of the chat as its users see it, such as https://chat.example.org; links in mails "
-        "begin with it; required with HEADRACE_SMTP_HOST",
+        "begin with it; required with HEADRACE_SMTP_HOST and HEADRACE_OIDC_ISSUER",
     )
     smtp_host: str = Field(
         "", description="SMTP server that takes mails with password reset links; empty: none are sent (docs/people.md)"
@@ -58,4 +58,40 @@ class ChatSettings(BaseSettings):
     smtp_sender: str = Field(
         "",
         description="Address that mails are sent from, such as headrace@example.org; required with HEADRACE_SMTP_HOST",
+    )
+
+
+class OidcSettings(BaseSettings):
+    """Settings of sign-in at an OpenID Connect provider (`HEADRACE_OIDC_…`). Without an issuer there is none."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
+
+    oidc_issuer: str = Field("", description="Issuer URL of the OpenID Connect provider; empty: no such sign-in")
+    oidc_client_id: str = Field("", description="Client id of this installation at the provider")
+    oidc_client_secret_file: str = Field(
+        "", description="File with the client's secret, readable by its owner only; empty: a public client (PKCE only)"
+    )
+    oidc_scopes: str = Field(
+        "openid profile email",
+        description="Scopes to request; add offline_access where the provider gives refresh tokens only with it",
+    )
+    oidc_groups_claim: str = Field(
+        "groups", min_length=1, description="Claim of the ID token or of user information that lists a person's groups"
+    )
+    oidc_group_roles: str = Field(
+        "",
+        description='Roles by group, as JSON: [{"group": "staff", "role": "member", "organisation": "org-..."}]; '
+        "role: admin, member or viewer; organisation: by default the operator's",
+    )
+    oidc_label: str = Field(
+        "single sign-on", min_length=1, max_length=60, description="Name of the provider on the sign-in button"
+    )
+    oidc_password_sign_in: bool = Field(
+        True, description="Whether members may sign in with a password too; owners always may"
+    )
+    oidc_session_hours: int = Field(
+        8, ge=1, le=168, description="Hours after which a session ends and the person signs in at the provider again"
+    )
+    oidc_membership_days: int = Field(
+        30, ge=1, le=3650, description="Days without a sign-in after which a membership that a group gave ends"
     )

@@ -53,6 +53,7 @@ class BrowserAccess:
         end_keys: revokes the API keys of removed members.
         open_sign_up: whether users without an invitation may sign up.
         sign_ins_per_minute: sign-in attempts allowed per account, and per network address.
+        password_sign_in: whether members other than owners may sign in with a password.
         clock: Unix seconds.
     """
 
@@ -66,6 +67,7 @@ class BrowserAccess:
         end_keys: Callable[[KeySet], Awaitable[object]],
         open_sign_up: bool = False,
         sign_ins_per_minute: int = PER_MINUTE,
+        password_sign_in: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pepper = pepper
@@ -81,6 +83,7 @@ class BrowserAccess:
             memberships=stores.memberships,
             projects=self.projects,
             clock=clock,
+            password_sign_in=password_sign_in,
         )
         self.throttle = SignInThrottle(stores.buckets, sign_ins_per_minute)
         self.sign_in = SignIn(

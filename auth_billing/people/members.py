@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from auth_billing.access.roles import Actor, Role
-from auth_billing.errors import LastOwner, NoSuchRecord, NotPermitted
+from auth_billing.errors import LastOwner, NoSuchRecord, NotPermitted, RoleFromGroup
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
@@ -84,9 +84,12 @@ class Members:
         membership = await self.memberships.find(organisation, user_id)
         return None if membership is None else membership.added
 
-    async def join(self, organisation: str, user_id: str, role: Role, now: float) -> None:
-        """Make a user a member with `role`, from `now` (Unix seconds); an existing member keeps the current role."""
-        await self.memberships.add(Membership(organisation, user_id, role, now))
+    async def join(self, organisation: str, user_id: str, role: Role, now: float, issuer: str = "") -> None:
+        """Make a user a member with `role`, from `now` (Unix seconds); an existing member keeps the current role.
+
+        `issuer`: identity provider whose groups give the membership; empty: members of the organisation do.
+        """
+        await self.memberships.add(Membership(organisation, user_id, role, now, issuer, now if issuer else 0.0))
         membership = await self._membership(organisation, user_id)
         if membership.role is Role.OWNER:
             await self.accounts.add_owner(organisation, user_id)
@@ -97,19 +100,31 @@ class Members:
         Raises:
             NotPermitted: the actor may not assign the new role or take the current one.
             NoSuchRecord: the organisation has no member with this id.
+            RoleFromGroup: a group of the identity provider gives the role.
             LastOwner: the member is the organisation's only owner.
         """
         membership = await self._membership(actor.organisation, user_id)
         (await current_actor(self.memberships, actor)).require_over(role, membership.role)
+        if membership.issuer:
+            raise RoleFromGroup(f"{membership.issuer} gives the role")
+        await self.set_role(membership, role)
+        return await self.find(actor.organisation, user_id)
+
+    async def set_role(self, membership: Membership, role: Role) -> None:
+        """Give a member another role without a check of rights; keys with more rights than it allows are revoked.
+
+        Raises:
+            LastOwner: the member is the organisation's only owner.
+        """
+        organisation, user_id = membership.organisation, membership.user
         if role is not Role.OWNER:
             await self._give_up_ownership(membership)
-        await self.memberships.set_role(actor.organisation, user_id, role)
+        await self.memberships.set_role(organisation, user_id, role)
         if role is Role.OWNER:  # after the role, so that each counted owner has the role
-            await self.accounts.add_owner(actor.organisation, user_id)
+            await self.accounts.add_owner(organisation, user_id)
         if role.rank < Role.ADMIN.rank:
             admin_only = role is not Role.VIEWER
-            await self.end_keys(KeySet(organisation=actor.organisation, user=user_id, admin_only=admin_only))
-        return await self.find(actor.organisation, user_id)
+            await self.end_keys(KeySet(organisation=organisation, user=user_id, admin_only=admin_only))
 
     async def remove(self, actor: Actor, user_id: str) -> Member:
         """End a membership, and with it the user's sessions, keys and invitations in the organisation; return the

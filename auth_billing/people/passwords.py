@@ -75,7 +75,8 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(prepared))
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Return whether `password` matches `stored`. With `None` (unknown user) the answer is no, after the same work.
+        """Return whether `password` matches `stored`. Without a hash (unknown user, or a user without a
+        password) the answer is no, after the same work.
 
         Raises:
             PasswordsBusy: too many operations are waiting.
@@ -94,7 +95,7 @@ class Passwords:
             right = self._hasher.verify(stored or self._dummy_hash, prepared)
         except (VerificationError, InvalidHashError):
             return False
-        return right and stored is not None
+        return right and bool(stored)
 
     async def _run(self, work: Callable[[], T]) -> T:
         if not self._pending.acquire(blocking=False):

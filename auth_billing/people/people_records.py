@@ -22,7 +22,7 @@ class User:
     name: str
     created: float
     password: str = field(repr=False)
-    """Argon2id's encoded hash: parameters, salt and digest."""
+    """Argon2id's encoded hash: parameters, salt and digest; empty: the user has no password."""
     version: int = 0
     """Incremented to end all sessions of the user: a session opened under a lower version is invalid."""
 
@@ -35,6 +35,10 @@ class Membership:
     user: str
     role: Role
     added: float
+    issuer: str = ""
+    """Issuer whose groups give and take this membership; empty: members of the organisation do."""
+    confirmed: float = 0.0
+    """Time at which the issuer's groups last gave the role."""
 
 
 class InvitationStatus(StrEnum):
@@ -140,6 +144,14 @@ class MembershipStore(Protocol):
 
     async def set_role(self, organisation: str, user: str, role: Role) -> bool:
         """Give a member another role; return false if there is no such member."""
+        ...
+
+    async def confirm(self, organisation: str, user: str, now: float) -> None:
+        """Note that the issuer's groups gave the membership's role at `now` (Unix seconds)."""
+        ...
+
+    async def unconfirmed(self, since: float) -> list[Membership]:
+        """Return the memberships from an issuer's groups that were last confirmed before `since` (Unix seconds)."""
         ...
 
     async def remove(self, organisation: str, user: str) -> bool:

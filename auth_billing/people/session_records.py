@@ -29,6 +29,12 @@ class SessionRecord:
     sealed: bytes = field(default=b"", repr=False)
     """The valid token, encrypted with the previous one."""
     revoked: float | None = None
+    identity: str = ""
+    """Id of the identity that signed in at the identity provider; empty: sign-in with a password or a link."""
+    provider_token: str = field(default="", repr=False)
+    """The provider's refresh token, encrypted; empty: the provider gave none."""
+    checked: float = 0.0
+    """Time at which the session was last checked with the provider."""
 
 
 class SessionStore(Protocol):
@@ -44,6 +50,14 @@ class SessionStore(Protocol):
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
         """Replace the valid digest `old` by `new` and store the new token sealed; false if `old` is not valid."""
+        ...
+
+    async def claim_check(self, session_id: str, before: float, now: float) -> bool:
+        """Set `checked` to `now` if it is before `before`; false if it is not, or the session was revoked."""
+        ...
+
+    async def keep_provider_token(self, session_id: str, token: str) -> None:
+        """Replace the encrypted refresh token of the identity provider."""
         ...
 
     async def revoke(self, session_id: str, now: float) -> None:

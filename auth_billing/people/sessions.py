@@ -10,12 +10,12 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import structlog
 
 from auth_billing.access.roles import Actor, Role
-from auth_billing.errors import InvalidSession, NoSuchRecord
+from auth_billing.errors import InvalidSession, NoSuchRecord, ProviderSignInRequired
 from auth_billing.ids import new_id
 from auth_billing.people import refresh_tokens
 from auth_billing.people.access_tokens import AccessClaims, AccessTokens
@@ -48,6 +48,8 @@ class BrowserSession:
     project: str
     """Id of the organisation's default project; empty: it has none in use."""
     role: Role
+    by_provider: bool = False
+    """Whether the user signed in at the identity provider."""
 
     @property
     def actor(self) -> Actor:
@@ -64,6 +66,18 @@ class SignedIn:
     refresh: str
 
 
+@dataclass(frozen=True)
+class ProviderLogin:
+    """A sign-in at the identity provider: what its session records beside the user."""
+
+    identity: str
+    """Id of the identity that signed in."""
+    max_age: float
+    """Seconds after which the session ends."""
+    token: str = field(default="", repr=False)
+    """The provider's refresh token, encrypted; empty: none."""
+
+
 @dataclass(eq=False, repr=False)
 class Sessions:
     """Opens, authenticates, refreshes and ends browser sessions.
@@ -73,6 +87,7 @@ class Sessions:
         tokens: issues and validates access tokens.
         users, memberships, projects: looked up to validate a session.
         clock: Unix seconds.
+        password_sign_in: whether members other than owners may sign in with a password.
     """
 
     store: SessionStore
@@ -82,15 +97,20 @@ class Sessions:
     memberships: MembershipStore
     projects: Projects
     clock: Callable[[], float] = time.time
+    password_sign_in: bool = True
 
     def __post_init__(self) -> None:
         self._cache: TtlCache[str, BrowserSession] = TtlCache(CACHE_TTL, CAPACITY, self.clock)
 
-    async def begin(self, user: User, organisation: str) -> SignedIn:
+    async def begin(self, user: User, organisation: str, login: ProviderLogin | None = None) -> SignedIn:
         """Open a session of a user who was just authenticated, in an organisation; return it with its tokens.
+
+        Args:
+            login: the sign-in at the identity provider; `None`: the user was authenticated here.
 
         Raises:
             InvalidSession: the user is not a member of the organisation (any more).
+            ProviderSignInRequired: the membership needs a sign-in at the identity provider.
         """
         now = self.clock()
         token = refresh_tokens.new_token(new_id("sess-"))
@@ -100,9 +120,12 @@ class Sessions:
             organisation=organisation,
             version=user.version,
             created=now,
-            expires=now + MAX_SESSION_AGE,
+            expires=now + (MAX_SESSION_AGE if login is None else login.max_age),
             used=now,
             current=token.digest,
+            identity="" if login is None else login.identity,
+            provider_token="" if login is None else login.token,
+            checked=now,
         )
         await self.store.add(record)
         return await self._signed_in(record, token)
@@ -154,6 +177,15 @@ class Sessions:
             record = await self._record(token.session)  # another tab was quicker
         return await self._signed_in(record, await self._successor_of(record, token))
 
+    async def require_active(self, session_id: str) -> None:
+        """Look a session up, past the cache.
+
+        Raises:
+            InvalidSession: it has ended.
+        """
+        self._cache.forget(session_id)
+        await self._require_active(await self._record(session_id))
+
     async def end(self, session: BrowserSession) -> None:
         """End this session; its tokens are rejected within `CACHE_TTL` seconds."""
         await self.store.revoke(session.id, self.clock())
@@ -195,8 +227,10 @@ class Sessions:
             raise InvalidSession(
                 f"session {record.id}: ended with all of the user's sessions, or the membership has ended"
             )
+        if not record.identity and (membership.issuer or not (self.password_sign_in or membership.role is Role.OWNER)):
+            raise ProviderSignInRequired(f"session {record.id}: not signed in at the identity provider")
         project = await self._default_project(record.organisation)
-        return BrowserSession(record.id, user, record.organisation, project, membership.role)
+        return BrowserSession(record.id, user, record.organisation, project, membership.role, bool(record.identity))
 
     async def _default_project(self, organisation: str) -> str:
         try:

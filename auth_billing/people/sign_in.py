@@ -90,7 +90,7 @@ class SignIn:
 
 
 def _membership_of(memberships: list[Membership], organisation: str) -> Membership:
-    for membership in memberships:
+    for membership in sorted(memberships, key=lambda each: bool(each.issuer)):  # those that take a password first
         if organisation in ("", membership.organisation):
             return membership
     raise InvalidCredentials("a member of no such organisation")

@@ -8,6 +8,7 @@ from auth_billing.store import (
     audit_log,
     gateway_heartbeats,
     idempotency,
+    identities,
     invitations,
     jobs,
     ledger,
@@ -45,6 +46,8 @@ async def create_indexes(connection: StoreConnection) -> None:
     resets = connection.durable(password_resets.COLLECTION)
     await resets.create_index([("digest", 1)], unique=True)
     await resets.create_index([(password_resets.EXPIRES, 1)], expireAfterSeconds=0)
+    await connection.durable(memberships.COLLECTION).create_index([("confirmed", 1)])
+    await connection.durable(identities.STATES).create_index([(identities.EXPIRES, 1)], expireAfterSeconds=0)
     await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
     await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])
     await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])

@@ -1,4 +1,4 @@
-"""MongoDB store of memberships: `memberships {_id: "<organisation>:<user>", organisation, user, role, added}`."""
+"""MongoDB store of memberships: `memberships {_id: "<organisation>:<user>", organisation, user, ...}`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from auth_billing.access.roles import Role
 from auth_billing.people.people_records import Membership
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document
 
 COLLECTION = "memberships"
 
@@ -44,6 +45,14 @@ class MongoMembershipStore:
         change = {"$set": {"role": role.value}}
         return await self._memberships.update_matching({"_id": _id(organisation, user)}, change)
 
+    async def confirm(self, organisation: str, user: str, now: float) -> None:
+        """Note that the issuer's groups gave the membership's role at `now` (Unix seconds)."""
+        await self._memberships.update_one({"_id": _id(organisation, user)}, {"$set": {"confirmed": now}})
+
+    async def unconfirmed(self, since: float) -> list[Membership]:
+        """Return the memberships from an issuer's groups that were last confirmed before `since` (Unix seconds)."""
+        return await self._all({"issuer": {"$gt": ""}, "confirmed": {"$lt": since}})
+
     async def remove(self, organisation: str, user: str) -> bool:
         """Delete a membership; false if there was none."""
         result = await self._memberships.delete_one({"_id": _id(organisation, user)})
@@ -59,4 +68,4 @@ def _id(organisation: str, user: str) -> str:
 
 
 def _membership(document: dict[str, Any]) -> Membership:
-    return Membership(document["organisation"], document["user"], Role(document["role"]), document["added"])
+    return from_document(Membership, {**document, "role": Role(document["role"])})

@@ -37,6 +37,15 @@ class MongoSessionStore:
             {"_id": session_id, "current": old, "revoked": None}, {"$set": change}
         )
 
+    async def claim_check(self, session_id: str, before: float, now: float) -> bool:
+        """Set `checked` to `now` if it is before `before`, in one update; false if it is not, or if revoked."""
+        due = {"_id": session_id, "checked": {"$lt": before}, "revoked": None}
+        return await self._sessions.update_matching(due, {"$set": {"checked": now}})
+
+    async def keep_provider_token(self, session_id: str, token: str) -> None:
+        """Replace the encrypted refresh token of the identity provider."""
+        await self._sessions.update_one({"_id": session_id}, {"$set": {"provider_token": token}})
+
     async def revoke(self, session_id: str, now: float) -> None:
         """Revoke a session at `now` (Unix seconds); no effect if it is revoked."""
         await self._sessions.update_one({"_id": session_id, "revoked": None}, {"$set": {"revoked": now}})

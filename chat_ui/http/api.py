@@ -23,6 +23,7 @@ from chat_ui.http.routes import (
     conversations,
     events,
     export_import,
+    oidc,
     password_reset,
     people,
     presets,
@@ -63,7 +64,19 @@ def create_api(services: ChatServices) -> FastAPI:
 def app_with_routes() -> FastAPI:
     """Return a FastAPI application with the chat API's routes only: no services, no error handlers."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
-    parts = (session, password_reset, account, people, conversations, events, presets, export_import, usage, admin)
+    parts = (
+        session,
+        oidc,
+        password_reset,
+        account,
+        people,
+        conversations,
+        events,
+        presets,
+        export_import,
+        usage,
+        admin,
+    )
     for routes in parts:
         app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)
     return app

@@ -1,8 +1,8 @@
-"""The three cookies of a browser session: access token, refresh token, and the CSRF token that the page reads.
+"""The cookies of the web chat: access token, refresh token and CSRF token of a session, and a provider's sign-in.
 
 Over https their names have the prefix `__Host-`: the browser then accepts them from this host only, with path `/`, and
 never sends them unencrypted. Over plain http (a laptop, a private network) browsers refuse that prefix, so the names
-are without it and the two sets are never confused. The first two cookies are `HttpOnly`.
+are without it and the two sets are never confused. All are `HttpOnly` but the CSRF token, which the page reads.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from auth_billing.people.access_tokens import SECONDS_VALID
+from auth_billing.people.oidc.transactions import LIFETIME
 from auth_billing.people.sessions import MAX_SESSION_AGE
 
 ACCESS, REFRESH, CSRF = "headrace-access", "headrace-refresh", "headrace-csrf"
+OIDC = "headrace-oidc"
 SECURE_PREFIX = "__Host-"
 
 
@@ -35,6 +37,11 @@ def clear_session(request: Request, response: Response) -> None:
     """Delete the three cookies of a session in the browser."""
     for name in (ACCESS, REFRESH, CSRF):
         _set(request, response, name, "", 0, readable_by_scripts=name == CSRF)
+
+
+def set_transaction(request: Request, response: Response, cookie: str) -> None:
+    """Set the cookie that binds a sign-in at the identity provider to this browser; empty: delete it."""
+    _set(request, response, OIDC, cookie, LIFETIME if cookie else 0)
 
 
 def _set(

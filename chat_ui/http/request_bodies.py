@@ -78,6 +78,18 @@ class NewPasswordBody(Body):
     password: str
 
 
+class ProviderSignInBody(Body):
+    """The path of this site that the browser is sent to after the sign-in at the identity provider."""
+
+    return_to: str = "/"
+
+
+class ConnectionBody(Body):
+    """The password of the signed-in user, to connect the account with an identity at the provider."""
+
+    password: str
+
+
 class RoleBody(Body):
     """The new role of a member."""
 
@@ -117,6 +129,8 @@ StartJson = Annotated[StartBody, Depends(body_of(StartBody))]
 PasswordJson = Annotated[PasswordBody, Depends(body_of(PasswordBody))]
 ForgottenPasswordJson = Annotated[ForgottenPasswordBody, Depends(body_of(ForgottenPasswordBody))]
 NewPasswordJson = Annotated[NewPasswordBody, Depends(body_of(NewPasswordBody))]
+ProviderSignInJson = Annotated[ProviderSignInBody, Depends(body_of(ProviderSignInBody))]
+ConnectionJson = Annotated[ConnectionBody, Depends(body_of(ConnectionBody))]
 RoleJson = Annotated[RoleBody, Depends(body_of(RoleBody))]
 InvitationJson = Annotated[InvitationBody, Depends(body_of(InvitationBody))]
 EmptyJson = Annotated[EmptyBody, Depends(body_of(EmptyBody))]

@@ -33,9 +33,15 @@ from runtime.lifecycle import StartupError
 
 
 def browser_access(
-    access: AccountServices, settings: ChatSettings, announce: Callable[[KeySet], None]
+    access: AccountServices,
+    settings: ChatSettings,
+    announce: Callable[[KeySet], None],
+    *,
+    password_sign_in: bool = True,
 ) -> BrowserAccess:
     """Return the sign-in services of the chat's API; `announce` notifies gateways of changed keys.
+
+    `password_sign_in`: whether members other than owners may sign in with a password.
 
     Raises:
         StartupError: the session signing keys are unusable.
@@ -58,6 +64,7 @@ def browser_access(
         end_keys=access.keys(announce).revoke_all,
         open_sign_up=settings.open_sign_up,
         sign_ins_per_minute=settings.sign_ins_per_minute,
+        password_sign_in=password_sign_in,
     )
 
 

@@ -62,7 +62,7 @@ Name = Annotated[str, typer.Argument(help="Process name as in `headrace ps`: gat
 def settings_classes() -> list[type[BaseSettings]]:
     """Return the settings classes of all processes, whose fields are the `HEADRACE_...` variables."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
-    from chat_ui.settings import ChatSettings  # noqa: PLC0415
+    from chat_ui.settings import ChatSettings, OidcSettings  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
     from proxy.settings import ProxySettings  # noqa: PLC0415
@@ -71,6 +71,7 @@ def settings_classes() -> list[type[BaseSettings]]:
         LauncherSettings,
         GatewaySettings,
         ChatSettings,
+        OidcSettings,
         WorkerSettings,
         ProxySettings,
         BillingSettings,

@@ -13,6 +13,7 @@ from infra.install.step import ROOT, STAMP, Installation, Step, StepFailed, fing
 
 WEB = ROOT / "chat_ui" / "web"
 NODE_CLIENTS = ROOT / "tests" / "e2e" / "clients" / "node"
+OIDC_PROVIDER = ROOT / "tests" / "oidc"
 MINIMUM_NODE = 20
 
 
@@ -54,14 +55,20 @@ def _npm() -> str:
 
 
 def node_clients_step(installation: Installation, log: Path) -> Step:
-    """Return the step that installs the Node client libraries used by tests."""
-    stamp = NODE_CLIENTS / "node_modules" / STAMP
+    """Return the step that installs the Node programs of tests: client libraries and an OpenID Connect provider."""
+    folders = (NODE_CLIENTS, OIDC_PROVIDER)
 
-    def value() -> str:
-        return fingerprint([NODE_CLIENTS / "package.json", NODE_CLIENTS / "package-lock.json"])
+    def done(folder: Path) -> bool:
+        return has_stamp(folder / "node_modules" / STAMP, _packages(folder))
 
     def do() -> None:
-        run([_npm(), "ci", "--no-audit", "--no-fund", "--ignore-scripts"], log, cwd=NODE_CLIENTS)
-        stamp.write_text(value())
+        for folder in folders:
+            if not done(folder):
+                run([_npm(), "ci", "--no-audit", "--no-fund", "--ignore-scripts"], log, cwd=folder)
+                (folder / "node_modules" / STAMP).write_text(_packages(folder))
 
-    return Step("Node's OpenAI clients", lambda: not installation.dev or has_stamp(stamp, value()), do)
+    return Step("Node programs for tests", lambda: not installation.dev or all(map(done, folders)), do)
+
+
+def _packages(folder: Path) -> str:
+    return fingerprint([folder / "package.json", folder / "package-lock.json"])

@@ -22,7 +22,7 @@ from chat_ui.http.api import PREFIX as CHAT_API
 from chat_ui.http.api import create_api
 from chat_ui.http.page import create_app as create_page
 from chat_ui.services import ChatServices
-from chat_ui.settings import ChatSettings
+from chat_ui.settings import ChatSettings, OidcSettings
 from gateway.app import GatewayServices, create_app
 from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
@@ -54,7 +54,8 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
         timings=access.timings,
     )
     app = create_app(services, settings)
-    chat = chat_services.chat(access, app.state.gateway, environment.load(ChatSettings), news)
+    settings_of_chat, oidc = environment.load(ChatSettings), environment.load(OidcSettings)
+    chat = chat_services.chat(access, app.state.gateway, settings_of_chat, oidc, news)
     _add_chat(app, chat)
     app.router.lifespan_context = _with_chat(app.router.lifespan_context, access, chat)
     return app

@@ -29,7 +29,7 @@ from chat_ui.importing.importer import Importer
 from chat_ui.importing.parser_process import parse_in_sandbox
 from chat_ui.importing.writer import ImportStores
 from chat_ui.services import ChatServices
-from chat_ui.settings import ChatSettings
+from chat_ui.settings import ChatSettings, OidcSettings
 from chat_ui.store.conversations import MongoConversationStore
 from chat_ui.store.imports import MongoImportStore
 from chat_ui.store.indexes import create_indexes
@@ -40,21 +40,27 @@ from chat_ui.store.stored_bytes import MongoStoredBytes
 from gateway.http.gateway import Gateway
 from infra.accounts import sign_in_services
 from infra.accounts.account_services import AccountServices
+from infra.web_app import oidc_services
 from infra.web_app.gateway_model_client import GatewayFleet, GatewayModelClient
 from router.messages import KeySet
 from runtime.lifecycle import StartupError
 
 
 def chat(
-    access: AccountServices, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]
+    access: AccountServices,
+    gateway: Gateway,
+    settings: ChatSettings,
+    oidc: OidcSettings,
+    announce: Callable[[KeySet], None],
 ) -> ChatServices:
     """Return the services of the chat's API; `announce` notifies gateways of changed keys.
 
     Raises:
-        StartupError: the session signing keys are unusable.
+        StartupError: the session signing keys are unusable, or a setting is.
     """
     connection = access.connection
-    browsers = sign_in_services.browser_access(access, settings, announce)
+    passwords = oidc.oidc_password_sign_in or not oidc.oidc_issuer
+    browsers = sign_in_services.browser_access(access, settings, announce, password_sign_in=passwords)
     prices = PriceBook(MongoPriceStore(connection))
     engine = GatewayModelClient(gateway, prices)
     conversations, messages = MongoConversationStore(connection), MongoMessageStore(connection)
@@ -104,6 +110,7 @@ def chat(
             console_url=settings.console_url,
         ),
         principal=gateway.authenticator.principal_of,
+        oidc=oidc_services.oidc_sign_in(access, browsers, oidc, settings.public_url),
     )
 
 
@@ -121,6 +128,8 @@ async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[
         raise StartupError(f"the store does not answer: {error}") from error
     loops = (chat.generations.run(), chat.importer.run(), chat.reset_mails.run())
     looking = [asyncio.create_task(each) for each in loops]
+    if chat.oidc is not None:
+        looking.append(asyncio.create_task(oidc_services.end_unconfirmed(chat.oidc, chat.audit)))
     try:
         yield
     finally:
@@ -128,6 +137,8 @@ async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[
         for task in looking:
             task.cancel()
         await asyncio.gather(*looking, return_exceptions=True)
+        if chat.oidc is not None:
+            await chat.oidc.provider.close()
 
 
 def _principals(members: Members, authenticator: Authenticator) -> Principals:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from auth_billing.access.roles import Role
 from auth_billing.people.input_normalisation import fold_email
+from auth_billing.people.oidc.identity_records import Identity
 from auth_billing.people.password_reset import PasswordResetRecord
 from auth_billing.people.people_records import Invitation, Membership, User
 from tests.fakes.accounts import Absence
@@ -18,7 +19,7 @@ class DictUserStore:
         self.users: dict[str, User] = {}
 
     async def add(self, user: User) -> bool:
-        if await self.find_by_email(user.email) is not None:
+        if await self.find_by_email(user.email) is not None or user.id in self.users:
             return False
         self.users[user.id] = user
         return True
@@ -91,9 +92,39 @@ class DictMembershipStore:
         self.memberships[organisation, user] = replace(found, role=role)
         return True
 
+    async def confirm(self, organisation: str, user: str, now: float) -> None:
+        found = await self.find(organisation, user)
+        if found is not None:
+            self.memberships[organisation, user] = replace(found, confirmed=now)
+
+    async def unconfirmed(self, since: float) -> list[Membership]:
+        self.absence.check()
+        return [each for each in self.memberships.values() if each.issuer and each.confirmed < since]
+
     async def remove(self, organisation: str, user: str) -> bool:
         self.absence.check()
         return self.memberships.pop((organisation, user), None) is not None
+
+
+class DictIdentityStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.identities: dict[str, Identity] = {}
+        self.states: set[str] = set()
+
+    async def add(self, identity: Identity) -> bool:
+        self.absence.check()
+        return self.identities.setdefault(identity.id, identity) is identity
+
+    async def find(self, identity_id: str) -> Identity | None:
+        self.absence.check()
+        return self.identities.get(identity_id)
+
+    async def use_state(self, state: str, expires: float) -> bool:
+        self.absence.check()
+        new = state not in self.states
+        self.states.add(state)
+        return new
 
 
 class DictInvitationStore:

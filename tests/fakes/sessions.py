@@ -47,6 +47,16 @@ class DictSessionStore:
         self.sessions[session_id] = replace(found, current=new, previous=old, sealed=sealed, used=now)
         return True
 
+    async def claim_check(self, session_id: str, before: float, now: float) -> bool:
+        found = await self.find(session_id)
+        if found is None or found.checked >= before or found.revoked is not None:
+            return False
+        self.sessions[session_id] = replace(found, checked=now)
+        return True
+
+    async def keep_provider_token(self, session_id: str, token: str) -> None:
+        self.sessions[session_id] = replace(self.sessions[session_id], provider_token=token)
+
     async def revoke(self, session_id: str, now: float) -> None:
         found = await self.find(session_id)
         if found is not None and found.revoked is None:
@@ -76,7 +86,9 @@ class PeopleFixture:
         self.buckets = DictBucketStore(self.clock)
         self.ended_keys: list[KeySet] = []
 
-    def process(self, *, open_sign_up: bool = False, passwords: Passwords | None = None) -> BrowserAccess:
+    def process(
+        self, *, open_sign_up: bool = False, password_sign_in: bool = True, passwords: Passwords | None = None
+    ) -> BrowserAccess:
         """Return the access of one gateway process, with caches of its own."""
         return BrowserAccess(
             PeopleStores(
@@ -93,6 +105,7 @@ class PeopleFixture:
             passwords=passwords or self.passwords,
             end_keys=self._end_keys,
             open_sign_up=open_sign_up,
+            password_sign_in=password_sign_in,
             clock=self.clock,
         )
 

@@ -11,6 +11,7 @@ from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
 from chat_ui.http import cookies
 from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
+from chat_ui.http.provider_events import check_with_provider
 from chat_ui.http.request_bodies import EmptyJson, PasswordJson, SignInJson
 from chat_ui.http.responses import error_response, me_of, no_content, schema_response
 from chat_ui.http.schemas.people import Me
@@ -56,12 +57,13 @@ async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson)
         token = refresh_tokens.parse(cookies.read(request, cookies.REFRESH))
         check_csrf(request, access.csrf_token(token.session))
         signed_in = await access.sessions.refresh(token)
+        await check_with_provider(request, signed_in.session)
     except InvalidSession as error:
         response = error_response(error)
         cookies.clear_session(request, response)
         return response
     response = no_content()
-    _set_cookies(request, response, signed_in)
+    set_session_cookies(request, response, signed_in)
     return response
 
 
@@ -80,11 +82,12 @@ async def session_response(request: Request, services: ChatServices, signed_in: 
     session = signed_in.session
     await record_event(request, session, event, session.user.id)
     response = schema_response(await me_of(services, session))
-    _set_cookies(request, response, signed_in)
+    set_session_cookies(request, response, signed_in)
     return response
 
 
-def _set_cookies(request: Request, response: Response, signed_in: SignedIn) -> None:
+def set_session_cookies(request: Request, response: Response, signed_in: SignedIn) -> None:
+    """Set the cookies of a session on the response."""
     csrf = services_of(request).access.csrf_token(signed_in.session.id)
     cookies.set_session(request, response, signed_in.access, signed_in.refresh, csrf)
 

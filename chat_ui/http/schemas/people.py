@@ -33,6 +33,24 @@ class Me(Schema):
     projects: list[Named]
     operator: bool
     """Whether the user operates the installation, and may see its workers and queues."""
+    by_provider: bool
+    """Whether the user signed in at the identity provider."""
+
+
+class ProviderOptions(Schema):
+    """How people may sign in at the identity provider."""
+
+    label: str | None
+    """Name of the provider; null: there is none."""
+    password_sign_in: bool
+    """Whether members may sign in with a password too; owners always may."""
+
+
+class ProviderUrl(Schema):
+    """A page of the identity provider that the browser has to visit."""
+
+    url: str | None
+    """Null: there is nothing to do at the provider."""
 
 
 class SignUpOptions(Schema):

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from auth_billing.people.oidc.identity_records import IdentityStore
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.password_reset import PasswordResetStore
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.session_records import SessionStore
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.identities import MongoIdentityStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
@@ -18,7 +20,13 @@ from auth_billing.store.password_resets import MongoPasswordResetStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
 from tests.fakes.accounts import DictOrganisationStore
-from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictPasswordResetStore, DictUserStore
+from tests.fakes.people import (
+    DictIdentityStore,
+    DictInvitationStore,
+    DictMembershipStore,
+    DictPasswordResetStore,
+    DictUserStore,
+)
 from tests.fakes.sessions import DictSessionStore
 
 
@@ -30,6 +38,7 @@ class PeopleStores:
     accounts: OrganisationStore
     sessions: SessionStore
     resets: PasswordResetStore
+    identities: IdentityStore
 
 
 @pytest.fixture
@@ -42,6 +51,7 @@ def people(store_connection: StoreConnection | None) -> PeopleStores:
             DictOrganisationStore(),
             DictSessionStore(),
             DictPasswordResetStore(),
+            DictIdentityStore(),
         )
     return PeopleStores(
         MongoUserStore(store_connection),
@@ -50,4 +60,5 @@ def people(store_connection: StoreConnection | None) -> PeopleStores:
         MongoOrganisationStore(store_connection),
         MongoSessionStore(store_connection),
         MongoPasswordResetStore(store_connection),
+        MongoIdentityStore(store_connection),
     )

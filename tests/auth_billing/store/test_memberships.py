@@ -25,3 +25,15 @@ async def test_memberships_are_listed_changed_and_removed(people: PeopleStores) 
     assert not await people.memberships.set_role("org-2", "user-bob", Role.OWNER)
     assert await people.memberships.remove("org-1", "user-bob")
     assert not await people.memberships.remove("org-1", "user-bob")
+
+
+async def test_memberships_from_groups_are_found_by_their_last_confirmation(people: PeopleStores) -> None:
+    invited = Membership("org-1", "user-ada", Role.OWNER, 1.0)
+    given = Membership("org-1", "user-bob", Role.MEMBER, 2.0, "https://issuer.example", 2.0)
+    for each in (invited, given):
+        await people.memberships.add(each)
+    assert await people.memberships.unconfirmed(2.0) == []
+    assert await people.memberships.unconfirmed(3.0) == [given]
+    await people.memberships.confirm("org-1", "user-bob", 5.0)
+    assert await people.memberships.find("org-1", "user-bob") == replace(given, confirmed=5.0)
+    assert await people.memberships.unconfirmed(5.0) == []

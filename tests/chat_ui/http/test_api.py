@@ -136,6 +136,7 @@ async def test_sign_up_by_invitation(scene: Scene) -> None:
         "project": f"proj_{ORGANISATION}",
         "projects": [{"id": f"proj_{ORGANISATION}", "name": "Default"}],
         "operator": True,
+        "by_provider": False,
     }
     assert scene.events == ["invite.accepted"]
     assert error_of(await Browser(scene.app).sign_up(token, "eve")) == "invitation_void"

@@ -8,4 +8,5 @@ export const ADA: Me = {
   project: "proj-1",
   projects: [],
   operator: true,
+  by_provider: false,
 };

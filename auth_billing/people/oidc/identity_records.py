@@ -1,0 +1,41 @@
+"""Stored form of identities at OpenID Connect providers, and the port of their store."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An account at a provider: issuer and subject together identify it, and nothing else does."""
+
+    id: str
+    issuer: str
+    subject: str
+    user: str
+    """Id of the user that signs in with it."""
+    created: float
+    """Unix seconds."""
+
+
+class IdentityStore(Protocol):
+    """Store of identities and of used sign-in states. Methods raise `StoreUnavailable`."""
+
+    async def add(self, identity: Identity) -> bool:
+        """Store a new identity durably; return false if its id is stored."""
+        ...
+
+    async def find(self, identity_id: str) -> Identity | None:
+        """Return the identity with this id, or `None`."""
+        ...
+
+    async def use_state(self, state: str, expires: float) -> bool:
+        """Mark the state of a sign-in as used until `expires` (Unix seconds); return false if it was used before."""
+        ...
+
+
+def identity_id(issuer: str, subject: str) -> str:
+    """Return the id of the identity `subject` at `issuer`."""
+    return hashlib.sha256(f"{len(issuer)}:{issuer}{subject}".encode()).hexdigest()

@@ -1,0 +1,37 @@
+"""MongoDB store of identities at identity providers: `identities {_id, issuer, ...}`, `used_states {_id, forget}`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+
+from auth_billing.people.oidc.identity_records import Identity
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
+
+COLLECTION = "identities"
+STATES = "used_states"
+EXPIRES = "forget"
+"""The field of the TTL index."""
+
+_identity = partial(from_document, Identity)
+
+
+class MongoIdentityStore:
+    """MongoDB implementation of `identity_records.IdentityStore`. Writes are journaled; raises `StoreUnavailable`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._identities = connection.durable(COLLECTION)
+        self._states = connection.durable(STATES)
+
+    async def add(self, identity: Identity) -> bool:
+        """Store a new identity durably; false if its id is stored."""
+        return await self._identities.insert_if_absent(to_document(identity))
+
+    async def find(self, identity_id: str) -> Identity | None:
+        """Return the identity with this id, or `None`."""
+        return await self._identities.find_record(_identity, {"_id": identity_id})
+
+    async def use_state(self, state: str, expires: float) -> bool:
+        """Mark the state of a sign-in as used; false if it was used before. A TTL index deletes it after `expires`."""
+        return await self._states.insert_if_absent({"_id": state, EXPIRES: datetime.fromtimestamp(expires, UTC)})

@@ -1,0 +1,36 @@
+"""Audit entries about what an identity provider's groups change, and the check of a session with the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.requests import Request
+
+from auth_billing.audit_log import AuditActor
+from auth_billing.people.oidc.group_roles import MembershipChange
+from auth_billing.people.people_records import User
+from auth_billing.people.sessions import BrowserSession
+from chat_ui.services import client_address, services_of
+
+
+async def check_with_provider(request: Request, session: BrowserSession) -> None:
+    """Have the provider confirm a session that began there, if a check is due, and log what changed.
+
+    Raises:
+        InvalidSession: the session has ended.
+    """
+    services = services_of(request)
+    if services.oidc is None or not session.by_provider:
+        return
+    changes = await services.oidc.check(session)
+    await record_changes(request, session.user, changes)
+    if any(each.organisation == session.organisation for each in changes):
+        await services.access.sessions.require_active(session.id)
+
+
+async def record_changes(request: Request, user: User, changes: Iterable[MembershipChange]) -> None:
+    """Write the memberships of a user that groups changed into the audit logs of their organisations."""
+    actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
+    for each in changes:
+        details = {"role": each.role.value, "email": user.email, "source": "identity provider"}
+        await services_of(request).audit.record(each.organisation, each.event, user.id, actor, details=details)

@@ -1,0 +1,81 @@
+"""Factory of the sign-in at an OpenID Connect provider, and its periodic task."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from auth_billing.audit_log import AuditLog
+from auth_billing.development_account import ORGANISATION
+from auth_billing.errors import StoreUnavailable
+from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.oidc.configuration import OidcConfiguration, parse_group_roles
+from auth_billing.people.oidc.oidc_sign_in import OidcSignIn
+from auth_billing.people.oidc.provider import OidcProvider
+from auth_billing.secret_files import read_private
+from auth_billing.store.identities import MongoIdentityStore
+from auth_billing.store.users import MongoUserStore
+from chat_ui.settings import OidcSettings
+from infra.accounts.account_services import AccountServices
+
+CONFIRMATION_INTERVAL = 3600.0
+"""Seconds between two looks for memberships from groups that no sign-in has confirmed for long."""
+
+_log = structlog.get_logger(__name__)
+
+
+def oidc_configuration(settings: OidcSettings, public_url: str) -> OidcConfiguration | None:
+    """Return the provider's configuration from the settings; `None` without an issuer.
+
+    Raises:
+        StartupError: a setting is missing or malformed.
+    """
+    if not settings.oidc_issuer:
+        return None
+    file = settings.oidc_client_secret_file
+    return OidcConfiguration(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        client_secret=read_private(file) if file else "",
+        origin=public_url,
+        scopes=settings.oidc_scopes,
+        groups_claim=settings.oidc_groups_claim,
+        group_roles=parse_group_roles(settings.oidc_group_roles, ORGANISATION),
+        label=settings.oidc_label,
+        session_age=settings.oidc_session_hours * 3600.0,
+        membership_age=settings.oidc_membership_days * 86_400.0,
+    )
+
+
+def oidc_sign_in(
+    access: AccountServices, browsers: BrowserAccess, settings: OidcSettings, public_url: str
+) -> OidcSignIn | None:
+    """Return the sign-in at the configured provider; `None` without one. The provider is not called yet.
+
+    Raises:
+        StartupError: a setting is missing or malformed.
+    """
+    configuration = oidc_configuration(settings, public_url)
+    if configuration is None:
+        return None
+    return OidcSignIn(
+        configuration,
+        OidcProvider(configuration),
+        browsers,
+        MongoUserStore(access.connection),
+        MongoIdentityStore(access.connection),
+        secret=access.pepper,
+    )
+
+
+async def end_unconfirmed(oidc: OidcSignIn, audit: AuditLog) -> None:
+    """End memberships from groups that no sign-in has confirmed for long, every `CONFIRMATION_INTERVAL`."""
+    while True:
+        try:
+            for user, change in await oidc.end_unconfirmed():
+                details = {"role": change.role.value, "source": "identity provider"}
+                await audit.record(change.organisation, change.event, user, details=details)
+        except StoreUnavailable as error:
+            _log.warning("memberships from groups not looked through", reason=str(error))
+        await asyncio.sleep(CONFIRMATION_INTERVAL)

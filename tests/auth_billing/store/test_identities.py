@@ -1,0 +1,29 @@
+"""Identities in MongoDB and in memory: one user each, and each state of a sign-in is used once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from auth_billing.people.oidc.identity_records import Identity, identity_id
+from tests.auth_billing.store.conftest import PeopleStores
+
+ISSUER = "https://issuer.example"
+IDENTITY = Identity(identity_id(ISSUER, "alice"), ISSUER, "alice", "user-1", 1.0)
+
+
+async def test_an_identity_belongs_to_the_user_that_was_first(people: PeopleStores) -> None:
+    others = [Identity(IDENTITY.id, ISSUER, "alice", f"user-{number}", 1.0) for number in range(6)]
+    added = await asyncio.gather(*map(people.identities.add, others))
+    assert added.count(True) == 1
+    assert await people.identities.find(IDENTITY.id) == others[added.index(True)]
+    assert await people.identities.find(identity_id(ISSUER, "bob")) is None
+
+
+async def test_a_state_is_used_once(people: PeopleStores) -> None:
+    used = await asyncio.gather(*(people.identities.use_state("state", time.time() + 600) for _ in range(6)))
+    assert used.count(True) == 1
+
+
+def test_no_two_identities_have_the_same_id() -> None:
+    assert identity_id("https://a", "bc") != identity_id("https://ab", "c")
