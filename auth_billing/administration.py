@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog
+from auth_billing.installation import Installation
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
@@ -30,6 +31,7 @@ class Administration:
     budgets: Budgets
     audit_log: AuditLog
     usage: UsageReports
+    installation: Installation
 
     async def actor(self, principal: Principal) -> Actor:
         """Return the caller as an actor of its organisation, if the caller may administer the organisation.

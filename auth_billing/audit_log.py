@@ -6,6 +6,7 @@ must not contain a secret, a password or a key's text.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,6 @@ class Event(StrEnum):
     """Type of an audited action; OpenAI's names where it has one."""
 
     ORGANIZATION_CREATED = "organization.created"
-    ORGANIZATION_UPDATED = "organization.updated"
     PROJECT_CREATED = "project.created"
     PROJECT_UPDATED = "project.updated"
     PROJECT_ARCHIVED = "project.archived"
@@ -46,7 +46,9 @@ class Event(StrEnum):
     ACCOUNT_REOPENED = "account.reopened"
     CREDIT_GRANTED = "credit.granted"
     CREDIT_REFUNDED = "credit.refunded"
+    CREDIT_WITHDRAWN = "credit.withdrawn"
     PRICES_LOADED = "prices.loaded"
+    PRICES_UPDATED = "prices.updated"
     INVITE_SENT = "invite.sent"
     INVITE_ACCEPTED = "invite.accepted"
     INVITE_DELETED = "invite.deleted"
@@ -118,7 +120,7 @@ class AuditLogStore(Protocol):
     """Store of audit log entries. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store a new audit log entry durably."""
+        """Store an audit log entry durably, unless one with its id is stored."""
         ...
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
@@ -162,6 +164,27 @@ class AuditLog:
         await self._store.add(entry)
         return entry
 
+    async def record_once(
+        self,
+        organisation: str,
+        event: Event,
+        target: str,
+        at: float,
+        actor: AuditActor = OPERATOR,
+        *,
+        details: Mapping[str, Detail] | None = None,
+    ) -> None:
+        """Append the entry of an action that may be repeated, unless its organisation, event, target and time `at`
+        (Unix seconds) have an entry: a repetition adds none, and adds the one that an interrupted call did not write.
+
+        Raises:
+            StoreUnavailable: as in `record`.
+        """
+        digest = hashlib.sha256("\n".join([organisation, event, target]).encode()).hexdigest()
+        bounded = {name: _bounded(value) for name, value in (details or {}).items()}
+        id = f"{_prefix(at)}{digest[:16]}"
+        await self._store.add(AuditEntry(id, organisation, event, target[:MAX_TEXT], actor, at, details=bounded))
+
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         """Return the audit log entries that match `query`, newest first."""
         return await self._store.find(query)
@@ -169,7 +192,11 @@ class AuditLog:
 
 def entry_id(at: float) -> str:
     """Return a new audit log entry id that sorts by the time `at` (Unix seconds): milliseconds, then random bits."""
-    return f"audit_log-{int(at * 1000):012x}{secrets.token_hex(8)}"
+    return f"{_prefix(at)}{secrets.token_hex(8)}"
+
+
+def _prefix(at: float) -> str:
+    return f"audit_log-{int(at * 1000):012x}"
 
 
 def _bounded(value: Detail) -> Detail:

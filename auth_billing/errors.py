@@ -11,7 +11,9 @@ AccountError
 ├── RateLimitExceeded
 │   └── TokenLimitExceeded
 │       └── LargerThanLimit
-├── CreditError: UnacceptableAmount, UnacceptableReference, TooMuchCredit, ReferenceReused, NoSuchCharge, RefundTooLarge
+├── CreditError: UnacceptableAmount, UnacceptableReference, TooMuchCredit, CreditNotAvailable, ReferenceReused,
+│                NoSuchCharge, RefundTooLarge
+├── PriceConflict: PricesInFile, PricesChanged
 └── IdempotencyError: KeyReused, KeyInUse, AnswerNotKept
 """
 
@@ -113,6 +115,22 @@ class NoSuchCharge(CreditError):
 
 class RefundTooLarge(CreditError):
     """The refund exceeds the part of the job's charge that was not refunded yet."""
+
+
+class CreditNotAvailable(CreditError):
+    """The organisation has less available credit than should be taken from it."""
+
+
+class PriceConflict(AccountError):
+    """The prices can't be changed this way now; the message is for the caller."""
+
+
+class PricesInFile(PriceConflict):
+    """The prices in force come from the operator's files, which alone can change them."""
+
+
+class PricesChanged(PriceConflict):
+    """The prices were changed by another process since the caller read them."""
 
 
 class AlertNotSent(AccountError):

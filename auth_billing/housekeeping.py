@@ -15,6 +15,7 @@ import structlog
 
 from auth_billing.audit.auditor import Auditor
 from auth_billing.audit.reconciler import Reconciler
+from auth_billing.audit_log import AuditLog
 from auth_billing.errors import StoreUnavailable, UnacceptableAmount
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.alerts import Alerts
@@ -27,6 +28,7 @@ from auth_billing.prices.price_file_watcher import PriceFileWatcher
 from auth_billing.settings import BillingSettings
 from auth_billing.store.alerts import MongoAlertStore
 from auth_billing.store.audit import MongoAuditStore
+from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
@@ -62,7 +64,12 @@ class Housekeeping:
         self._webhook = Webhook(settings.alert_url, settings.alert_secret) if settings.alert_url else None
         self._alerts = None if self._webhook is None else _alerts(settings, connection, self._webhook)
         self._rollups = UsageRollups(MongoRollupStore(connection))
-        self._prices = PriceFileWatcher(book, _path(settings.price_file), _path(settings.proxy_config))
+        self._prices = PriceFileWatcher(
+            book,
+            AuditLog(MongoAuditLogStore(connection)),
+            _path(settings.price_file),
+            _path(settings.proxy_config),
+        )
 
     async def prepare(self) -> None:
         """Load the price file and put its prices in force; call this before the first request.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from auth_billing.access.roles import Actor, Role
+from auth_billing.access.roles import Actor
 from auth_billing.administration import Administration
 from auth_billing.money.billing_records import BalanceStore
 from auth_billing.money.credit import Credit
@@ -42,11 +42,9 @@ class AdminServices:
     prices: PriceBook
     limits: LimitRegistry
     fleet: Fleet
-    operators: str
-    """Id of the organisation whose administrators operate the installation, and see its workers and queues."""
     console_url: str = ""
     """URL of the RabbitMQ console; empty if none is configured."""
 
     def is_operator(self, actor: Actor) -> bool:
         """Return whether an actor administers the organisation that operates the installation."""
-        return actor.organisation == self.operators and actor.role.rank >= Role.ADMIN.rank
+        return self.administration.installation.is_operator(actor)

@@ -32,7 +32,16 @@ from gateway.http import error_handlers
 from gateway.http.authentication import unprotected_routes
 from gateway.http.gateway import Gateway
 from gateway.http.request_context import RequestContext
-from gateway.http.routes import chat_completions, completions, embeddings, health, models, openapi, organization
+from gateway.http.routes import (
+    chat_completions,
+    completions,
+    embeddings,
+    health,
+    models,
+    openapi,
+    operator,
+    organization,
+)
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.generation import GenerationServices
@@ -75,7 +84,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    for routes in (chat_completions, completions, embeddings, models, health, openapi, organization):
+    for routes in (chat_completions, completions, embeddings, models, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
     error_handlers.install(app)

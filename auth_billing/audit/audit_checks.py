@@ -16,6 +16,8 @@ from router.timings import Timings
 
 CREDIT_KINDS = {"topup": "cash", "promo": "promo", "refund": "refunds"}
 """Ledger account that each kind of credit comes from."""
+DEBIT_KINDS: Mapping[object, str] = {SETTLE: REVENUE, "withdrawal": "withdrawals"}
+"""Ledger account that each kind of entry moves a customer's credit to."""
 
 
 def check_account(balance: Balance) -> Iterator[Difference]:
@@ -26,10 +28,10 @@ def check_account(balance: Balance) -> Iterator[Difference]:
     name = balance.organisation
     held = sum(hold.amount for hold in balance.held.values())
     leases = [lease.amount for lease in balance.leases.values()]
-    least = min(balance.available, balance.spent, held, balance.credited, *leases)
+    least = min(balance.available, balance.spent, held, balance.credited, balance.withdrawn, *leases)
     if least < 0:
         yield Difference(Check.NOT_NEGATIVE, name, name, f"{least}")
-    total = balance.available + held + balance.spent
+    total = balance.available + held + balance.spent + balance.withdrawn
     if balance.credited != total:
         yield Difference(Check.ACCOUNT_ADDS_UP, name, name, f"credited {balance.credited}, there is {total}")
     used = sum(month.get(ORGANISATION_BUDGET, 0) for month in balance.used.values())
@@ -81,6 +83,9 @@ def check_ledger_sums(before: Balance, sums: LedgerSums, pending: int, after: Ba
     if (sums.credits, sums.credited) != (before.credits, before.credited):
         detail = f"{before.credits} entries of {before.credited}, in the ledger {sums.credits} of {sums.credited}"
         yield Difference(Check.CREDIT_IS_LEDGER, name, name, detail)
+    if sums.withdrawn != before.withdrawn:  # it may be on its way to the ledger: the auditor looks again
+        detail = f"withdrawn {before.withdrawn}, in the ledger {sums.withdrawn}"
+        yield Difference(Check.WITHDRAWN_IS_LEDGER, name, name, detail)
 
 
 def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timings: Timings) -> Iterator[Difference]:
@@ -151,7 +156,7 @@ def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timi
 def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
     """Yield a difference unless a ledger entry moves a positive amount between the two accounts of its kind."""
     own = customer_account(row.organisation)
-    expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
+    expected = (own, DEBIT_KINDS[row.kind]) if row.kind in DEBIT_KINDS else (CREDIT_KINDS.get(str(row.kind)), own)
     amount = row.amount
     if (row.debit, row.credit) != expected or not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
         detail = f"{row.kind}: {row.amount} from {row.debit} to {row.credit}"

@@ -17,10 +17,11 @@ class Check(StrEnum):
 
     READABLE = "a document is malformed"
     NOT_NEGATIVE = "an account has a negative amount"
-    ACCOUNT_ADDS_UP = "credited is not available + held + spent"
+    ACCOUNT_ADDS_UP = "credited is not available + held + spent + withdrawn"
     BUDGETS_ADD_UP = "used budget is not held + spent"
     SPENT_IS_LEDGER = "spent is not the sum of the ledger's settlements"
     CREDIT_IS_LEDGER = "credited is not the sum of the ledger's credits"
+    WITHDRAWN_IS_LEDGER = "withdrawn is not the sum of the ledger's withdrawals"
     CREDIT_TAKEN_IN = "credit in the ledger has not reached the account"
     HOLD_HAS_JOB = "a hold has no job"
     HOLD_IS_JOBS = "a hold differs from its job"
@@ -73,6 +74,7 @@ class LedgerSums:
     credited: int
     oldest_waiting: float | None
     """Time of the first credit entry after that number (Unix seconds)."""
+    withdrawn: int = 0
 
 
 @dataclass(frozen=True)

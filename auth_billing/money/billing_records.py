@@ -144,7 +144,9 @@ class Balance:
     credits: int = 0
     """How many credit entries were applied to the account (`credit.py`)."""
     credited: int = 0
-    """The sum of the applied credit entries in nano-USD: always available, held and spent together."""
+    """The sum of the applied credit entries in nano-USD: always available, held, spent and withdrawn together."""
+    withdrawn: int = 0
+    """The sum of all withdrawals of unspent credit in nano-USD."""
 
     @property
     def leases(self) -> Mapping[str, Hold]:
@@ -156,7 +158,7 @@ class Balance:
 class LedgerEntry:
     """A transaction of the ledger: `amount` nano-USD move from the account `debit` to the account `credit`.
 
-    Accounts: `customer:<organisation>`, `revenue`, `promo`, `refunds`, `rounding`, `cash`.
+    Accounts: `customer:<organisation>`, `revenue`, `promo`, `refunds`, `withdrawals`, `rounding`, `cash`.
     """
 
     id: str

@@ -1,9 +1,13 @@
-"""Credit of organisations: top-ups, promotional credit and refunds. Amounts are integer nano-USD.
+"""Credit of organisations: top-ups, promotional credit, refunds and withdrawals. Amounts are integer nano-USD.
 
 An organisation's credit entries are numbered, and are applied to its account in order. An entry is valid once it is in
 the ledger, under an id derived from the caller's reference. It is then applied to the account, by a later process if
 the writer dies in between. So a repeated payment webhook, now or in a year, moves money once, and concurrent refunds of
 a job cannot exceed its cost.
+
+A withdrawal takes available credit, which requests may hold at the same time. So the account comes first: one update
+takes the amount if it is available and keeps the entry, which is then posted to the ledger, by a later process if the
+writer dies in between. Withdrawals have numbers of their own.
 """
 
 from __future__ import annotations
@@ -15,12 +19,14 @@ from enum import StrEnum
 from typing import Protocol
 
 from auth_billing.errors import (
+    CreditNotAvailable,
     NoSuchCharge,
     ReferenceReused,
     RefundTooLarge,
     StoreUnavailable,
     TooMuchCredit,
     UnacceptableReference,
+    UnacceptableValue,
 )
 from auth_billing.money.amounts import check_amount, format_usd
 from auth_billing.money.billing_records import JobState, JobStore
@@ -28,12 +34,13 @@ from auth_billing.money.billing_records import JobState, JobStore
 MAX_CREDIT = 8 * 10**18
 """The most that an organisation can be credited in all, in nano-USD: what the store's 64 bits hold."""
 MAX_REFERENCE_LENGTH = 128
+MAX_REASON_LENGTH = 300
 MAX_TRIES = 50
 """Most tries of an insertion that fails only because another process added an entry first."""
 
 
 class CreditKind(StrEnum):
-    """Why an organisation is credited."""
+    """Why an organisation's credit changes, other than by the cost of jobs."""
 
     TOP_UP = "topup"
     """A payment."""
@@ -41,11 +48,14 @@ class CreditKind(StrEnum):
     """Promotional credit."""
     REFUND = "refund"
     """The cost of a settled job, or a part of it."""
+    WITHDRAWAL = "withdrawal"
+    """Unspent credit that the operator takes back."""
 
 
 @dataclass(frozen=True)
 class CreditEntry:
-    """A ledger entry that credits an organisation. An organisation's `number`s begin at 1 and have no gaps.
+    """A ledger entry that credits an organisation, or withdraws credit. `number`s begin at 1 and have no gaps; an
+    organisation's withdrawals have a sequence of their own.
 
     `reference` is the caller's id of the transaction, e.g. a payment's id; `job` is set for refunds only.
     """
@@ -57,11 +67,23 @@ class CreditEntry:
     amount: int
     at: float
     job: str | None = None
+    reason: str = ""
+    """For people: why the operator gave or took the credit."""
 
     @property
     def id(self) -> str:
         """The ledger entry's id: organisation, kind and reference, so that a repetition has the same id."""
         return f"{self.organisation}:{self.kind}:{self.reference}"
+
+
+@dataclass(frozen=True)
+class WithdrawalState:
+    """What an account says about withdrawals: how many there were, and the credit that is available (nano-USD)."""
+
+    count: int
+    available: int
+    unposted: CreditEntry | None
+    """The last withdrawal, if the ledger may not have it yet."""
 
 
 class CreditStore(Protocol):
@@ -83,7 +105,7 @@ class CreditStore(Protocol):
         ...
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
-        """Return up to `limit` credit entries of an organisation, newest first."""
+        """Return up to `limit` credit entries and withdrawals of an organisation, newest first."""
         ...
 
     async def refunded(self, organisation: str, job: str) -> int:
@@ -102,9 +124,29 @@ class CreditStore(Protocol):
         """Return the ids of organisations that have credit entries since `at` (Unix seconds)."""
         ...
 
+    async def withdrawal_state(self, organisation: str) -> WithdrawalState:
+        """Return what an existing account says about withdrawals."""
+        ...
+
+    async def withdraw(self, entry: CreditEntry) -> bool:
+        """Take a withdrawal out of the account's available credit, and keep the entry there, in one update.
+
+        Return false, with nothing changed, if less is available, `entry.number` is not the next one, or the last
+        withdrawal is not posted.
+        """
+        ...
+
+    async def post_withdrawal(self, entry: CreditEntry) -> None:
+        """Store a withdrawal that `withdraw` took in the ledger, once, and note in the account that it is there."""
+        ...
+
+    async def unposted_withdrawals(self) -> Sequence[CreditEntry]:
+        """Return the withdrawals of all organisations that the ledger may not have yet."""
+        ...
+
 
 class Credit:
-    """Credits organisations: top-ups, promotional credit, refunds.
+    """Credits organisations (top-ups, promotional credit, refunds), and withdraws unspent credit.
 
     Args:
         store: credit entries and accounts.
@@ -117,21 +159,49 @@ class Credit:
         self._jobs = jobs
         self._clock = clock
 
-    async def top_up(self, organisation: str, amount: int, reference: str) -> CreditEntry:
+    async def top_up(self, organisation: str, amount: int, reference: str, reason: str = "") -> CreditEntry:
         """Credit a payment of `amount` nano-USD. A repeated call with the same reference returns the first entry.
 
         Raises:
             UnacceptableAmount: `amount` is not a positive integer, or too large.
             UnacceptableReference: `reference` is not 1 to 128 printable ASCII characters.
+            UnacceptableValue: `reason` is too long, or has control characters.
             TooMuchCredit: the organisation's credit would exceed `MAX_CREDIT`.
             ReferenceReused: the reference was used for another amount.
             StoreUnavailable: the outcome is unknown; to be repeated.
         """
-        return await self._credit(organisation, CreditKind.TOP_UP, amount, reference)
+        return await self._credit(organisation, CreditKind.TOP_UP, amount, reference, reason=reason)
 
-    async def promo(self, organisation: str, amount: int, reference: str) -> CreditEntry:
+    async def promo(self, organisation: str, amount: int, reference: str, reason: str = "") -> CreditEntry:
         """Grant promotional credit of `amount` nano-USD; the same errors as `top_up`."""
-        return await self._credit(organisation, CreditKind.PROMO, amount, reference)
+        return await self._credit(organisation, CreditKind.PROMO, amount, reference, reason=reason)
+
+    async def withdraw(self, organisation: str, amount: int, reference: str, reason: str = "") -> CreditEntry:
+        """Take `amount` nano-USD of unspent credit from an organisation, also of a closed account.
+
+        A repeated call with the same reference returns the first entry. Errors as `top_up`, no `TooMuchCredit`, and:
+
+        Raises:
+            CreditNotAvailable: less is available; what is held for running requests stays.
+        """
+        check_amount(amount)
+        _check_reference(reference)
+        _check_reason(reason)
+        for _ in range(MAX_TRIES):
+            await self.apply_pending(organisation)
+            state = await self._store.withdrawal_state(organisation)
+            if state.unposted is not None:
+                await self._store.post_withdrawal(state.unposted)
+            kind = CreditKind.WITHDRAWAL
+            entry = CreditEntry(organisation, state.count + 1, kind, reference, amount, self._clock(), reason=reason)
+            if (there := await self._store.find(entry.id)) is not None:
+                return _repeated(there, entry)
+            if state.available < amount:
+                raise CreditNotAvailable(f"{format_usd(state.available)} USD are available")
+            if await self._store.withdraw(entry):
+                await self._store.post_withdrawal(entry)
+                return entry
+        raise StoreUnavailable("the account keeps being changed")
 
     async def refund(self, organisation: str, job: str, amount: int, reference: str) -> CreditEntry:
         """Refund `amount` nano-USD of a settled job's cost; the same errors as `top_up`, and those below.
@@ -140,10 +210,10 @@ class Credit:
             NoSuchCharge: the organisation has no settled job with this id.
             RefundTooLarge: more than the part of the cost that was not refunded yet.
         """
-        return await self._credit(organisation, CreditKind.REFUND, amount, reference, job)
+        return await self._credit(organisation, CreditKind.REFUND, amount, reference, job=job)
 
     async def newest(self, organisation: str, limit: int = 20) -> Sequence[CreditEntry]:
-        """Return up to `limit` credit entries of an organisation, newest first.
+        """Return up to `limit` credit entries and withdrawals of an organisation, newest first.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -166,27 +236,36 @@ class Credit:
             await self._store.apply(entry)
 
     async def apply_pending_since(self, since: float) -> None:
-        """Call `apply_pending` for every organisation that has credit entries since `since` (Unix seconds).
+        """Call `apply_pending` for every organisation that has credit entries since `since` (Unix seconds), and post
+        the withdrawals that only accounts have.
 
         Raises:
             StoreUnavailable: to be repeated.
         """
         for organisation in await self._store.credited_since(since):
             await self.apply_pending(organisation)
+        for entry in await self._store.unposted_withdrawals():
+            await self._store.post_withdrawal(entry)
 
     async def _credit(
-        self, organisation: str, kind: CreditKind, amount: int, reference: str, job: str | None = None
+        self,
+        organisation: str,
+        kind: CreditKind,
+        amount: int,
+        reference: str,
+        *,
+        job: str | None = None,
+        reason: str = "",
     ) -> CreditEntry:
         check_amount(amount)
         _check_reference(reference)
+        _check_reason(reason)
         for _ in range(MAX_TRIES):
             number, total = await self.apply_pending(organisation)
-            entry = CreditEntry(organisation, number + 1, kind, reference, amount, self._clock(), job)
+            entry = CreditEntry(organisation, number + 1, kind, reference, amount, self._clock(), job, reason)
             if (there := await self._store.find(entry.id)) is not None:
-                if (there.amount, there.job) != (amount, job):
-                    raise ReferenceReused(f"the reference {reference!r} was used for another {kind}")
                 await self.apply_pending(organisation)  # it may have been appended by another process just now
-                return there
+                return _repeated(there, entry)
             if total + amount > MAX_CREDIT:
                 raise TooMuchCredit("an organisation can't have had so much credit")
             if job is not None:
@@ -204,6 +283,17 @@ class Credit:
         left = (charge.cost or 0) - await self._store.refunded(entry.organisation, job)
         if entry.amount > left:
             raise RefundTooLarge(f"of what job {job!r} cost, {format_usd(left)} USD can be paid back")
+
+
+def _repeated(there: CreditEntry, entry: CreditEntry) -> CreditEntry:
+    if (there.amount, there.job) != (entry.amount, entry.job):
+        raise ReferenceReused(f"the reference {entry.reference!r} was used for another {entry.kind}")
+    return there
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > MAX_REASON_LENGTH or not reason.isprintable():
+        raise UnacceptableValue("reason", f"a reason has at most {MAX_REASON_LENGTH} characters, in one line")
 
 
 def _check_reference(reference: str) -> None:

@@ -5,6 +5,7 @@ Times are Unix seconds. Each method of the port raises `StoreUnavailable` when t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +44,14 @@ class OrganisationStore(Protocol):
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
         """Return the organisation with this id, or `None`."""
+        ...
+
+    async def find_organisations(self, ids: Sequence[str]) -> list[Organisation]:
+        """Return the organisations among these ids."""
+        ...
+
+    async def page(self, after: str, limit: int) -> list[Organisation]:
+        """Return up to `limit` organisations whose ids sort after `after`, sorted by id."""
         ...
 
     async def projects(self, organisation: str) -> list[Project]:

@@ -1,5 +1,8 @@
 """The price list in force, and the creation of new versions.
 
+The store has the prices. They are either loaded from the operator's files, and then only these change them, or edited
+version by version, and then no file does (ADR 0057).
+
 Versions are append-only. `current` is at most `CACHE_TTL` behind the store; while the store is away the known
 version stays in use (no credit can be held then, so no job is sold at an old price).
 """
@@ -9,17 +12,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from auth_billing.errors import StoreUnavailable
+from auth_billing.errors import PricesChanged, PricesInFile, StoreUnavailable, UnacceptableValue
 from auth_billing.prices.price_file import PriceFile
-from auth_billing.prices.pricing import PriceList
+from auth_billing.prices.pricing import PriceList, RateCard, check_rate
+from router.messages import ServiceClass
+from router.topology import check_model_name
 
 CACHE_TTL = 5.0
 """Seconds until the store is read again."""
 NO_PRICES = PriceList(0, {})
 """The price list before the first version: no model has a price."""
+MAX_MODELS = 2_000
+"""Most models with prices that are edited, so that a version fits into one document of the store."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class PriceVersion:
 
     prices: PriceList
     at: float
+    in_file: bool = False
+    """Whether the operator's files have these prices, so that they can't be edited."""
 
 
 class PriceStore(Protocol):
@@ -78,20 +87,73 @@ class PriceBook:
         async with self._reading:
             return self._fresh() or await self._read()
 
+    async def newest(self) -> PriceVersion:
+        """Return the price version in force, read from the store now.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+        return await self._store.newest() or PriceVersion(NO_PRICES, 0.0)
+
     async def load(self, file: PriceFile) -> PriceVersion:
-        """Put the prices of a file in force: add a version, unless the current one has the same prices.
+        """Put the prices of the operator's files in force, which locks them: `edit` is refused from now on.
+
+        A version is added unless the current one has the same prices and is locked.
 
         Raises:
             StoreUnavailable: the version may or may not have been stored; loading again is safe.
         """
         while True:
-            there = await self._store.newest()
-            version = there.prices.version if there is not None else 0
-            if there is not None and there.prices == file.price_list(version):
+            there = await self.newest()
+            version = there.prices.version
+            if there.in_file and there.prices == file.price_list(version):
                 return there
-            new = PriceVersion(file.price_list(version + 1), self._clock())
+            new = PriceVersion(file.price_list(version + 1), self._clock(), in_file=True)
             if await self._store.add(new):
                 return new
+
+    async def unlock(self, initial: PriceFile) -> PriceVersion:
+        """Let the prices be edited: those in force stay; `initial` is only for a store that has none.
+
+        Raises:
+            StoreUnavailable: as in `load`.
+        """
+        while True:
+            there = await self.newest()
+            version = there.prices.version
+            if version and not there.in_file:
+                return there
+            prices = replace(there.prices, version=version + 1) if version else initial.price_list(1)
+            new = PriceVersion(prices, self._clock())
+            if await self._store.add(new):
+                return new
+
+    async def edit(self, model: str | None, rates: RateCard | None, *, seen: int) -> PriceVersion:
+        """Add a version in which `model` has other rates, or none if `rates` is `None`; return the version.
+
+        Args:
+            model: its name; `None`: the default of models without an entry.
+            rates: a rate for each service class.
+            seen: the number of the version that the caller has changed; another edit since then is not overwritten.
+
+        Raises:
+            UnacceptableValue: a price or the name is invalid, there are too many models, or no price would be left.
+            PricesInFile: the operator's files have the prices.
+            PricesChanged: version `seen` is not in force (any more).
+            StoreUnavailable: the outcome is unknown; a repetition raises `PricesChanged` if the version was stored.
+        """
+        if model is not None:
+            _check_name(model)
+        there = await self.newest()
+        if there.in_file:
+            raise PricesInFile("the prices are in the operator's price file: change it there")
+        if there.prices.version != seen:
+            raise PricesChanged("the prices were changed meanwhile: look at them again")
+        new = PriceVersion(_edited(there.prices, model, rates), self._clock())
+        if not await self._store.add(new):
+            raise PricesChanged("the prices were changed meanwhile: look at them again")
+        self._known, self._read_at = new.prices, self._monotonic()
+        return new
 
     def _fresh(self) -> PriceList | None:
         return self._known if self._monotonic() - self._read_at < CACHE_TTL else None
@@ -107,3 +169,26 @@ class PriceBook:
         prices = NO_PRICES if newest is None else newest.prices
         self._known = prices if newest is not None else None
         return prices
+
+
+def _check_name(model: str) -> None:
+    try:
+        check_model_name(model)
+    except ValueError as error:
+        raise UnacceptableValue("model", str(error)) from error
+
+
+def _edited(prices: PriceList, model: str | None, rates: RateCard | None) -> PriceList:
+    checked = None if rates is None else {each: check_rate(rates[each]) for each in ServiceClass}
+    models, default = dict(prices.models), prices.default
+    if model is None:
+        default = checked
+    elif checked is None:
+        models.pop(model, None)
+    else:
+        models[model] = checked
+    if not models and default is None:
+        raise UnacceptableValue("rates", "the last price can't be removed: no request could be accepted")
+    if len(models) > MAX_MODELS:
+        raise UnacceptableValue("model", f"more than {MAX_MODELS} models have prices of their own")
+    return PriceList(prices.version + 1, models, default)

@@ -38,7 +38,7 @@ NANO_PER_MILLIONTH = 1000
 MAX_DIGITS = 12
 """Characters of a number: the product of a price and a factor is then exact in `Decimal`'s 28 digits."""
 DEFAULT_FILE = Path(__file__).with_name("default_prices.toml")
-"""The price file that is used if the operator gives none."""
+"""The prices of a new installation whose operator has no price file."""
 
 
 def _decimal(value: object) -> Decimal:
@@ -205,7 +205,16 @@ def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
     return prices.model_copy(update={"models": {**prices.models, **outside}})
 
 
-def unpriced(prices: PriceFile, catalogue: Source) -> list[str]:
+def has_prices(catalogue: Source) -> bool:
+    """Return whether a proxy's catalogue gives a model a price.
+
+    Raises:
+        StartupError: not TOML, or a price is invalid.
+    """
+    return any(model.price for model in _parse(catalogue, _Catalogue).models.values())
+
+
+def unpriced(prices: PriceList, catalogue: Source) -> list[str]:
     """Return the names of models in a proxy's catalogue that have no entry in `prices`, so that its default applies."""
     return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
 

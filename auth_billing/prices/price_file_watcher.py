@@ -1,5 +1,8 @@
 """Watches the operator's price file: loads it at start and whenever it changes.
 
+Without a price file, and without prices in a proxy's catalogue, the store's prices can be edited, and this process only
+gives a new installation the shipped ones.
+
 An invalid file stops the process at start; one that becomes invalid later is logged, and the prices stay in force.
 """
 
@@ -11,6 +14,8 @@ from pathlib import Path
 
 import structlog
 
+from auth_billing.audit_log import AuditLog, Event
+from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import StoreUnavailable
 from auth_billing.prices import price_file
 from auth_billing.prices.price_book import PriceBook
@@ -27,14 +32,23 @@ class PriceFileWatcher:
     """Puts the prices of a file, and of a proxy's catalogue if there is one, in force when the file changes.
 
     Args:
-        path: the price file; `None`: the shipped default.
+        path: the price file; `None`: there is none.
+        audit_log: gets an entry, of the operator's organisation, for each version that is loaded.
         every: seconds between reads of the file.
     """
 
     def __init__(
-        self, book: PriceBook, path: Path | None, catalogue: Path | None = None, *, every: float = POLL_INTERVAL
+        self,
+        book: PriceBook,
+        audit_log: AuditLog,
+        path: Path | None,
+        catalogue: Path | None = None,
+        *,
+        every: float = POLL_INTERVAL,
     ) -> None:
         self._book = book
+        self._audit_log = audit_log
+        self._has_file = path is not None
         self._paths = [path or price_file.DEFAULT_FILE, *([] if catalogue is None else [catalogue])]
         self._every = every
         self._last_read: list[Source] = []
@@ -74,13 +88,18 @@ class PriceFileWatcher:
                 await asyncio.wait_for(stop.wait(), self._every)
 
     async def _put_in_force(self, sources: list[Source]) -> None:
-        prices = price_file.parse(*sources)
-        version = await self._book.load(prices)
+        prices, catalogues = price_file.parse(*sources), sources[1:]
+        locked = self._has_file or any(price_file.has_prices(each) for each in catalogues)
+        version = await (self._book.load(prices) if locked else self._book.unlock(prices))
+        files, number = [str(each.path) for each in sources], version.prices.version
+        if version.prices == prices.price_list(number):
+            event, details = Event.PRICES_LOADED, {"files": files}
+            await self._audit_log.record_once(ORGANISATION, event, str(number), version.at, details=details)
         self._loaded = sources
-        for catalogue in sources[1:]:
-            for model in price_file.unpriced(prices, catalogue):
+        for catalogue in catalogues:
+            for model in price_file.unpriced(version.prices, catalogue):
                 _log.warning("a provider's model has no price of its own", model=model, catalogue=str(catalogue.path))
-        _log.info("prices in force", version=version.prices.version, files=[str(each.path) for each in sources])
+        _log.info("prices in force", version=number, files=files if locked else [])
 
     async def _read(self) -> list[Source]:
         return [await asyncio.to_thread(price_file.source, path) for path in self._paths]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from auth_billing.errors import NoPrice
+from auth_billing.errors import NoPrice, UnacceptableValue
 from router.messages import ServiceClass, Usage
 
 NANO = 1_000_000_000
@@ -36,6 +36,20 @@ class Price(TokenRate):
         """Return the cost of `usage` in nano-USD; cached tokens are part of the prompt's tokens."""
         fresh = usage.prompt_tokens - usage.cached_tokens
         return fresh * self.input + usage.cached_tokens * self.cached_input + usage.completion_tokens * self.output
+
+
+def check_rate(rate: TokenRate) -> TokenRate:
+    """Return `rate` if its prices are integers from 0 to `MAX_TOKEN_PRICE`, and cached input is not above input.
+
+    Raises:
+        UnacceptableValue: anything else.
+    """
+    for name, price in vars(rate).items():
+        if not isinstance(price, int) or isinstance(price, bool) or not 0 <= price <= MAX_TOKEN_PRICE:
+            raise UnacceptableValue(name, f"`{name}` is no integer of nano-USD per token from 0 to {MAX_TOKEN_PRICE}")
+    if rate.cached_input > rate.input:
+        raise UnacceptableValue("cached_input", "`cached_input` is more than `input`")
+    return rate
 
 
 RateCard = Mapping[ServiceClass, TokenRate]

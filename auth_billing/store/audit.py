@@ -84,7 +84,8 @@ class MongoAuditStore:
             waiting = await self._ledger.find_one(
                 {"organisation": organisation, "number": {"$gt": credits}}, sort=[("number", 1)]
             )
-        return LedgerSums(settled, count, credited, None if waiting is None else waiting["at"])
+        withdrawn, _ = await self._sum({"organisation": organisation, "withdrawal": {"$gt": 0}})
+        return LedgerSums(settled, count, credited, None if waiting is None else waiting["at"], withdrawn)
 
     async def _sum(self, query: dict[str, Any]) -> tuple[int, int]:
         """Return the sum of the amounts of the matching entries, and their number."""

@@ -23,10 +23,11 @@ class MongoAuditLogStore:
         self._entries = connection.durable(COLLECTION)
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store a new audit log entry durably."""
+        """Store an audit log entry durably, unless one with its id is stored."""
         details = {name: _plain(value) for name, value in entry.details.items()}
         actor = dict(vars(entry.actor))
-        await self._entries.insert_one(to_document(entry, event=entry.event.value, actor=actor, details=details))
+        document = to_document(entry, event=entry.event.value, actor=actor, details=details)
+        await self._entries.insert_if_absent(document)
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         """Return up to `query.limit` entries, newest first; with `before`, the ones directly before that entry."""

@@ -15,11 +15,13 @@ See docs/design/money.md#documents.
         used: {MONTH: {NAME: int}},    nano-USD held and spent by jobs accepted in the month
         version: int,                  incremented by every change to `held_map`
         credits, credited: int         number and sum of applied credit entries: `store/credits.py`
+        withdrawals, withdrawn: int    number and sum of withdrawals of credit; `withdrawal`: one not in the ledger yet
     }
 
-Invariant: `available + sum(held_map.*.amount) + spent == credited`; crediting an account changes `available` and
-`credited` only. A job counts in the month of its acceptance, so a new month begins with nothing used, and budgets need
-no reset. Months older than the last three are deleted.
+Invariant: `available + sum(held_map.*.amount) + spent + withdrawn == credited`; crediting an account changes
+`available` and `credited` only, a withdrawal `available` and `withdrawn` only. A job counts in the month of its
+acceptance, so a new month begins with nothing used, and budgets need no reset. Months older than the last three are
+deleted.
 """
 
 from __future__ import annotations
@@ -186,4 +188,5 @@ def from_document(document: Mapping[str, Any]) -> Balance:
         version=document["version"],
         credits=document.get("credits", 0),
         credited=document.get("credited", 0),
+        withdrawn=document.get("withdrawn", 0),
     )

@@ -1,10 +1,12 @@
 """MongoDB store of credit: ledger entries with a `number`, and how many of them each account has applied.
 
-    ledger   {..., kind: "topup" | "promo" | "refund", number: int, reference: str, job: only of refunds}
+    ledger   {..., kind: "topup" | "promo" | "refund", number: int, reference: str, job: only of refunds, reason?: str}
+             {..., kind: "withdrawal", withdrawal: int (its number), reference, reason?}
     accounts {..., credits: int, credited: int}    number and sum of applied entries; absent: 0
+             {..., withdrawals: int, withdrawn: int, withdrawal?: the ledger's document of one that is not posted yet}
 
 A unique index on (organisation, number) makes an organisation's entries a sequence. An account moves from entry n to
-n + 1 by one conditional update, which has no effect when repeated.
+n + 1 by one conditional update, which has no effect when repeated. A withdrawal is in the account first.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from auth_billing.money.credit import CreditEntry, CreditKind
+from auth_billing.money.credit import CreditEntry, CreditKind, WithdrawalState
 from auth_billing.money.ledger import customer_account
 from auth_billing.store.balances import COLLECTION as ACCOUNTS
 from auth_billing.store.balances import MongoBalanceStore
@@ -22,6 +24,8 @@ from auth_billing.store.ledger import COLLECTION as LEDGER
 
 SOURCES = {CreditKind.TOP_UP: "cash", CreditKind.PROMO: "promo", CreditKind.REFUND: "refunds"}
 """The ledger account that is debited, by the kind of credit."""
+WITHDRAWALS = "withdrawals"
+"""The ledger account that gets withdrawn credit."""
 
 
 class MongoCreditStore:
@@ -49,9 +53,15 @@ class MongoCreditStore:
         return await self._ledger.find_record(_from_document, {"organisation": organisation, "number": number})
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
-        """Return up to `limit` credit entries of an organisation, newest first."""
-        query = {"organisation": organisation, "number": {"$gt": 0}}
-        return [_from_document(each) async for each in self._ledger.find(query).sort("number", -1).limit(limit)]
+        """Return up to `limit` credit entries and withdrawals of an organisation, newest first."""
+        found = [
+            _from_document(each)
+            for name in ("number", "withdrawal")
+            async for each in self._ledger.find({"organisation": organisation, name: {"$gt": 0}})
+            .sort(name, -1)
+            .limit(limit)
+        ]
+        return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
 
     async def refunded(self, organisation: str, job: str) -> int:
         """Return the sum of the refunds of a job in nano-USD."""
@@ -73,21 +83,58 @@ class MongoCreditStore:
         """Return the ids of organisations that have credit entries since `at` (Unix seconds)."""
         return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
+    async def withdrawal_state(self, organisation: str) -> WithdrawalState:
+        """Return what an existing account says about withdrawals."""
+        account = await self._accounts.find_one({"_id": organisation}) or {}
+        unposted = account.get("withdrawal")
+        return WithdrawalState(
+            account.get("withdrawals", 0),
+            account.get("available", 0),
+            None if unposted is None else _from_document(unposted),
+        )
+
+    async def withdraw(self, entry: CreditEntry) -> bool:
+        """Take a withdrawal out of the available credit, in one update, if its number is next and it is available."""
+        before = entry.number - 1
+        query = {
+            "_id": entry.organisation,
+            "available": {"$gte": entry.amount},
+            "withdrawals": before if before else {"$in": [None, 0]},
+            "withdrawal": None,
+        }
+        increase = {"available": -entry.amount, "withdrawn": entry.amount, "withdrawals": 1}
+        change = {"$inc": increase, "$set": {"withdrawal": _to_document(entry)}}
+        return await self._accounts.update_matching(query, change)
+
+    async def post_withdrawal(self, entry: CreditEntry) -> None:
+        """Store a withdrawal in the ledger unless it is there; then remove its copy from the account."""
+        await self._ledger.insert_if_absent(_to_document(entry))
+        posted = {"_id": entry.organisation, "withdrawal.withdrawal": entry.number}
+        await self._accounts.update_one(posted, {"$unset": {"withdrawal": ""}})
+
+    async def unposted_withdrawals(self) -> Sequence[CreditEntry]:
+        """Return the withdrawals of all organisations that the ledger may not have yet."""
+        found = self._accounts.find({"withdrawal": {"$exists": True}}, {"withdrawal": 1})
+        return [_from_document(each["withdrawal"]) async for each in found]
+
 
 def _to_document(entry: CreditEntry) -> dict[str, Any]:
+    own, taken = customer_account(entry.organisation), entry.kind is CreditKind.WITHDRAWAL
     return {
         "_id": entry.id,
         "organisation": entry.organisation,
-        "debit": SOURCES[entry.kind],
-        "credit": customer_account(entry.organisation),
+        "debit": own if taken else SOURCES[entry.kind],
+        "credit": WITHDRAWALS if taken else own,
         "amount": entry.amount,
         "kind": entry.kind.value,
         "at": entry.at,
-        "number": entry.number,
+        "withdrawal" if taken else "number": entry.number,
         "reference": entry.reference,
         **({} if entry.job is None else {"job": entry.job}),
+        **({"reason": entry.reason} if entry.reason else {}),
     }
 
 
 def _from_document(document: Mapping[str, Any]) -> CreditEntry:
-    return from_document(CreditEntry, document, kind=CreditKind(document["kind"]))
+    number = document["number"] if "number" in document else document["withdrawal"]
+    return from_document(CreditEntry, document, kind=CreditKind(document["kind"]), number=number)

@@ -58,9 +58,13 @@ async def create_indexes(connection: StoreConnection) -> None:
     await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("final.at", 1)])
     await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
     await connection.durable(usage_rollups.COLLECTION).create_index([("organisation", 1), ("at", 1)])
+    await connection.durable(usage_rollups.COLLECTION).create_index([("at", 1)])
     await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
     await connection.durable(ledger.COLLECTION).create_index(
         [("organisation", 1), ("number", 1)], unique=True, partialFilterExpression={"number": {"$gt": 0}}
+    )
+    await connection.durable(ledger.COLLECTION).create_index(
+        [("organisation", 1), ("withdrawal", 1)], unique=True, partialFilterExpression={"withdrawal": {"$gt": 0}}
     )
     await connection.durable(gateway_heartbeats.COLLECTION).create_index(
         [("at", 1)], expireAfterSeconds=gateway_heartbeats.RETENTION_PERIOD

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from auth_billing.people.organisation_records import Organisation, Project
@@ -36,6 +37,15 @@ class MongoOrganisationStore:
     async def find_organisation(self, organisation: str) -> Organisation | None:
         """Return the organisation with this id, or `None`."""
         return await self._organisations.find_record(_organisation, {"_id": organisation})
+
+    async def find_organisations(self, ids: Sequence[str]) -> list[Organisation]:
+        """Return the organisations among these ids."""
+        return [_organisation(each) async for each in self._organisations.find({"_id": {"$in": list(ids)}})]
+
+    async def page(self, after: str, limit: int) -> list[Organisation]:
+        """Return up to `limit` organisations whose ids sort after `after`, sorted by id."""
+        found = self._organisations.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)
+        return [_organisation(each) async for each in found]
 
     async def projects(self, organisation: str) -> list[Project]:
         """Return all projects of an organisation, archived ones included, oldest first."""

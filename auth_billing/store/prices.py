@@ -1,4 +1,4 @@
-"""MongoDB store of price lists: `prices {_id: version, at, rates: [{model, class, input, cached_input, output}]}`.
+"""MongoDB store of price lists: `prices {_id: version, at, in_file, rates: [{model, class, input, ...}]}`.
 
 `rates` is a list, because model names contain dots and cannot be field names. The default rates have no model.
 """
@@ -38,7 +38,7 @@ def _to_document(version: PriceVersion) -> dict[str, Any]:
         for model, rates in tables
         for service_class, rate in rates.items()
     ]
-    return {"_id": prices.version, "at": version.at, "rates": rows}
+    return {"_id": prices.version, "at": version.at, "in_file": version.in_file, "rates": rows}
 
 
 def _from_document(document: dict[str, Any]) -> PriceVersion:
@@ -48,4 +48,5 @@ def _from_document(document: dict[str, Any]) -> PriceVersion:
         tables.setdefault(row["model"], {})[ServiceClass(row["class"])] = rate
     default: RateCard | None = tables.pop(None, None)
     models: dict[str, RateCard] = {model: rates for model, rates in tables.items() if model is not None}
-    return PriceVersion(PriceList(document["_id"], models, default), document["at"])
+    prices = PriceList(document["_id"], models, default)
+    return PriceVersion(prices, document["at"], in_file=document.get("in_file", False))

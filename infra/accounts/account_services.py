@@ -14,6 +14,7 @@ from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ORGANISATION, ensure_development_account
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.installation import Installation
 from auth_billing.keys.key_invalidation import no_invalidation
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.pepper import load_pepper
@@ -39,6 +40,7 @@ from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.idempotency import MongoIdempotencyStore
+from auth_billing.store.installation_usage import MongoInstallationUsage
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
@@ -116,6 +118,7 @@ class AccountServices:
             budgets=self.budgets(),
             audit_log=AuditLog(MongoAuditLogStore(self.connection)),
             usage=MongoUsageReports(self.connection),
+            installation=installation_of(self.connection),
         )
 
     def credit(self) -> Credit:
@@ -150,6 +153,18 @@ class AccountServices:
         key = await ensure_development_account(accounts, keys, self.pepper, known)
         await self.credit().promo(ORGANISATION, DEVELOPMENT_CREDIT, DEVELOPMENT_REFERENCE)
         return key
+
+
+def installation_of(connection: StoreConnection) -> Installation:
+    """Return the operator's services over a store."""
+    return Installation(
+        MongoOrganisationStore(connection),
+        MongoBalanceStore(connection),
+        Credit(MongoCreditStore(connection), MongoJobStore(connection)),
+        PriceBook(MongoPriceStore(connection)),
+        MongoInstallationUsage(connection),
+        AuditLog(MongoAuditLogStore(connection)),
+    )
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from pydantic_settings import BaseSettings
 
-from infra.cli import broker_cli, dead_letter_cli, keys_cli, money_cli, people_cli
+from infra.cli import broker_cli, dead_letter_cli, installation_cli, keys_cli, money_cli, people_cli
 from infra.cli.store_command import console, run_with_accounts
 from infra.home import environment
 from infra.home.home import lock_holder, stop_launcher
@@ -326,6 +326,7 @@ def key(mongodb_url: MongoUrl = None) -> None:
 
 
 money_cli.register(app)
+installation_cli.register(app)
 keys_cli.register(app)
 people_cli.register(app)
 dead_letter_cli.register(app)

@@ -1,4 +1,4 @@
-"""The money commands of `headrace`: `prices`, `credit`, `budget`, `limits`, `audit`.
+"""The money commands of `headrace`: `credit`, `budget`, `limits`, `audit`.
 
 Command line options and output; each command imports its implementation (`money_commands.py`) only when it is run, so
 that others start fast.
@@ -7,7 +7,6 @@ that others start fast.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -24,10 +23,11 @@ PANEL = "Money"
 MOST_SHOWN = 200
 ResultT = TypeVar("ResultT")
 
-credit = typer.Typer(help="Credit of an organisation: top-ups, grants, refunds and balance.", no_args_is_help=True)
+credit = typer.Typer(help="Credit of an organisation: give, take, refund, show.", no_args_is_help=True)
 
 Organisation = Annotated[str, typer.Argument(help="Its id, as org-..., or `development`.")]
 Usd = Annotated[str, typer.Argument(metavar="USD", help="As 12.50, exact to nine digits after the point.")]
+Reason = Annotated[str, typer.Option(help="Why, for people; the organisation sees it.", show_default=False)]
 Reference = Annotated[
     str | None,
     typer.Option(help="Your reference of the entry; a repeated reference changes nothing.", show_default=False),
@@ -35,30 +35,11 @@ Reference = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `prices`, `credit`, `budget`, `limits` and `audit` to the `headrace` application."""
-    app.command(rich_help_panel=PANEL)(prices)
+    """Add `credit`, `budget`, `limits` and `audit` to the `headrace` application."""
     app.command(rich_help_panel=PANEL)(budget)
     app.command(rich_help_panel=PANEL)(limits)
     app.command(rich_help_panel=PANEL)(audit)
     app.add_typer(credit, name="credit", rich_help_panel=PANEL)
-
-
-def prices(
-    *,
-    check: Annotated[
-        Path | None, typer.Option(help="Show this file's prices without applying them.", show_default=False)
-    ] = None,
-    proxy_config: Annotated[
-        Path | None, typer.Option(help="With --check: a proxy's catalogue to include.", show_default=False)
-    ] = None,
-    mongodb_url: MongoUrl = None,
-) -> None:
-    """Show the token prices in force, or those of a price file."""
-    from infra.cli.money_commands import prices_of  # noqa: PLC0415
-    from infra.cli.money_tables import price_table  # noqa: PLC0415
-
-    shown = _run(mongodb_url, lambda money: money.prices()) if check is None else prices_of(check, proxy_config)
-    console.print(price_table(shown))
 
 
 def budget(
@@ -81,8 +62,8 @@ def budget(
     if remove and usd is not None:
         raise typer.BadParameter("an amount, or --remove")
     if remove or usd is not None:
-        _run(mongodb_url, lambda money: money.set_budget(organisation, usd, project=project, key=key))
-    shown = _run(mongodb_url, lambda money: money.statement(organisation))
+        run_money_command(mongodb_url, lambda money: money.set_budget(organisation, usd, project=project, key=key))
+    shown = run_money_command(mongodb_url, lambda money: money.statement(organisation))
     console.print(budget_table(list(shown.budgets)))
 
 
@@ -116,7 +97,7 @@ def limits(
     if remove and limits is not None:
         raise typer.BadParameter("limits, or --remove")
     console.print(
-        _run(
+        run_money_command(
             mongodb_url,
             lambda money: money.limits(
                 organisation, limits, project=project, model=model, key=key, person=person, remove=remove
@@ -129,7 +110,7 @@ def audit(mongodb_url: MongoUrl = None) -> None:
     """Check that balances, ledger and jobs agree, also while the platform runs; exit with 1 if not."""
     from infra.cli.money_tables import check_table, difference_table  # noqa: PLC0415
 
-    report = _run(mongodb_url, lambda money: money.audit())
+    report = run_money_command(mongodb_url, lambda money: money.audit())
     console.print(check_table(report))
     if report.differences:
         console.print(difference_table(report.differences[:MOST_SHOWN]))
@@ -143,25 +124,54 @@ def show_credit(organisation: Organisation, mongodb_url: MongoUrl = None) -> Non
     """Show an organisation's balance and its latest credit entries."""
     from infra.cli.money_tables import balance_table, credit_table  # noqa: PLC0415
 
-    shown = _run(mongodb_url, lambda money: money.statement(organisation))
+    shown = run_money_command(mongodb_url, lambda money: money.statement(organisation))
     console.print(balance_table(shown.balance))
     console.print(credit_table(list(shown.entries)))
 
 
 @credit.command()
-def grant(organisation: Organisation, usd: Usd, *, reference: Reference = None, mongodb_url: MongoUrl = None) -> None:
+def grant(
+    organisation: Organisation,
+    usd: Usd,
+    *,
+    reference: Reference = None,
+    reason: Reason = "",
+    mongodb_url: MongoUrl = None,
+) -> None:
     """Give an organisation promotional credit."""
     from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
-    _add(CreditKind.PROMO, organisation, usd, reference, mongodb_url)
+    _change(CreditKind.PROMO, organisation, usd, (reference, reason), mongodb_url)
+
+
+@credit.command()
+def withdraw(
+    organisation: Organisation,
+    usd: Usd,
+    *,
+    reference: Reference = None,
+    reason: Reason = "",
+    mongodb_url: MongoUrl = None,
+) -> None:
+    """Take unspent credit from an organisation; what running requests hold stays."""
+    from auth_billing.money.credit import CreditKind  # noqa: PLC0415
+
+    _change(CreditKind.WITHDRAWAL, organisation, usd, (reference, reason), mongodb_url)
 
 
 @credit.command("top-up")
-def top_up(organisation: Organisation, usd: Usd, *, reference: Reference = None, mongodb_url: MongoUrl = None) -> None:
+def top_up(
+    organisation: Organisation,
+    usd: Usd,
+    *,
+    reference: Reference = None,
+    reason: Reason = "",
+    mongodb_url: MongoUrl = None,
+) -> None:
     """Record an organisation's payment, which adds to its credit."""
     from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
-    _add(CreditKind.TOP_UP, organisation, usd, reference, mongodb_url)
+    _change(CreditKind.TOP_UP, organisation, usd, (reference, reason), mongodb_url)
 
 
 @credit.command()
@@ -176,34 +186,39 @@ def refund(
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Refund the cost of a job to an organisation's credit."""
-    _print_entry(_run(mongodb_url, lambda money: money.refund(organisation, job, usd, reference)))
+    _print_entry(run_money_command(mongodb_url, lambda money: money.refund(organisation, job, usd, reference)))
 
 
 @credit.command()
 def close(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
     """Close an organisation's account: new requests are refused, running ones are finished and settled."""
-    _run(mongodb_url, lambda money: money.set_open(organisation, to=False))
+    run_money_command(mongodb_url, lambda money: money.set_open(organisation, to=False))
     console.print(f"{organisation} is closed")
 
 
 @credit.command()
 def reopen(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
     """Reopen an organisation's closed account, so that its requests are accepted again."""
-    _run(mongodb_url, lambda money: money.set_open(organisation, to=True))
+    run_money_command(mongodb_url, lambda money: money.set_open(organisation, to=True))
     console.print(f"{organisation} is open")
 
 
-def _add(kind: CreditKind, organisation: str, usd: str, reference: str | None, mongodb_url: str | None) -> None:
-    _print_entry(_run(mongodb_url, lambda money: money.add_credit(kind, organisation, usd, reference)))
+def _change(
+    kind: CreditKind, organisation: str, usd: str, why: tuple[str | None, str], mongodb_url: str | None
+) -> None:
+    _print_entry(run_money_command(mongodb_url, lambda money: money.change_credit(kind, organisation, usd, *why)))
 
 
 def _print_entry(entry: CreditEntry) -> None:
     from auth_billing.money.amounts import format_usd  # noqa: PLC0415
 
-    console.print(f"{entry.kind}: {format_usd(entry.amount)} USD to {entry.organisation} (reference {entry.reference})")
+    way = "from" if entry.kind == "withdrawal" else "to"
+    amount = format_usd(entry.amount)
+    console.print(f"{entry.kind}: {amount} USD {way} {entry.organisation} (reference {entry.reference})")
 
 
-def _run(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
+def run_money_command(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
+    """Run `work` with the money commands on a store, by default that of the launcher; errors as in `run_command`."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from infra.accounts.account_services import open_store  # noqa: PLC0415
     from infra.cli.money_commands import MoneyCommands  # noqa: PLC0415

@@ -6,23 +6,27 @@ Amounts are decimal USD strings, e.g. `12.50` (`auth_billing/money/amounts.py`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import ValidationError
 
 from auth_billing.audit.audit_records import AuditReport
 from auth_billing.audit.auditor import Auditor
 from auth_billing.audit_log import AuditLog, Event
 from auth_billing.errors import NoSuchRecord, UnacceptableValue
+from auth_billing.installation import Installation, OrganisationAccount
 from auth_billing.money.amounts import parse_usd
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets, BudgetUse
-from auth_billing.money.credit import Credit, CreditEntry, CreditKind
+from auth_billing.money.credit import CreditEntry, CreditKind
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.people.input_normalisation import fold_email
 from auth_billing.prices import price_file
-from auth_billing.prices.price_book import PriceBook
-from auth_billing.prices.pricing import PriceList
+from auth_billing.prices.price_book import PriceVersion
+from auth_billing.prices.pricing import PriceList, RateCard
 from auth_billing.rate_limits.limits import (
     key_subject,
     model_subject,
@@ -38,14 +42,13 @@ from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
-from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_limits import MongoLimitStore
 from auth_billing.store.users import MongoUserStore
 from gateway.openai.organization.keys import parse_key_id
+from infra.accounts.account_services import installation_of
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,36 @@ class MoneyCommands:
 
     connection: StoreConnection
 
+    @property
+    def installation(self) -> Installation:
+        """The operator's services over this store."""
+        return installation_of(self.connection)
+
     async def prices(self) -> PriceList:
         """Return the price list in force; version 0 if there is none yet."""
-        return await PriceBook(MongoPriceStore(self.connection)).current()
+        return (await self.installation.prices.newest()).prices
+
+    async def set_price(self, model: str | None, entry: Mapping[str, object] | None) -> PriceVersion:
+        """Put another price of a model in force (`None`: the default), or remove it if `entry` is `None`.
+
+        Raises:
+            UnacceptableValue: `entry`, in the form of a price file, or the model's name is invalid.
+            PriceConflict: the prices are in a file, or were changed at the same moment.
+        """
+        installation = self.installation
+        seen = (await installation.prices.newest()).prices.version
+        return await installation.edit_prices(model, None if entry is None else _rates(entry), seen=seen)
+
+    async def organisations(self) -> list[OrganisationAccount]:
+        """Return all organisations with their accounts, sorted by id."""
+        found: list[OrganisationAccount] = []
+        while page := await self.installation.page(found[-1].organisation.id if found else ""):
+            found += page
+        return found
+
+    async def usage_csv(self, days: int) -> BinaryIO:
+        """Return the usage of all organisations in the last `days` as an open CSV file; closing deletes it."""
+        return await (await self.installation.usage_of_all(days)).csv()
 
     async def audit(self) -> AuditReport:
         """Compare balances, ledger and jobs, and return the differences; nothing in the store is changed."""
@@ -78,24 +108,24 @@ class MoneyCommands:
             NoSuchRecord: there is no such organisation.
         """
         await self._check_organisation(organisation)
-        await self._credit().apply_pending(organisation)
+        credit = self.installation.credit
+        await credit.apply_pending(organisation)
         balance = await MongoBalanceStore(self.connection).find(organisation)
         used = await self._budgets().used(organisation)
-        entries = await self._credit().newest(organisation)
+        entries = await credit.newest(organisation)
         return Statement(balance or Balance(organisation, 0, 0), used, entries)
 
-    async def add_credit(self, kind: CreditKind, organisation: str, usd: str, reference: str | None) -> CreditEntry:
-        """Add a top-up or promotional credit to an organisation, once per `reference`; without one, at every call.
+    async def change_credit(
+        self, kind: CreditKind, organisation: str, usd: str, reference: str | None, reason: str
+    ) -> CreditEntry:
+        """Add a top-up or promotional credit, or withdraw credit, once per `reference`; without one, at every call.
 
         Raises:
             NoSuchRecord: there is no such organisation.
             CreditError: the amount `usd` or the reference is refused.
         """
-        await self._check_organisation(organisation)
-        add = self._credit().top_up if kind is CreditKind.TOP_UP else self._credit().promo
-        entry = await add(organisation, parse_usd(usd), reference or uuid.uuid4().hex)
-        await self._record(Event.CREDIT_GRANTED, organisation, entry)
-        return entry
+        amount, reference = parse_usd(usd), reference or uuid.uuid4().hex
+        return await self.installation.change_credit(kind, organisation, amount, reference, reason)
 
     async def refund(self, organisation: str, job: str, usd: str | None, reference: str | None) -> CreditEntry:
         """Refund the cost of a job, or only the part `usd`, to the organisation's credit.
@@ -104,15 +134,12 @@ class MoneyCommands:
             NoSuchRecord: there is no such organisation.
             CreditError: the job or the amount can't be refunded.
         """
-        await self._check_organisation(organisation)
         if usd is not None:
             amount = parse_usd(usd)
         else:
             found = (await MongoJobStore(self.connection).find([job])).get(job)
             amount = (found.cost if found is not None else None) or 1
-        entry = await self._credit().refund(organisation, job, amount, reference or uuid.uuid4().hex)
-        await self._record(Event.CREDIT_REFUNDED, organisation, entry)
-        return entry
+        return await self.installation.refund(organisation, job, amount, reference or uuid.uuid4().hex)
 
     async def set_open(self, organisation: str, *, to: bool) -> None:
         """Reopen (`to` true) or close an organisation's account; new requests of a closed account are refused.
@@ -190,10 +217,6 @@ class MoneyCommands:
         )
         return changed
 
-    async def _record(self, event: Event, organisation: str, entry: CreditEntry) -> None:
-        details = {"kind": entry.kind.value, "amount_nano_usd": entry.amount, "reference": entry.reference}
-        await self._audit_log().record(organisation, event, entry.id, details=details)
-
     async def _check_part(self, organisation: str, project: str | None, key: str | None) -> None:
         """Raise `NoSuchRecord` unless the organisation exists and has this key or project, where one is given."""
         await self._check_organisation(organisation)
@@ -217,9 +240,6 @@ class MoneyCommands:
         if await MongoOrganisationStore(self.connection).find_organisation(organisation) is None:
             raise NoSuchRecord(f"no organisation {organisation}")
 
-    def _credit(self) -> Credit:
-        return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
-
     def _audit_log(self) -> AuditLog:
         return AuditLog(MongoAuditLogStore(self.connection))
 
@@ -231,6 +251,15 @@ def _budget_name(project: str | None, key: str | None) -> str:
     if key is not None:
         return key_budget(parse_key_id(key))
     return ORGANISATION_BUDGET if project is None else project_budget(project)
+
+
+def _rates(entry: Mapping[str, object]) -> RateCard:
+    try:
+        return price_file.Entry.model_validate(entry).rates()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "prices"
+        raise UnacceptableValue(where, f"{where}: {first['msg'].removeprefix('Value error, ')}") from error
 
 
 def prices_of(file: Path, catalogue: Path | None) -> PriceList:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from auth_billing.audit.audit_records import AuditReport, Check, Difference
+from auth_billing.installation import OrganisationAccount, UsageOfAll, day_of
 from auth_billing.money.amounts import format_usd
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import BudgetUse
-from auth_billing.money.credit import CreditEntry
+from auth_billing.money.credit import CreditEntry, CreditKind
 from auth_billing.prices.pricing import PriceList, RateCard, TokenRate
 from router.messages import ServiceClass
 
@@ -34,7 +36,8 @@ def balance_table(balance: Balance) -> Table:
     """Return a terminal table of an organisation's credited, spent, held and available USD."""
     table = _table(balance.organisation if balance.is_open else f"{balance.organisation} (closed)", [""], ["USD"])
     held = sum(hold.amount for hold in balance.held.values())
-    for name, amount in (("credited", balance.credited), ("spent", balance.spent), ("held", held)):
+    rows = {"credited": balance.credited, "withdrawn": balance.withdrawn, "spent": balance.spent, "held": held}
+    for name, amount in rows.items():
         table.add_row(name, format_usd(amount))
     table.add_row("available", format_usd(balance.available))
     return table
@@ -51,10 +54,43 @@ def budget_table(budgets: list[BudgetUse]) -> Table:
 
 def credit_table(entries: list[CreditEntry]) -> Table:
     """Return a terminal table of credit entries in USD, latest first."""
-    table = _table("credit", ["when (UTC)", "kind", "reference", "job"], ["USD"])
+    table = _table("credit", ["when (UTC)", "kind", "reference", "job or reason"], ["USD"])
     for each in entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.at))
-        table.add_row(when, each.kind.value, each.reference, each.job or "", format_usd(each.amount))
+        amount = -each.amount if each.kind is CreditKind.WITHDRAWAL else each.amount
+        table.add_row(when, each.kind.value, each.reference, each.job or each.reason, format_usd(amount))
+    return table
+
+
+def organisation_table(accounts: Sequence[OrganisationAccount]) -> Table:
+    """Return a terminal table of organisations with their available, held and spent USD."""
+    table = _table("organisations", ["id", "name", "created (UTC)", ""], ["available", "held", "spent"])
+    for each in accounts:
+        organisation, balance = each.organisation, each.balance
+        held = sum(hold.amount for hold in balance.held.values())
+        table.add_row(
+            organisation.id,
+            escape(organisation.name),
+            time.strftime("%Y-%m-%d", time.gmtime(organisation.created)),
+            "" if balance.is_open else "closed",
+            *(format_usd(amount) for amount in (balance.available, held, balance.spent)),
+        )
+    return table
+
+
+def usage_table(usage: UsageOfAll) -> Table:
+    """Return a terminal table of the usage of all organisations by day and model, and in all."""
+    until = usage.complete_until
+    when = "nothing yet" if until is None else time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(until))
+    numbers = ["requests", "input tokens", "cached tokens", "output tokens", "USD"]
+    table = _table(f"usage of all organisations, complete until {when}", ["day", "model"], numbers)
+    sums: dict[tuple[str, str], list[int]] = {}
+    for row in usage.rows:
+        amounts = [row.requests, row.input_tokens, row.cached_tokens, row.output_tokens, row.cost]
+        for key in ((day_of(row), row.model), ("in all", "")):
+            sums[key] = [one + other for one, other in zip(sums.get(key, [0] * len(amounts)), amounts, strict=True)]
+    for (day, model), (*counts, cost) in sorted(sums.items()):
+        table.add_row(day, escape(model), *(f"{count:,}" for count in counts), format_usd(cost))
     return table
 
 

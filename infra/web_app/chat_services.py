@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
 from auth_billing.authenticator import Authenticator
-from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import StoreUnavailable
 from auth_billing.people.members import Members
 from auth_billing.people.sessions import BrowserSession
@@ -106,7 +105,6 @@ def chat(
             prices=prices,
             limits=gateway.limits.book,
             fleet=GatewayFleet(gateway),
-            operators=ORGANISATION,
             console_url=settings.console_url,
         ),
         principal=gateway.authenticator.principal_of,

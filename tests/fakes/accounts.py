@@ -107,6 +107,12 @@ class DictOrganisationStore:
     async def find_organisation(self, organisation: str) -> Organisation | None:
         return self.organisations.get(organisation)
 
+    async def find_organisations(self, ids: Sequence[str]) -> list[Organisation]:
+        return [each for each in self.organisations.values() if each.id in ids]
+
+    async def page(self, after: str, limit: int) -> list[Organisation]:
+        return [self.organisations[id] for id in sorted(self.organisations) if id > after][:limit]
+
     async def projects(self, organisation: str) -> list[Project]:
         own = [project for project in self.all_projects.values() if project.organisation == organisation]
         return sorted(own, key=lambda project: (project.created, project.id))

@@ -6,24 +6,30 @@ from dataclasses import dataclass, field
 
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
+from auth_billing.development_account import ORGANISATION
+from auth_billing.installation import Installation
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
+from auth_billing.money.credit import Credit
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
 from auth_billing.people.model_policies import ModelPolicies
 from auth_billing.people.projects import Projects
+from auth_billing.prices.price_book import PriceBook
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictApiKeyStore, DictOrganisationStore
 from tests.fakes.audit_log import ListAuditLogStore
-from tests.fakes.billing_stores import DictBalanceStore
+from tests.fakes.billing_stores import DictBalanceStore, DictJobStore
 from tests.fakes.budgets import DictBudgetStore
+from tests.fakes.credits import DictCreditStore
 from tests.fakes.model_policies import DictModelPolicyStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.prices import ListPriceStore
 from tests.fakes.rate_buckets import DictLimitStore
 from tests.fakes.service_accounts import DictServiceAccountStore
 from tests.fakes.sessions import DictSessionStore
-from tests.fakes.usage_reports import ListUsageReports
+from tests.fakes.usage_reports import ListInstallationUsage, ListUsageReports
 
 
 @dataclass
@@ -44,6 +50,14 @@ class DictOrganisation:
     balances: DictBalanceStore = field(default_factory=lambda: DictBalanceStore(Absence()))
     limits: DictLimitStore = field(default_factory=DictLimitStore)
     usage: ListUsageReports = field(default_factory=ListUsageReports)
+    usage_of_all: ListInstallationUsage = field(default_factory=ListInstallationUsage)
+    prices: ListPriceStore = field(default_factory=ListPriceStore)
+    jobs: DictJobStore = field(default_factory=lambda: DictJobStore(Absence()))
+
+    operators: str = ORGANISATION
+
+    def __post_init__(self) -> None:
+        self.credits = DictCreditStore(self.balances)
 
     @property
     def administration(self) -> Administration:
@@ -62,4 +76,13 @@ class DictOrganisation:
             budgets=budgets,
             audit_log=AuditLog(self.audit_log),
             usage=self.usage,
+            installation=Installation(
+                self.accounts,
+                self.balances,
+                Credit(self.credits, self.jobs),
+                PriceBook(self.prices),
+                self.usage_of_all,
+                AuditLog(self.audit_log),
+                self.operators,
+            ),
         )

@@ -13,7 +13,8 @@ class ListAuditLogStore:
 
     async def add(self, entry: AuditEntry) -> None:
         self.absence.check()
-        self.entries.append(entry)
+        if all(each.id != entry.id for each in self.entries):
+            self.entries.append(entry)
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         self.absence.check()

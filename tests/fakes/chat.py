@@ -31,11 +31,8 @@ from chat_ui.services import ChatServices
 from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
 from router.timings import DEFAULT_TIMINGS, Timings
-from tests.fakes.accounts import Absence
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
-from tests.fakes.billing_stores import DictJobStore
-from tests.fakes.credits import DictCreditStore
 from tests.fakes.history import (
     DictAnswerStore,
     DictConversationStore,
@@ -46,7 +43,6 @@ from tests.fakes.history import (
     DictShareStore,
     DictStoredBytes,
 )
-from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
 from tests.fakes.scripted_worker import status
 from tests.fakes.sessions import ORGANISATION, PEPPER
@@ -82,7 +78,8 @@ class ChatHouse:
 
     def __init__(self, timings: Timings = DEFAULT_TIMINGS, storage_bytes: int = 2**30) -> None:
         self.storage_bytes = storage_bytes
-        self.organisation, self.prices, self.history = DictOrganisation(), ListPriceStore(), DictHistory()
+        self.organisation, self.history = DictOrganisation(operators=ORGANISATION), DictHistory()
+        self.prices = self.organisation.prices
         self.engine, self.timings = ScriptedEngine(), timings
         self.limits = self.organisation.limits
         self.accounts = Authenticator(
@@ -158,12 +155,11 @@ class ChatHouse:
         organisation = self.organisation
         return AdminServices(
             administration=organisation.administration,
-            credit=Credit(DictCreditStore(organisation.balances), DictJobStore(Absence())),
+            credit=Credit(organisation.credits, organisation.jobs),
             balances=organisation.balances,
             prices=PriceBook(self.prices),
             limits=LimitRegistry(self.limits, {}, StoreCircuit(lambda: 0.0)),
             fleet=FakeFleet(),
-            operators=ORGANISATION,
         )
 
     async def _principal_of(self, session: BrowserSession) -> Principal:

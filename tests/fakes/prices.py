@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from auth_billing.prices.price_book import PriceVersion
 from tests.fakes.accounts import Absence
+from tests.fakes.audit_log import ListAuditLogStore
 
 
 class ListPriceStore:
     def __init__(self) -> None:
         self.absence = Absence()
         self.versions: list[PriceVersion] = []
+        self.audit_log = ListAuditLogStore()
 
     async def newest(self) -> PriceVersion | None:
         self.absence.check()

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 
 from auth_billing.money.billing_records import JobRecord, JobState, SettlementSource
+from auth_billing.money.installation_usage import InstallationUsageRow
 from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind, UsageRow
 from tests.fakes.accounts import Absence
 
@@ -46,6 +47,18 @@ class ListUsageReports:
             )
         ]
         return [job for *_, job in sorted(found, key=lambda each: each[:2])]
+
+
+class ListInstallationUsage:
+    def __init__(self) -> None:
+        self.found: list[InstallationUsageRow] = []
+        self.until: int | None = None
+
+    async def rows(self, since: int, until: int, limit: int) -> list[InstallationUsageRow]:
+        return [each for each in self.found if since <= each.start < until][:limit]
+
+    async def complete_until(self) -> int | None:
+        return self.until
 
 
 def _row(start: int, group: dict[Dimension, str], jobs: list[JobRecord]) -> UsageRow:

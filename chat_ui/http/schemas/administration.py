@@ -116,13 +116,15 @@ class BudgetBody(Body):
 
 
 class CreditRow(Schema):
-    """A ledger entry of credit that was added or refunded."""
+    """A ledger entry of credit that was added, refunded or withdrawn."""
 
-    kind: Literal["topup", "promo", "refund"]
+    kind: Literal["topup", "promo", "refund", "withdrawal"]
     reference: str
     amount_nano: int = Field(validation_alias="amount")
     at: float
     job: str | None
+    reason: str
+    """Why the operator gave or took the credit; may be empty."""
 
 
 class Credit(Schema):
@@ -144,9 +146,11 @@ class PriceRow(Schema):
 
 
 class PriceList(Schema):
-    """The prices in force, from the operator's price file."""
+    """The prices in force."""
 
     version: int
+    in_file: bool
+    """Whether the operator's price file has them, so that they can't be changed here."""
     prices: list[PriceRow]
 
 

@@ -1,8 +1,9 @@
-"""Request bodies of the organisation API, listed for the OpenAPI document."""
+"""Request bodies of the organisation API and the operator API, listed for the OpenAPI document."""
 
 from __future__ import annotations
 
 from gateway.openai.base import RequestBody
+from gateway.openai.operator import CreditCreate, PriceUpdate
 from gateway.openai.organization.keys import AdminApiKeyCreate, KeyCreate, ServiceAccountCreate, ServiceAccountUpdate
 from gateway.openai.organization.model_permissions import ModelPermissionsUpdate
 from gateway.openai.organization.projects import ProjectCreate, ProjectUpdate
@@ -22,4 +23,6 @@ BODIES: tuple[type[RequestBody], ...] = (
     ModelPermissionsUpdate,
     UserUpdate,
     InviteCreate,
+    CreditCreate,
+    PriceUpdate,
 )

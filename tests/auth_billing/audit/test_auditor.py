@@ -163,6 +163,12 @@ SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
         {"$inc": {"credits": -1, "available": -10, "credited": -10}},
         {Check.CREDIT_TAKEN_IN},
     ),
+    "a withdrawal without an entry": (
+        "accounts",
+        ORGANISATION,
+        {"$inc": {"available": -10, "withdrawn": 10}},
+        {Check.WITHDRAWN_IS_LEDGER},
+    ),
     "a budget that forgets": (
         "accounts",
         ORGANISATION,

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import (
+    CreditNotAvailable,
     NoSuchCharge,
     ReferenceReused,
     RefundTooLarge,
@@ -18,6 +19,7 @@ from auth_billing.errors import (
     TooMuchCredit,
     UnacceptableAmount,
     UnacceptableReference,
+    UnacceptableValue,
 )
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
@@ -42,7 +44,8 @@ def credit(credit_store: CreditStore, stores: BillingStores) -> Credit:
 async def balance(stores: BillingStores) -> Balance:
     found = await stores.balances.find(ORGANISATION)
     assert found is not None
-    assert found.available + found.spent + sum(each.amount for each in found.held.values()) == found.credited
+    held = sum(each.amount for each in found.held.values())
+    assert found.available + found.spent + held + found.withdrawn == found.credited
     return found
 
 
@@ -104,6 +107,62 @@ async def test_an_entry_whose_answer_was_lost_is_credited_once() -> None:
         await credit.top_up(ORGANISATION, 7, "payment-1")
     await credit.top_up(ORGANISATION, 7, "payment-1")
     assert balances.balances[ORGANISATION].available == 7
+
+
+async def test_unspent_credit_is_withdrawn_once_per_reference(
+    credit: Credit, credit_store: CreditStore, stores: BillingStores
+) -> None:
+    await credit.promo(ORGANISATION, 5 * HELD, "gift")
+    await hold(Billing(stores, price_book()), principal(), [hold_request("job-1")])
+    with pytest.raises(CreditNotAvailable):
+        await credit.withdraw(ORGANISATION, 5 * HELD, "all")
+    calls = [Credit(credit_store, stores.jobs).withdraw(ORGANISATION, HELD, "back", "mistake") for _ in range(8)]
+    assert {each.id for each in await asyncio.gather(*calls)} == {f"{ORGANISATION}:withdrawal:back"}
+    with pytest.raises(ReferenceReused):
+        await credit.withdraw(ORGANISATION, 1, "back")
+    await credit.withdraw(ORGANISATION, 3 * HELD, "rest")
+    now = await balance(stores)
+    assert (now.available, now.withdrawn, now.credited) == (0, 4 * HELD, 5 * HELD)
+    found = await credit.newest(ORGANISATION)
+    assert sorted((each.kind.value, each.amount, each.reason) for each in found) == [
+        ("promo", 5 * HELD, ""),
+        ("withdrawal", HELD, "mistake"),
+        ("withdrawal", 3 * HELD, ""),
+    ]
+
+
+async def test_withdrawals_and_holds_never_take_the_same_credit(
+    credit_store: CreditStore, credit: Credit, stores: BillingStores
+) -> None:
+    await credit.promo(ORGANISATION, 5 * HELD, "gift")
+    billing = Billing(stores, price_book())
+    takers = [credit.withdraw(ORGANISATION, HELD, f"w-{number}") for number in range(6)]
+    holders = [hold(billing, principal(), [hold_request(f"job-{number}")]) for number in range(6)]
+    outcomes = await asyncio.gather(*takers, *holders, return_exceptions=True)
+    assert sum(not isinstance(each, Exception) for each in outcomes) == 5
+    assert (await balance(stores)).available == 0
+
+
+async def test_a_withdrawal_whose_writer_died_reaches_the_ledger(
+    credit: Credit, credit_store: CreditStore, stores: BillingStores
+) -> None:
+    await credit.promo(ORGANISATION, 9, "gift")
+    entry = CreditEntry(ORGANISATION, 1, CreditKind.WITHDRAWAL, "back", 4, 5.5)
+    assert await credit_store.withdraw(entry)
+    assert not await credit_store.withdraw(CreditEntry(ORGANISATION, 2, CreditKind.WITHDRAWAL, "more", 4, 5.5))
+    assert await credit_store.find(entry.id) is None
+    await credit.apply_pending_since(since=5.0)
+    assert await credit_store.find(entry.id) == entry
+    assert await credit.withdraw(ORGANISATION, 4, "back") == entry
+    assert (await balance(stores)).available == 5
+
+
+@pytest.mark.parametrize("reason", ["x" * 301, "a\nb", "\0"])
+async def test_invalid_reasons_are_refused(reason: str) -> None:
+    credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_billing_stores().jobs)
+    for change in (credit.promo, credit.withdraw):
+        with pytest.raises(UnacceptableValue):
+            await change(ORGANISATION, 1, "r", reason)
 
 
 async def test_refunds_of_a_job_never_exceed_its_cost(credit: Credit, stores: BillingStores) -> None:

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from auth_billing.errors import NoPrice, StoreUnavailable
+from auth_billing.errors import NoPrice, PricesChanged, StoreUnavailable, UnacceptableValue
 from auth_billing.prices.price_book import CACHE_TTL, PriceBook, PriceStore
 from auth_billing.prices.price_file import PriceFile
+from auth_billing.prices.pricing import MAX_TOKEN_PRICE, RateCard, TokenRate
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
 from router.messages import ServiceClass
@@ -80,3 +81,55 @@ async def test_concurrent_requests_read_the_store_once() -> None:
     before = store.absence.asked
     await asyncio.gather(*(book.current() for _ in range(50)))
     assert store.absence.asked == before + 1
+
+
+def rates(input: int = 3, cached_input: int = 2, output: int = 6) -> RateCard:
+    return dict.fromkeys(ServiceClass, TokenRate(input, cached_input, output))
+
+
+async def test_an_edit_is_a_new_version_that_this_gateway_uses_at_once(store: PriceStore) -> None:
+    book = PriceBook(store, clock=FakeClock(5.5))
+    await book.unlock(file("1"))
+    before = await book.current()
+    edited = await book.edit("new", rates(), seen=1)
+    assert (edited.prices.version, edited.at, edited.in_file) == (2, 5.5, False)
+    assert (await book.current()).price("new", ServiceClass.FLEX).output == 6
+    assert edited.prices.models["gpt-4.1"] == before.models["gpt-4.1"]
+    assert (await book.edit(None, rates(1, 1, 0), seen=2)).prices.price("x", ServiceClass.DEFAULT).version == 3
+    assert "new" not in (await book.edit("new", None, seen=3)).prices.models
+    assert await store.newest() == await book.newest()
+
+
+async def test_of_concurrent_edits_of_a_version_one_succeeds(store: PriceStore) -> None:
+    await PriceBook(store).unlock(file("1"))
+    edits = [PriceBook(store).edit(f"m-{number}", rates(), seen=1) for number in range(8)]
+    outcomes = await asyncio.gather(*edits, return_exceptions=True)
+    assert sum(not isinstance(each, Exception) for each in outcomes) == 1
+    assert sum(isinstance(each, PricesChanged) for each in outcomes) == 7
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        ("m", rates(-1, 0)),
+        ("m", rates(MAX_TOKEN_PRICE + 1)),
+        ("m", rates(1, 2)),
+        ("m", rates(output=True)),
+        ("m", rates(output=0.5)),  # type: ignore[arg-type]
+        ("a*", rates()),
+        ("", rates()),
+    ],
+)
+async def test_invalid_edits_are_refused(model: str, wrong: RateCard) -> None:
+    store = ListPriceStore()
+    await PriceBook(store).unlock(file("1"))
+    with pytest.raises(UnacceptableValue):
+        await PriceBook(store).edit(model, wrong, seen=1)
+    assert len(store.versions) == 1
+
+
+async def test_the_last_price_stays() -> None:
+    book = PriceBook(ListPriceStore())
+    await book.unlock(PriceFile.model_validate({"default": {"embedding": "1"}}))
+    with pytest.raises(UnacceptableValue, match="last price"):
+        await book.edit(None, None, seen=1)

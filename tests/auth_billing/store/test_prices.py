@@ -23,6 +23,8 @@ async def test_a_version_is_read_as_stored_even_with_dots_in_a_models_name(conne
     assert await prices.newest() is None
     assert await prices.add(VERSION)
     assert await prices.newest() == VERSION
+    assert await prices.add(locked := replace(VERSION, prices=replace(VERSION.prices, version=2), in_file=True))
+    assert await prices.newest() == locked
 
 
 async def test_a_number_is_stored_once_and_the_highest_is_in_force(connection: StoreConnection) -> None:

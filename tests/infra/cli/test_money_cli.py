@@ -13,16 +13,23 @@ from typer.testing import CliRunner
 
 from auth_billing.access.roles import Role
 from auth_billing.audit.auditor import Auditor
+from auth_billing.audit_log import AuditQuery
+from auth_billing.keys.key_invalidation import no_invalidation
 from auth_billing.people.people_records import User
+from auth_billing.prices import price_file
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.price_file import Source
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, SubjectKind, person_subject, project_subject
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.prices import MongoPriceStore
 from infra.accounts import account_services
-from infra.cli import money_cli, money_commands
+from infra.cli import installation_cli, money_cli, money_commands
 from infra.cli.main import app
 from infra.home.home import Home
 from runtime.lifecycle import StartupError
 
 PEPPER = "a pepper of thirty-two characters and more"
+FREE = Source(Path("prices.toml"), b'[default]\nembedding = "0"')
 Money = Callable[..., str]
 
 
@@ -30,7 +37,8 @@ Money = Callable[..., str]
 def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
-    monkeypatch.setattr(money_cli, "console", Console(highlight=False, width=300))
+    for each in (money_cli, installation_cli):
+        monkeypatch.setattr(each, "console", Console(highlight=False, width=300))
     monkeypatch.setattr(money_commands, "Auditor", partial(Auditor, pause=0.0))
 
     def run(*arguments: str) -> str:
@@ -166,3 +174,40 @@ def test_the_operators_rate_limits_of_a_person(
     for stranger in ("eve@example.org", "user-eve", "nobody"):
         refused = money("limits", "development", "9 concurrent", "--person", stranger)
         assert refused == f"1: headrace: no person {stranger} in development\n"
+
+
+@pytest.mark.store
+def test_installation_commands(
+    money: Money, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def prepare() -> None:
+        async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
+            await access.renew_development_key()
+            await PriceBook(MongoPriceStore(access.connection)).unlock(price_file.parse(FREE))
+
+    async def audit_entries() -> list[str]:
+        async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
+            found = await access.administration(no_invalidation).audit_log.find(AuditQuery("development", 100))
+            return sorted(each.event for each in found)
+
+    asyncio.run(prepare())
+    monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
+    gift = ("credit", "grant", "development", "2", "--reference", "r", "--reason", "a gift")
+    assert [money(*gift) for _ in range(2)] == ["promo: 2.00 USD to development (reference r)\n"] * 2
+    back = ("credit", "withdraw", "development", "1.5", "--reference", "r", "--reason", "mistake")
+    assert [money(*back) for _ in range(2)] == ["withdrawal: 1.50 USD from development (reference r)\n"] * 2
+    assert money("credit", "withdraw", "development", "9000000").startswith("1: headrace: 1000000.50 USD are available")
+    shown = money("credit", "show", "development")
+    assert all(text in shown for text in ("mistake", "-1.50", "1000000.50"))
+    assert money("prices", "set", "tiny", "--input", "0.15", "--output", "0.6", "--flex", "0.2").startswith("version 2")
+    assert all(text in money("prices") for text in ("tiny", "0.15", "0.12", "version 2"))
+    assert "input" in money("prices", "set", "tiny", "--input", "-1")
+    assert money("prices", "remove", "tiny").startswith("version 3")
+    assert money("prices", "remove", "default").startswith("1: headrace: the last price")
+    assert "1000000.50" in money("organisations")
+    assert "in all" not in money("usage")
+    assert money("usage", "--csv").startswith('"day","organization_id",')
+    assert asyncio.run(audit_entries()) == sorted(
+        ["credit.granted", "credit.withdrawn", "prices.updated", "prices.updated"]
+    )
+    assert "no difference" in money("audit")

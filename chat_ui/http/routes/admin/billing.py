@@ -1,4 +1,4 @@
-"""Routes of `/api/admin/budgets`, and of `/api/admin/credit` and `/api/admin/prices`, which are read-only."""
+"""Routes of `/api/admin/budgets`, and of `/api/admin/credit` and `/api/admin/prices`, which only operators change."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import BudgetUse
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.people.sessions import BrowserSession
+from auth_billing.prices.price_book import PriceVersion
 from chat_ui.http.access_control import Admin
 from chat_ui.http.responses import schema_response
 from chat_ui.http.schemas.administration import (
@@ -48,30 +49,38 @@ async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Respo
 @router.get("/credit", response_model=Credit)
 async def read_credit(request: Request, caller: Admin) -> Response:
     """Return the organisation's credit, which the operator or a payment integration adds (docs/money.md)."""
-    admin = services_of(request).admin
-    balance = await admin.balances.find(caller.organisation) or Balance(caller.organisation, 0, 0)
-    entries = await admin.credit.newest(caller.organisation, 100)
-    return schema_response(
-        Credit(
-            available_nano=balance.available,
-            held_nano=sum(hold.amount for hold in balance.held.values()),
-            spent_nano=balance.spent,
-            entries=[CreditRow.model_validate(each) for each in entries],
-        )
-    )
+    return schema_response(await credit_of(request, caller.organisation))
 
 
 @router.get("/prices", response_model=PriceList)
 async def list_prices(request: Request, caller: Admin) -> Response:
     """List the prices in force, by model and service class."""
-    prices = await services_of(request).admin.prices.current()
+    return schema_response(price_list(await services_of(request).admin.prices.newest()))
+
+
+def price_list(version: PriceVersion) -> PriceList:
+    """Return a version of the prices as a response model, sorted by model; the default is last."""
+    prices = version.prices
     default = [] if prices.default is None else [(None, prices.default)]
     rows = [
         PriceRow(model=model, service_class=service_class.value, price=TokenPrice.model_validate(rate))
         for model, rates in [*sorted(prices.models.items()), *default]
         for service_class, rate in rates.items()
     ]
-    return schema_response(PriceList(version=prices.version, prices=rows))
+    return PriceList(version=prices.version, in_file=version.in_file, prices=rows)
+
+
+async def credit_of(request: Request, organisation: str) -> Credit:
+    """Return an organisation's balance and newest ledger entries of credit as a response model."""
+    admin = services_of(request).admin
+    balance = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
+    entries = await admin.credit.newest(organisation, 100)
+    return Credit(
+        available_nano=balance.available,
+        held_nano=sum(hold.amount for hold in balance.held.values()),
+        spent_nano=balance.spent,
+        entries=[CreditRow.model_validate(each) for each in entries],
+    )
 
 
 async def _budgets(request: Request, caller: BrowserSession) -> BudgetList:

@@ -200,9 +200,76 @@ it("reads the audit log page by page", async () => {
   expect(screen.getByText("Person removed")).toBeTruthy();
 });
 
+const price = { input_nano: 150, cached_input_nano: 75, output_nano: 600 };
+const priceList = (in_file: boolean) => ({
+  version: 3,
+  in_file,
+  prices: ["default", "flex"].map((service_class) => ({ model: "tiny", service_class, price })),
+});
+
+it("changes the prices of one class, and keeps those of the others", async () => {
+  answers.set("GET /admin/prices", priceList(false));
+  answers.set("POST /admin/prices", priceList(false));
+  const user = show("prices");
+  await user.click(await screen.findByRole("button", { name: "Actions: tiny, Flex" }));
+  await user.click(screen.getByRole("menuitem", { name: "Change" }));
+  const dialog = within(screen.getByRole("dialog"));
+  const output = dialog.getByLabelText("Output");
+  await user.clear(output);
+  await user.type(output, "0.0005");
+  await user.click(dialog.getByRole("button", { name: "Save" }));
+  expect(dialog.getByText(/at most three digits/)).toBeTruthy();
+  await user.clear(output);
+  await user.type(output, "0.3");
+  await user.click(dialog.getByRole("button", { name: "Save" }));
+  const rates = { default: price, flex: { ...price, output_nano: 300 } };
+  await waitFor(() => expect(asked).toContainEqual(["POST /admin/prices", { body: { version: 3, model: "tiny", rates } }]));
+});
+
+it("offers no change of prices that are in a file, nor to administrators of other organisations", async () => {
+  answers.set("GET /admin/prices", priceList(true));
+  show("prices");
+  expect(await screen.findByText(/can be changed only there/)).toBeTruthy();
+  expect(screen.queryByRole("button", { name: "New price" })).toBeNull();
+  answers.set("GET /admin/prices", priceList(false));
+  show("prices", "owner", false);
+  await screen.findByText(/New requests cost/);
+  expect(screen.queryByRole("button", { name: "New price" })).toBeNull();
+});
+
+it("gives credit once per dialog, and shows the usage of all organisations", async () => {
+  const row = { id: "org-1", name: HOSTILE, created: 1, available_nano: 5e9, held_nano: 0, spent_nano: 0, open: true };
+  const used = { requests: 2, input_tokens: 30, cached_tokens: 10, output_tokens: 5, cost_nano: 123 };
+  answers.set("GET /admin/organisations", { organisations: [row], next: "org-1" });
+  answers.set("GET /admin/installation-usage", {
+    by_day: [],
+    by_organisation: [{ id: "org-1", name: "One", ...used }],
+    complete_until: 1_700_000_000,
+  });
+  answers.set("POST /admin/organisations/{organisation}/credit", new ApiError(failureOf("refused", "3 USD are available", null, "invalid_value")));
+  const user = show("installation");
+  expect(await screen.findByText("One")).toBeTruthy();
+  expect(screen.getByRole("link", { name: "Download CSV" }).getAttribute("href")).toBe("/api/admin/installation-usage.csv?days=30");
+  await user.click(screen.getByRole("button", { name: `Credit: ${HOSTILE}` }));
+  const dialog = within(screen.getByRole("dialog"));
+  await user.selectOptions(dialog.getByLabelText("Kind"), "withdrawal");
+  await user.type(dialog.getByLabelText(/^Amount/), "4.5");
+  await user.type(dialog.getByLabelText("Reason"), "mistake");
+  await user.click(dialog.getByRole("button", { name: "Save" }));
+  expect(await dialog.findByText("3 USD are available")).toBeTruthy();
+  answers.set("POST /admin/organisations/{organisation}/credit", {});
+  await user.click(dialog.getByRole("button", { name: "Save" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  const sent = asked.filter(([name]) => name.startsWith("POST"));
+  expect(sent).toHaveLength(2);
+  expect(sent[0]).toEqual(sent[1]);
+  expect(sent[0]?.[1]).toMatchObject({ path: { organisation: "org-1" }, body: { kind: "withdrawal", amount_nano: 4_500_000_000 } });
+  await user.click(await screen.findByRole("button", { name: "Next page" }));
+  await waitFor(() => expect(asked.at(-1)).toEqual(["GET /admin/organisations", { query: { cursor: "org-1" } }]));
+});
+
 it("shows prices per million tokens", async () => {
-  const price = { input_nano: 150, cached_input_nano: 75, output_nano: 600 };
-  answers.set("GET /admin/prices", { version: 3, prices: [{ model: null, service_class: "standard", price }] });
+  answers.set("GET /admin/prices", { version: 3, in_file: false, prices: [{ model: null, service_class: "standard", price }] });
   show("prices");
   expect((await screen.findAllByText(/^\$/)).map((cell) => cell.textContent)).toEqual(["$0.15", "$0.075", "$0.60"]);
 });

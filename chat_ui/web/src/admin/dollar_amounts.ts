@@ -20,3 +20,16 @@ export function formatDollars(nano: number | null): string {
   const fraction = digits.slice(-DIGITS).replace(/0+$/, "");
   return digits.slice(0, -DIGITS) + (fraction === "" ? "" : `.${fraction}`);
 }
+
+const MILLION = 1_000_000;
+
+/** Returns a typed price, in dollars per million tokens, as nano-USD per token; `undefined` if it is not exact. */
+export function parsePrice(typed: string): number | undefined {
+  const nano = parseDollars(typed);
+  return nano === undefined || nano === null || nano % MILLION !== 0 ? undefined : nano / MILLION;
+}
+
+/** Returns nano-USD per token as the text that `parsePrice` parses to the same price. */
+export function formatPrice(nano: number): string {
+  return formatDollars(nano * MILLION);
+}

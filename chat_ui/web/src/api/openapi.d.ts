@@ -68,6 +68,46 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/admin/installation-usage": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Installation Usage
+         * @description Return the usage of all organisations, by day and model and by organisation, from hourly rollups.
+         */
+        readonly get: operations["installation_usage_api_admin_installation_usage_get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/admin/installation-usage.csv": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Installation Usage Csv
+         * @description Return the usage of all organisations as a CSV file: a row for each day, organisation and model.
+         */
+        readonly get: operations["installation_usage_csv_api_admin_installation_usage_csv_get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/admin/keys": {
         readonly parameters: {
             readonly query?: never;
@@ -157,6 +197,50 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/admin/organisations": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Organisations
+         * @description List the installation's organisations with their credit, by page, sorted by id.
+         */
+        readonly get: operations["list_organisations_api_admin_organisations_get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/admin/organisations/{organisation}/credit": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Read Organisation Credit
+         * @description Return any organisation's credit, and its newest ledger entries of credit.
+         */
+        readonly get: operations["read_organisation_credit_api_admin_organisations__organisation__credit_get"];
+        readonly put?: never;
+        /**
+         * Change Credit
+         * @description Give an organisation credit, or take unspent credit from it, once per reference; return its credit.
+         */
+        readonly post: operations["change_credit_api_admin_organisations__organisation__credit_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/admin/prices": {
         readonly parameters: {
             readonly query?: never;
@@ -170,7 +254,11 @@ export interface paths {
          */
         readonly get: operations["list_prices_api_admin_prices_get"];
         readonly put?: never;
-        readonly post?: never;
+        /**
+         * Edit Prices
+         * @description Change or remove the prices of a model: every gateway uses the new version within five seconds.
+         */
+        readonly post: operations["edit_prices_api_admin_prices_post"];
         readonly delete?: never;
         readonly options?: never;
         readonly head?: never;
@@ -1409,8 +1497,25 @@ export interface components {
             readonly spent_nano: number;
         };
         /**
+         * CreditBody
+         * @description Credit to give (`promo`, or `topup` for a payment) or to take; a repeated `reference` changes nothing.
+         */
+        readonly CreditBody: {
+            /** Amount Nano */
+            readonly amount_nano: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            readonly kind: "promo" | "topup" | "withdrawal";
+            /** Reason */
+            readonly reason: string;
+            /** Reference */
+            readonly reference: string;
+        };
+        /**
          * CreditRow
-         * @description A ledger entry of credit that was added or refunded.
+         * @description A ledger entry of credit that was added, refunded or withdrawn.
          */
         readonly CreditRow: {
             /** Amount Nano */
@@ -1423,7 +1528,12 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            readonly kind: "topup" | "promo" | "refund";
+            readonly kind: "topup" | "promo" | "refund" | "withdrawal";
+            /**
+             * Reason
+             * @description Why the operator gave or took the credit; may be empty.
+             */
+            readonly reason: string;
             /** Reference */
             readonly reference: string;
         };
@@ -1482,7 +1592,7 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
-        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "usage.exported";
+        readonly Event: "organization.created" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "credit.withdrawn" | "prices.loaded" | "prices.updated" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "usage.exported";
         /**
          * ForgottenPasswordBody
          * @description The e-mail address of an account whose password is forgotten, and the language of the mail.
@@ -1524,6 +1634,24 @@ export interface components {
             readonly state: "running" | "done" | "failed";
             /** Total */
             readonly total: number;
+        };
+        /**
+         * InstallationUsage
+         * @description Usage of all organisations, from hourly rollups.
+         */
+        readonly InstallationUsage: {
+            /** By Day */
+            readonly by_day: readonly components["schemas"]["DayUsage"][];
+            /**
+             * By Organisation
+             * @description The most expensive first.
+             */
+            readonly by_organisation: readonly components["schemas"]["OrganisationUsageRow"][];
+            /**
+             * Complete Until
+             * @description Unix seconds; later usage is not in the report yet. `null`: nothing is rolled up yet.
+             */
+            readonly complete_until: number | null;
         };
         /**
          * Invitation
@@ -1978,6 +2106,42 @@ export interface components {
             readonly settings: components["schemas"]["SettingsBody"];
         };
         /**
+         * OrganisationPage
+         * @description A page of the installation's organisations, sorted by id.
+         */
+        readonly OrganisationPage: {
+            /**
+             * Next
+             * @description The `cursor` of the next page.
+             */
+            readonly next: string | null;
+            /** Organisations */
+            readonly organisations: readonly components["schemas"]["OrganisationRow"][];
+        };
+        /**
+         * OrganisationRow
+         * @description An organisation and its credit.
+         */
+        readonly OrganisationRow: {
+            /** Available Nano */
+            readonly available_nano: number;
+            /** Created */
+            readonly created: number;
+            /** Held Nano */
+            readonly held_nano: number;
+            /** Id */
+            readonly id: string;
+            /** Name */
+            readonly name: string;
+            /**
+             * Open
+             * @description Whether new requests are accepted.
+             */
+            readonly open: boolean;
+            /** Spent Nano */
+            readonly spent_nano: number;
+        };
+        /**
          * OrganisationUsage
          * @description An organisation's usage and balance.
          */
@@ -1987,6 +2151,26 @@ export interface components {
             readonly by_day: readonly components["schemas"]["DayUsage"][];
             /** By Person */
             readonly by_person: readonly components["schemas"]["PersonUsage"][];
+        };
+        /**
+         * OrganisationUsageRow
+         * @description An organisation's usage of all models in the period.
+         */
+        readonly OrganisationUsageRow: {
+            /** Cached Tokens */
+            readonly cached_tokens: number;
+            /** Cost Nano */
+            readonly cost_nano: number;
+            /** Id */
+            readonly id: string;
+            /** Input Tokens */
+            readonly input_tokens: number;
+            /** Name */
+            readonly name: string;
+            /** Output Tokens */
+            readonly output_tokens: number;
+            /** Requests */
+            readonly requests: number;
         };
         /**
          * PasswordBody
@@ -2113,10 +2297,26 @@ export interface components {
             readonly presets: readonly components["schemas"]["Preset"][];
         };
         /**
+         * PriceBody
+         * @description New prices of a model, based on a version of the prices.
+         */
+        readonly PriceBody: {
+            /** Model */
+            readonly model: string | null;
+            readonly rates: components["schemas"]["RatesBody"] | null;
+            /** Version */
+            readonly version: number;
+        };
+        /**
          * PriceList
-         * @description The prices in force, from the operator's price file.
+         * @description The prices in force.
          */
         readonly PriceList: {
+            /**
+             * In File
+             * @description Whether the operator's price file has them, so that they can't be changed here.
+             */
+            readonly in_file: boolean;
             /** Prices */
             readonly prices: readonly components["schemas"]["PriceRow"][];
             /** Version */
@@ -2227,6 +2427,18 @@ export interface components {
             readonly text: string;
         };
         /**
+         * RateBody
+         * @description Prices in nano-USD per token.
+         */
+        readonly RateBody: {
+            /** Cached Input Nano */
+            readonly cached_input_nano: number;
+            /** Input Nano */
+            readonly input_nano: number;
+            /** Output Nano */
+            readonly output_nano: number;
+        };
+        /**
          * RateLimitRow
          * @description Rate limits of one subject; of each two the lower one applies.
          */
@@ -2269,6 +2481,17 @@ export interface components {
             readonly subject: string;
             /** Tokens Per Minute */
             readonly tokens_per_minute: number | null;
+        };
+        /**
+         * RatesBody
+         * @description Prices by service class; a missing class costs what `default` costs.
+         */
+        readonly RatesBody: {
+            readonly default: components["schemas"]["RateBody"];
+            /** @default null */
+            readonly flex?: components["schemas"]["RateBody"] | null;
+            /** @default null */
+            readonly priority?: components["schemas"]["RateBody"] | null;
         };
         /**
          * RegenerateBody
@@ -2746,6 +2969,86 @@ export interface operations {
             };
         };
     };
+    readonly installation_usage_api_admin_installation_usage_get: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Number of days, today (UTC) included. */
+                readonly days?: number;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["InstallationUsage"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly installation_usage_csv_api_admin_installation_usage_csv_get: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Number of days, today (UTC) included. */
+                readonly days?: number;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     readonly list_keys_api_admin_keys_get: {
         readonly parameters: {
             readonly query?: never;
@@ -2988,6 +3291,131 @@ export interface operations {
             };
         };
     };
+    readonly list_organisations_api_admin_organisations_get: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description `next` of the previous page. */
+                readonly cursor?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["OrganisationPage"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly read_organisation_credit_api_admin_organisations__organisation__credit_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly organisation: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Credit"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly change_credit_api_admin_organisations__organisation__credit_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly organisation: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["CreditBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Credit"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     readonly list_prices_api_admin_prices_get: {
         readonly parameters: {
             readonly query?: never;
@@ -2996,6 +3424,48 @@ export interface operations {
             readonly cookie?: never;
         };
         readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["PriceList"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly edit_prices_api_admin_prices_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["PriceBody"];
+            };
+        };
         readonly responses: {
             /** @description Successful Response */
             readonly 200: {

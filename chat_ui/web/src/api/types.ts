@@ -18,4 +18,7 @@ export type Balance = Schemas["BalanceSummary"];
 export type Limit = Schemas["Limit"];
 export type LimitRow = Schemas["RateLimitRow"];
 export type AuditRow = Schemas["AuditRow"];
+export type PriceList = Schemas["PriceList"];
+export type PriceRow = Schemas["PriceRow"];
+export type OrganisationRow = Schemas["OrganisationRow"];
 export type WorkerList = Schemas["WorkerList"];

@@ -52,14 +52,16 @@ class Administrator:
         Raises:
             StoreUnavailable: The entry may be missing, although the action was performed.
         """
-        actor = audit_log.AuditActor(self.principal.key_id, self.actor.user, await self._email(), self.address)
+        actor = await self.audit_actor()
         await self.administration.audit_log.record(
             self.organisation, event, target, actor, project=project, details=details
         )
 
-    async def _email(self) -> str:
+    async def audit_actor(self) -> audit_log.AuditActor:
+        """Return the caller as the actor of audit log entries."""
         user = await self.administration.members.users.find(self.actor.user) if self.actor.user else None
-        return "" if user is None else user.email  # also of an administrator who has just left
+        email = "" if user is None else user.email  # also of an administrator who has just left
+        return audit_log.AuditActor(self.principal.key_id, self.actor.user, email, self.address)
 
 
 def _administrator(guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Administrator]]:

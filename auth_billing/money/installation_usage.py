@@ -1,0 +1,41 @@
+"""Usage of all organisations of an installation by day, model and organisation, for its operator.
+
+It is read from the hourly rollups only (`usage_rollups.py`), so it lacks the last hours, and no job is scanned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class InstallationUsageRow:
+    """The settled usage of one organisation and model on one day (UTC), which begins at `start` (Unix seconds).
+
+    `cached_tokens` are a part of `input_tokens`; `cost` is in nano-USD.
+    """
+
+    start: int
+    organisation: str
+    model: str
+    requests: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: int
+
+
+class InstallationUsage(Protocol):
+    """Queries over the rollups of all organisations. Each method raises `StoreUnavailable` if the store fails."""
+
+    async def rows(self, since: int, until: int, limit: int) -> list[InstallationUsageRow]:
+        """Return the usage from `since` until before `until` (Unix seconds) by day, organisation and model.
+
+        At most `limit` rows, sorted by these.
+        """
+        ...
+
+    async def complete_until(self) -> int | None:
+        """Return the time (Unix seconds) until which the usage of every organisation is rolled up; `None`: of none."""
+        ...
