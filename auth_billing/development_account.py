@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 
+from auth_billing.access.roles import OPERATORS
 from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey
 from auth_billing.keys.key_records import ApiKeyStore
 from auth_billing.people.organisation_records import Organisation, OrganisationStore, Project
 from router.messages import KeySet
 
-ORGANISATION = "development"
+ORGANISATION = OPERATORS
 PROJECT = "development-default"
 
 

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import BinaryIO
 
-from auth_billing.access.roles import Actor, Role
+from auth_billing.access.roles import OPERATORS, Actor, Role
 from auth_billing.audit_log import OPERATOR, AuditActor, AuditLog, Detail, Event
-from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import NoSuchRecord, NotPermitted, UnacceptableValue
 from auth_billing.money.billing_records import Balance, BalanceStore
 from auth_billing.money.credit import Credit, CreditEntry, CreditKind
@@ -97,7 +96,7 @@ class Installation:
     prices: PriceBook
     usage: InstallationUsage
     audit_log: AuditLog
-    operators: str = ORGANISATION
+    operators: str = OPERATORS
     """Id of the organisation whose administrators are the operators."""
 
     def is_operator(self, actor: Actor) -> bool:

@@ -23,7 +23,7 @@ class BillingSettings(BaseSettings):
     mongodb_url: str = Field(default="", repr=False, description="URL of MongoDB (or the embedded store); required")
     price_file: str = Field(
         default="",
-        description="TOML price file, reloaded when it changes (docs/prices.md); empty: the shipped default prices",
+        description="TOML price file, reloaded when it changes, which locks the prices (docs/prices.md)",
     )
     proxy_config: str = Field(default="", description="Catalogue file of a proxy, whose models' prices are loaded too")
     alert_url: str = Field(

@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from auth_billing.errors import NotPermitted
 
+OPERATORS = "development"
+"""Id of the organisation whose administrators operate the installation: the development organisation."""
+
 
 class Role(StrEnum):
     """A member's role in an organisation, highest first; each includes the rights of the next."""

@@ -1,7 +1,7 @@
 """The price list in force, and the creation of new versions.
 
 The store has the prices. They are either loaded from the operator's files, and then only these change them, or edited
-version by version, and then no file does (ADR 0057).
+version by version, and then no file does (ADR 0058).
 
 Versions are append-only. `current` is at most `CACHE_TTL` behind the store; while the store is away the known
 version stays in use (no credit can be held then, so no job is sold at an old price).

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import structlog
 
+from auth_billing.access.roles import OPERATORS
 from auth_billing.audit_log import AuditLog, Event
-from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import StoreUnavailable
 from auth_billing.prices import price_file
 from auth_billing.prices.price_book import PriceBook
@@ -94,7 +94,7 @@ class PriceFileWatcher:
         files, number = [str(each.path) for each in sources], version.prices.version
         if version.prices == prices.price_list(number):
             event, details = Event.PRICES_LOADED, {"files": files}
-            await self._audit_log.record_once(ORGANISATION, event, str(number), version.at, details=details)
+            await self._audit_log.record_once(OPERATORS, event, str(number), version.at, details=details)
         self._loaded = sources
         for catalogue in catalogues:
             for model in price_file.unpriced(version.prices, catalogue):

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from auth_billing.access.roles import Role
+from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.refresh_tokens import new_token
 from auth_billing.people.sessions import CACHE_TTL, GRACE_PERIOD
 from auth_billing.people.throttle import PER_MINUTE
@@ -323,6 +324,63 @@ async def test_founders_by_open_sign_up_do_not_see_the_installation(scene: Scene
     assert (await operator.get("/me")).json()["operator"] is True
     assert (await operator.get("/admin/workers")).json()["workers"]
     assert (await (await scene.browser(Role.MEMBER)).get("/me")).json()["operator"] is False
+
+
+GIFT = {"kind": "promo", "amount_nano": 5, "reference": "r-1", "reason": "a gift"}
+RATES = {"default": {"input_nano": 3, "cached_input_nano": 2, "output_nano": 6}}
+
+
+async def test_founders_change_neither_prices_nor_credit(scene: Scene) -> None:
+    founder = Browser(scene.gateway(open_sign_up=True), address="10.0.0.2")
+    body = {"email": "eve@example.org", "name": "Eve", "password": PASSWORD, "organisation": "Eve's"}
+    own = (await founder.send("POST", "/sign-up", body)).json()["organisation"]["id"]
+    for path, sent in (
+        (f"/admin/organisations/{own}/credit", GIFT),
+        ("/admin/prices", {"version": 0, "model": None, "rates": RATES}),
+        ("/admin/organisations", None),
+        (f"/admin/organisations/{own}/credit", None),
+        ("/admin/installation-usage", None),
+        ("/admin/installation-usage.csv", None),
+    ):
+        refused = await (founder.get(path) if sent is None else founder.send("POST", path, sent))
+        assert (refused.status_code, error_of(refused)) == (403, "not_permitted"), path
+    assert (await founder.get("/admin/credit")).json()["entries"] == []
+
+
+async def test_an_operator_gives_and_takes_credit_and_changes_prices(scene: Scene) -> None:
+    operator = await scene.browser(Role.ADMIN)
+    stores = scene.chats.organisation
+    await stores.accounts.ensure_organisation(Organisation(ORGANISATION, "Acme", 1.0))
+    for _ in range(2):
+        given = await operator.send("POST", f"/admin/organisations/{ORGANISATION}/credit", GIFT)
+        assert (given.json()["available_nano"], len(given.json()["entries"])) == (5, 1)
+    taken = {**GIFT, "kind": "withdrawal", "amount_nano": 6}
+    refused = await operator.send("POST", f"/admin/organisations/{ORGANISATION}/credit", taken)
+    assert (error_of(refused), "0.000000005 USD are available" in refused.text) == ("invalid_value", True)
+    await operator.send("POST", f"/admin/organisations/{ORGANISATION}/credit", {**taken, "amount_nano": 2})
+    entries = (await operator.get("/admin/credit")).json()["entries"]
+    assert sorted((each["kind"], each["amount_nano"], each["reason"]) for each in entries) == [
+        ("promo", 5, "a gift"),
+        ("withdrawal", 2, "a gift"),
+    ]
+    before = (await operator.get("/admin/prices")).json()["version"]
+    change = {"version": before, "model": "new", "rates": RATES}
+    changed = (await operator.send("POST", "/admin/prices", change)).json()
+    assert (changed["version"], changed["in_file"]) == (before + 1, False)
+    assert (await operator.get("/admin/prices")).json() == changed
+    assert error_of(await operator.send("POST", "/admin/prices", change)) == "price_conflict"
+    changes = ("credit.granted", "credit.withdrawn", "prices.updated")
+    assert tuple(each.event.value for each in stores.audit_log.entries) == changes
+    page = (await operator.get("/admin/organisations")).json()
+    assert (page["organisations"][0]["id"], page["next"]) == (ORGANISATION, None)
+
+
+async def test_an_operator_who_was_demoted_changes_nothing(scene: Scene) -> None:
+    operator = await scene.browser(Role.ADMIN)
+    user = (await operator.get("/me")).json()["user"]["id"]
+    await scene.people.memberships.set_role(ORGANISATION, user, Role.MEMBER)
+    refused = await operator.send("POST", f"/admin/organisations/{ORGANISATION}/credit", GIFT)
+    assert error_of(refused) == "not_permitted"
 
 
 async def test_the_limits_of_person_project_and_organisation_are_shown(scene: Scene) -> None:
