@@ -17,7 +17,7 @@ from auth_billing.rate_limits.store_circuit import StoreCircuit
 
 CACHE_TTL = 3.0
 """Seconds that a subject's limits stay cached."""
-CAPACITY = 10_000
+CAPACITY = 20_000
 
 _NONE = Limits()
 

@@ -82,7 +82,10 @@ def limits(
     ] = None,
     key: Annotated[str | None, typer.Option(help="Limits of this API key (key_...).", show_default=False)] = None,
     person: Annotated[
-        str | None, typer.Option(help="Limits of this user (address or id): all keys and chats.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Limits of this user (address or id) or service account (id): all keys and chats.", show_default=False
+        ),
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the limits: the defaults apply.")] = False,
     mongodb_url: MongoUrl = None,

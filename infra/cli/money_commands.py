@@ -46,6 +46,7 @@ from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.rate_limits import MongoLimitStore
+from auth_billing.store.service_accounts import MongoServiceAccountStore
 from auth_billing.store.users import MongoUserStore
 from gateway.openai.organization.keys import parse_key_id
 from infra.accounts.account_services import installation_of
@@ -229,7 +230,11 @@ class MoneyCommands:
             raise NoSuchRecord(f"no project {project} of {organisation}")
 
     async def _member(self, organisation: str, person: str) -> str:
-        """Return the user id of a member, given by id or e-mail address."""
+        """Return the id of a member, given by id or e-mail address, or of a service account, given by id."""
+        accounts = MongoServiceAccountStore(self.connection)
+        for project in await MongoOrganisationStore(self.connection).projects(organisation):
+            if person in (account.id for account in await accounts.of_project(organisation, project.id)):
+                return person
         users = MongoUserStore(self.connection)
         user = await (users.find_by_email(fold_email(person)) if "@" in person else users.find(person))
         if user is None or await MongoMembershipStore(self.connection).find(organisation, user.id) is None:

@@ -338,3 +338,40 @@ async def test_the_operators_limit_of_stored_bytes_holds_over_gateways(
         assert (await ada.imported([{"title": "Long", "chat": {"history": {"messages": {"q": message}}}}]))[
             "imported"
         ] == 1
+
+
+async def test_a_persons_rate_limit_holds_for_chats_and_keys_at_both_gateways(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with platform(database_url, tmp_path, gateways=2) as served, asyncio.timeout(120):
+        ada = await served.owner()
+        me = await ada.call("GET", "/me")
+        conversation = await ada.conversation(**ASKED)
+        key = (await ada.call("POST", "/admin/keys", {"project": me["project"], "name": "k"}, status=201))["text"]
+        clients = [served.client(gateway).with_options(api_key=key) for gateway in range(2)]
+        assert [await admitted(client) for client in clients] == [True, True]  # whose limits are cached now
+
+        dimensions = ("requests_per_minute", "tokens_per_minute", "requests_per_day", "concurrent_requests")
+        none = {"subject": f"person:{me['user']['id']}", **dict.fromkeys(dimensions)}
+        await ada.call("POST", "/admin/rate_limits", {**none, "requests_per_day": 1})
+        await asyncio.sleep(5)
+        assert [await admitted(client) for client in clients] == [True, False]
+        failed = await ada.answered(conversation)
+        assert (failed["state"], failed["error"]["code"]) == ("failed", "rate_limit_exceeded")
+        assert "this user's API keys and chats together" in failed["error"]["message"]
+        (limit,) = [each for each in (await ada.call("GET", "/usage?days=1"))["limits"] if each["subject"] == "you"]
+        assert limit["requests_per_day"] == 1
+
+        await ada.call("POST", "/admin/rate_limits", none)
+        await asyncio.sleep(5)
+        assert [await admitted(client) for client in clients] == [True, True]
+        assert (await ada.answered(conversation))["state"] == "done"
+
+
+async def admitted(client: openai.AsyncOpenAI) -> bool:
+    """Return whether a request is within its rate limits."""
+    try:
+        await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "hi"}], max_tokens=1)
+    except openai.RateLimitError:
+        return False
+    return True

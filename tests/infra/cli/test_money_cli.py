@@ -15,6 +15,7 @@ from auth_billing.access.roles import Role
 from auth_billing.audit.auditor import Auditor
 from auth_billing.audit_log import AuditQuery
 from auth_billing.keys.key_invalidation import no_invalidation
+from auth_billing.keys.service_accounts import ServiceAccount
 from auth_billing.people.people_records import User
 from auth_billing.prices import price_file
 from auth_billing.prices.price_book import PriceBook
@@ -22,6 +23,7 @@ from auth_billing.prices.price_file import Source
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, SubjectKind, person_subject, project_subject
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
+from auth_billing.store.service_accounts import MongoServiceAccountStore
 from infra.accounts import account_services
 from infra.cli import installation_cli, money_cli, money_commands
 from infra.cli.main import app
@@ -158,6 +160,8 @@ def test_the_operators_rate_limits_of_a_person(
             for name in ("ada", "eve"):
                 await members.users.add(User(f"user-{name}", f"{name}@example.org", name, 1.0, "hash"))
             await members.join("development", "user-ada", Role.MEMBER, 1.0)
+            account = ServiceAccount("svc_acct_1", "development", "development-default", "ci", 1.0)
+            await MongoServiceAccountStore(access.connection).add(account)
 
     async def in_force() -> Limits:
         async with account_services.opened(Home(tmp_path), database_url, PEPPER) as access:
@@ -171,7 +175,8 @@ def test_the_operators_rate_limits_of_a_person(
     assert asyncio.run(in_force()) == Limits(requests_per_minute=600)
     assert money("limits", "development", "--person", "ada@example.org", "--remove") == "none\n"
     assert asyncio.run(in_force()) == Limits(requests_per_minute=60)
-    for stranger in ("eve@example.org", "user-eve", "nobody"):
+    assert money("limits", "development", "9 concurrent", "--person", "svc_acct_1") == "9 concurrent\n"
+    for stranger in ("svc_acct_2", "eve@example.org", "user-eve", "nobody"):
         refused = money("limits", "development", "9 concurrent", "--person", stranger)
         assert refused == f"1: headrace: no person {stranger} in development\n"
 

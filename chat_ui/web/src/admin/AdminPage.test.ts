@@ -157,7 +157,7 @@ it("sets the limits of a person and of a key, and not an owner's for administrat
   answers.set("GET /admin/rate_limits", { limits: [{ subject: "person:bob", label: "bob", own: NONE, ceiling: NONE }] });
   const user = show("people", "admin");
   await user.click(await screen.findByRole("button", { name: `Limits: bob${HOSTILE}` }));
-  expect(await screen.findByRole("dialog", { name: "Limits of bob" })).toBeTruthy();
+  expect(await screen.findByRole("dialog", { name: "Limits: bob" })).toBeTruthy();
   expect(asked).toContainEqual(["GET /admin/rate_limits", { query: { subject: "person:bob" } }]);
   await user.type(screen.getByLabelText("At the same time"), "2");
   await user.click(screen.getByRole("button", { name: "Save" }));

@@ -9,7 +9,7 @@ const adminTitles: Record<AdminSection, string> = {
   projects: "Projects",
   keys: "API keys",
   budgets: "Budgets and credit",
-  limits: "Rate limits",
+  limits: "Limits",
   prices: "Prices",
   models: "Models and workers",
   installation: "Installation",

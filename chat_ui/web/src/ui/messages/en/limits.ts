@@ -1,8 +1,8 @@
 /** Texts of the editor of rate limits. */
 
 export const limits = {
-  limitsHint: "For all requests of a subject, from API keys and chats. Limits of one person or API key are set in the lists of people and keys.",
-  limitsOf: (name: string) => `Limits of ${name}`,
+  limitsHint: "How much all people and API keys may ask for together. The limits of one person or key are set in the lists of people and keys.",
+  limitsOf: (name: string) => `Limits: ${name}`,
   limitsOfOrganisation: "The whole organisation",
   limitsOfModel: (name: string) => `Model ${name}, in all projects`,
   limitsOfProject: (name: string) => `Project ${name}`,

@@ -2,7 +2,7 @@
 import type { limits as english } from "../en/limits";
 
 export const limits: typeof english = {
-  limitsHint: "Dla wszystkich zapytań, z kluczy API i z czatu. Limity jednej osoby lub klucza ustawia się na listach osób i kluczy.",
+  limitsHint: "O ile mogą prosić wszystkie osoby i klucze API razem. Limity jednej osoby lub klucza ustawia się na listach osób i kluczy.",
   limitsOf: (name) => `Limity: ${name}`,
   limitsOfOrganisation: "Cała organizacja",
   limitsOfModel: (name) => `Model ${name}, we wszystkich projektach`,
