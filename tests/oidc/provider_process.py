@@ -31,7 +31,7 @@ class ProviderProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the provider, with new signing keys and the accounts that were set; nobody is signed in there."""
+        """Start the provider, with new signing keys and the accounts that were set; without a signed-in user."""
         self._process = subprocess.Popen(
             ["node", "provider.js", str(self._port), self._origin],
             cwd=FOLDER,

@@ -1,4 +1,4 @@
-"""Password reset links: used once, within the hour, by right of whoever made them; no session survives."""
+"""Password reset links: used once, within the hour, by right of their maker; no session survives."""
 
 from __future__ import annotations
 

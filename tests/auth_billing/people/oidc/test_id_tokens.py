@@ -96,7 +96,7 @@ def unsigned(header: dict[str, Any]) -> str:
 
 
 def mac(secret: bytes) -> str:
-    """Return a token whose HMAC has a secret that the client, or everybody, knows."""
+    """Return a token whose HMAC has a secret that the client, or the public, has."""
     text = unsigned({"alg": "HS256", "kid": "k1"}).removesuffix(".")
     return f"{text}.{base64.urlsafe_b64encode(hmac.digest(secret, text.encode(), 'sha256')).rstrip(b'=').decode()}"
 
