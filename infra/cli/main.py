@@ -16,7 +16,15 @@ from typing import Annotated, Any
 import typer
 from pydantic_settings import BaseSettings
 
-from infra.cli import broker_cli, dead_letter_cli, installation_cli, keys_cli, money_cli, people_cli
+from infra.cli import (
+    broker_cli,
+    dead_letter_cli,
+    installation_cli,
+    keys_cli,
+    model_access_cli,
+    money_cli,
+    people_cli,
+)
 from infra.cli.store_command import console, run_with_accounts
 from infra.home import environment
 from infra.home.home import lock_holder, stop_launcher
@@ -329,6 +337,7 @@ money_cli.register(app)
 installation_cli.register(app)
 keys_cli.register(app)
 people_cli.register(app)
+model_access_cli.register(app)
 dead_letter_cli.register(app)
 broker_cli.register(app)
 
