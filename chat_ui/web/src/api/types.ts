@@ -12,6 +12,7 @@ export type Invitation = Schemas["Invitation"];
 export type Project = Schemas["Project"];
 export type Key = Schemas["Key"];
 export type NewKey = Schemas["NewKey"];
+export type ModelPolicy = Schemas["ModelPolicy"];
 export type BudgetRow = Schemas["BudgetRow"];
 export type DayUsage = Schemas["DayUsage"];
 export type Balance = Schemas["BalanceSummary"];

@@ -1,6 +1,18 @@
 /** The page's routes and their URLs, for which `chat_ui/http/page.py` serves `index.html`. */
 
-export const ADMIN_SECTIONS = ["people", "projects", "keys", "budgets", "limits", "prices", "models", "installation", "usage", "audit"] as const;
+export const ADMIN_SECTIONS = [
+  "people",
+  "projects",
+  "keys",
+  "access",
+  "budgets",
+  "limits",
+  "prices",
+  "models",
+  "installation",
+  "usage",
+  "audit",
+] as const;
 export type AdminSection = (typeof ADMIN_SECTIONS)[number];
 
 export type Route =

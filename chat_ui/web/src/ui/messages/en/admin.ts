@@ -8,6 +8,7 @@ const adminTitles: Record<AdminSection, string> = {
   people: "People",
   projects: "Projects",
   keys: "API keys",
+  access: "Model access",
   budgets: "Budgets and credit",
   limits: "Limits",
   prices: "Prices",

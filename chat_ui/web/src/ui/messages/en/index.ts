@@ -4,9 +4,20 @@ import { admin } from "./admin";
 import { chat } from "./chat";
 import { history } from "./history";
 import { limits } from "./limits";
+import { modelAccess } from "./model_access";
 import { shell } from "./shell";
 import { usage } from "./usage";
 
-export const en = { locale: "en" as "en" | "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin, ...limits };
+export const en = {
+  locale: "en" as "en" | "pl",
+  ...shell,
+  ...chat,
+  ...history,
+  ...account,
+  ...usage,
+  ...admin,
+  ...limits,
+  ...modelAccess,
+};
 
 export type Messages = typeof en;

@@ -8,6 +8,7 @@ export const admin: typeof english = {
     people: "Osoby",
     projects: "Projekty",
     keys: "Klucze API",
+    access: "Dostęp do modeli",
     budgets: "Budżety i środki",
     limits: "Limity",
     prices: "Ceny",

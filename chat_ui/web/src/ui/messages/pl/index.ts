@@ -5,7 +5,18 @@ import { admin } from "./admin";
 import { chat } from "./chat";
 import { history } from "./history";
 import { limits } from "./limits";
+import { modelAccess } from "./model_access";
 import { shell } from "./shell";
 import { usage } from "./usage";
 
-export const pl: Messages = { locale: "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin, ...limits };
+export const pl: Messages = {
+  locale: "pl",
+  ...shell,
+  ...chat,
+  ...history,
+  ...account,
+  ...usage,
+  ...admin,
+  ...limits,
+  ...modelAccess,
+};
