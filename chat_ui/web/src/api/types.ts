@@ -5,6 +5,7 @@ type Schemas = components["schemas"];
 
 export type Role = Schemas["Role"];
 export type Me = Schemas["Me"];
+export type ProviderOptions = Schemas["ProviderOptions"];
 export type SignIn = Schemas["SignInBody"];
 export type SignUp = Schemas["SignUpBody"];
 export type Person = Schemas["Person"];

@@ -58,11 +58,16 @@ export class Session {
     this.#begin(await call("POST /password", { body: { old_password, password } }));
   }
 
+  /** Signs out; leaves for the identity provider's sign-out page if the session began there. */
   async signOut({ everywhere = false } = {}): Promise<void> {
-    await call(everywhere ? "DELETE /sessions" : "DELETE /session");
+    let providersPage: string | null = null;
+    if (everywhere) await call("DELETE /sessions");
+    else if (this.me?.by_provider === true) providersPage = (await call("POST /oidc/sign-out")).url;
+    else await call("DELETE /session");
     drafts.clear();
     this.#end();
     this.#tabs?.postMessage("out");
+    if (providersPage !== null) location.assign(providersPage);
   }
 
   /** Refreshes the cookies periodically and follows other tabs, until the returned function is called. */

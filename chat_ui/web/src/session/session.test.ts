@@ -31,6 +31,19 @@ it("distinguishes a signed-out user from an unreachable server", async () => {
   expect([session.status, session.failure?.kind]).toEqual(["unreachable", "network"]);
 });
 
+it("leaves for the provider's page when a session that began there is signed out", async () => {
+  const assign = vi.fn();
+  vi.stubGlobal("location", { ...location, assign });
+  const session = new Session();
+  call.mockResolvedValueOnce({ ...ME, by_provider: true });
+  await session.load();
+  call.mockResolvedValueOnce({ url: "https://sso.example/end" });
+  await session.signOut();
+  expect(call).toHaveBeenLastCalledWith("POST /oidc/sign-out");
+  expect([session.status, assign.mock.calls]).toEqual(["signed-out", [["https://sso.example/end"]]]);
+  vi.unstubAllGlobals();
+});
+
 it("signs in and out, also everywhere, and other tabs follow", async () => {
   call.mockResolvedValue(ME);
   const [session, other] = [new Session(), new Session()];

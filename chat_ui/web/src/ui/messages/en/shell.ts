@@ -5,6 +5,16 @@ const plural = new Intl.PluralRules("en");
 /** Texts of errors by code; for other codes the server's message is shown. */
 const problems: Readonly<Record<string, string>> = {
   invalid_credentials: "The e-mail address or the password is wrong.",
+  provider_unavailable: "The identity provider does not answer. Please try again later.",
+  sign_in_expired: "This sign-in was used already, took too long, or began in another browser. Please sign in again.",
+  sign_in_invalid: "The identity provider’s answer could not be verified. Please sign in again.",
+  sign_in_denied: "The identity provider did not let you in.",
+  no_group: "None of your groups has access here. Ask an administrator of your organisation.",
+  too_many_groups: "The identity provider does not say which groups you are in. Ask an administrator of your organisation.",
+  account_exists: "An account with your e-mail address exists here. Sign in with its password, and connect it under “Account”.",
+  already_connected: "This identity is connected with another account.",
+  password_sign_in_disabled: "Please sign in with your organisation’s identity provider.",
+  role_from_group: "This role comes from a group of the identity provider: change it there.",
   not_signed_in: "You are signed out. Please sign in again.",
   too_many_sign_ins: "Too many tries to sign in. Please wait a moment.",
   import_running: "Another file is being imported. Please wait for its end.",

@@ -9,6 +9,16 @@ const CHARACTERS = new Map<string, string>([
 
 const problems: typeof english.problems = {
   invalid_credentials: "Adres e-mail lub hasło jest nieprawidłowe.",
+  provider_unavailable: "Dostawca tożsamości nie odpowiada. Spróbuj ponownie później.",
+  sign_in_expired: "To logowanie zostało już użyte, trwało zbyt długo albo zaczęło się w innej przeglądarce. Zaloguj się ponownie.",
+  sign_in_invalid: "Nie udało się sprawdzić odpowiedzi dostawcy tożsamości. Zaloguj się ponownie.",
+  sign_in_denied: "Dostawca tożsamości nie zezwolił na logowanie.",
+  no_group: "Żadna z Twoich grup nie ma tu dostępu. Zwróć się do administratora swojej organizacji.",
+  too_many_groups: "Dostawca tożsamości nie podaje Twoich grup. Zwróć się do administratora swojej organizacji.",
+  account_exists: "Konto z Twoim adresem e-mail już tu istnieje. Zaloguj się jego hasłem i połącz je na stronie „Konto”.",
+  already_connected: "Ta tożsamość jest połączona z innym kontem.",
+  password_sign_in_disabled: "Zaloguj się przez dostawcę tożsamości swojej organizacji.",
+  role_from_group: "Ta rola wynika z grupy u dostawcy tożsamości: zmień ją tam.",
   not_signed_in: "Sesja wygasła. Zaloguj się ponownie.",
   too_many_sign_ins: "Zbyt wiele prób logowania. Odczekaj chwilę.",
   import_running: "Trwa już import innego pliku. Poczekaj, aż się skończy.",
