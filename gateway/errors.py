@@ -8,7 +8,7 @@ GatewayError
 ├── BrokerDown, Overloaded    checked locally, before a job is published
 └── GenerationError           an opened generation did not finish
     ├── JobFailed, JobCancelled, DeadlinePassed, NotQueued
-    ├── WorkerLost, UpstreamUnreachable, RepliesLost
+    ├── WorkerLost (NotContinuable), UpstreamUnreachable, RepliesLost
     └── SlowClient, ClientDisconnected, ServerShutdown
 
 A `GatewayError`'s message is sent to the client and must not reveal internals.
@@ -164,6 +164,15 @@ class WorkerLost(GenerationError):
     """Raised when the worker died and no other worker can resume the job."""
 
     message = "The worker that was generating the answer was lost."
+
+
+class NotContinuable(WorkerLost):
+    """Raised when the provider that was answering was lost, after output that no other worker can continue."""
+
+    message = (
+        "The provider that was generating the answer was lost, and what it has sent (reasoning, tool calls, or a very "
+        "long text) can't be continued by another one."
+    )
 
 
 class NotQueued(GenerationError):

@@ -1,8 +1,10 @@
 """The output of one job that its gateway has accepted: how far each choice is, and what is known of the prompt.
 
-Token ids are kept, 4 bytes each and never more than a context holds, because a new attempt continues after them; text
-without ids can't be continued. Prompt echoes and scores are the same in every attempt, so only their extent counts.
-Embedding vectors have no order and do not depend on one another, so any attempt may supply the missing ones.
+Token ids are kept, 4 bytes each and never more than a context holds, because a new attempt continues after them. Of a
+text that a provider sent without ids the text is kept: a worker tokenises it and continues. Reasoning and tool calls
+of a provider can't be continued, since their markup is not known. Prompt echoes and scores are the same in every
+attempt, so only their extent counts. Embedding vectors have no order and do not depend on one another, so any attempt
+may supply the missing ones.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from typing import NamedTuple
 
 from gateway.errors import RepliesLost
 from router.messages import Delta, Embedded, EmbeddingPrompt, Finished, Job, PromptEcho, PromptLogprobs, Reply
+
+MAX_TEXT_BYTES = 1024 * 1024
+"""Most bytes of text without token ids that are kept of a choice; a longer one can't be continued."""
 
 
 class Acceptance(Enum):
@@ -32,6 +37,8 @@ class ResumePoint(NamedTuple):
     ended: list[int]
     embedded: list[int]
     cached_tokens: int
+    texts: list[str]
+    text_positions: list[int]
 
 
 class _PromptOutput:
@@ -66,6 +73,11 @@ class _ChoiceOutput:
 
     def __init__(self) -> None:
         self.token_ids = array("i")
+        """Ids of the positions after the text without ids."""
+        self.text = bytearray()
+        """Text of the leading positions, if it came without ids."""
+        self.text_positions = 0
+        self.resumable = True
         self.positions = 0
         self.finished = False
 
@@ -74,10 +86,20 @@ class _ChoiceOutput:
             return Acceptance.DUPLICATE
         if delta.start > self.positions:
             return Acceptance.GAP
-        self.token_ids.extend(delta.token_ids)
+        if delta.token_ids:
+            self.token_ids.extend(delta.token_ids)
+        elif delta.positions:
+            self._accept_text(delta)
         self.positions += delta.positions
         self.finished = delta.finish_reason is not None
         return Acceptance.NEW
+
+    def _accept_text(self, delta: Delta) -> None:
+        opaque = bool(delta.reasoning or delta.tool_calls or self.token_ids)
+        self.text_positions += delta.positions
+        self.text += delta.text.encode()
+        if opaque or not self.resumable or len(self.text) > MAX_TEXT_BYTES:
+            self.resumable, self.text = False, bytearray()
 
 
 class JobOutput:
@@ -138,17 +160,20 @@ class JobOutput:
 
     @property
     def resumable(self) -> bool:
-        """Whether another attempt can continue the output: the token ids of all accepted output are known."""
-        return all(len(choice.token_ids) == choice.positions for choice in self._choices)
+        """Whether another attempt can continue the output: the ids or the whole text of what was accepted are known."""
+        return all(choice.resumable for choice in self._choices)
 
     @property
     def resume_point(self) -> ResumePoint:
         """The accepted output that a new attempt continues."""
+        untokenised = any(choice.text_positions for choice in self._choices)
         return ResumePoint(
             [choice.token_ids.tolist() for choice in self._choices] if self.tokens else [],
             [number for number, choice in enumerate(self._choices) if choice.finished],
             sorted(set(range(self._inputs)) - self._missing),
             self._cached_tokens or 0,
+            [choice.text.decode() for choice in self._choices] if untokenised else [],
+            [choice.text_positions for choice in self._choices] if untokenised else [],
         )
 
     def _accept_delta(self, delta: Delta) -> Acceptance:

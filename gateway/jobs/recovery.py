@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from typing import get_args
 
-from gateway.errors import RepliesLost, WorkerLost
+from gateway.errors import NotContinuable, RepliesLost, WorkerLost
 from gateway.jobs import recovery_events as events
 from gateway.jobs.job_copies import JobCopies
 from gateway.jobs.job_output import Acceptance, JobOutput
@@ -221,7 +221,7 @@ class JobRecovery:
         worker_id, request, _ = candidate
         self._candidate = None
         if not self.output.resumable:
-            return [events.FailRequest(WorkerLost()), decision_on(worker_id, request, ResumeDecision.GONE)]
+            return [events.FailRequest(NotContinuable()), decision_on(worker_id, request, ResumeDecision.GONE)]
         if self.output.begun and not request.continues:
             self.copies.handed_back()
             return [decision_on(worker_id, request, ResumeDecision.RETURN)]

@@ -45,6 +45,10 @@ class GenerationAttempt(EngineAttempt):
     first_token_at: float | None = None
     """Monotonic time of the first token of this attempt."""
     last_token_at: float | None = None
+    continues_text: bool = False
+    """Whether it continues a text that a provider sent without token ids."""
+    full: list[int] = field(default_factory=list)
+    """Choices that have no token left to generate after a provider's text."""
 
     def remaining(self, request: EngineRequest) -> EngineRequest:
         """Return `request` continuing after all generated tokens, including those not yet released."""

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import time
 
+from msgspec.structs import replace
+
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
-from router.messages import Delta, FailureCode, Task
+from router.messages import Delta, FailureCode, Job, Task
+
+NOT_IN_GRAMMAR = "The provider that was answering was lost, and its text does not match the request's grammar."
 
 
 class GenerationHandler(EngineJobHandler[GenerationAttempt]):
@@ -29,10 +33,16 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         self.prompt_bounds = text.bounds
 
     async def _prepare(self, attempt: GenerationAttempt) -> None:
-        job = attempt.job
         limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
+        starts = [attempt.job.delivered_positions(choice) for choice in range(attempt.job.n)]
+        job = await self._text.tokenise_delivered(attempt.job)
         request = await self._text.prepare(job, attempt.attempt_id, limits)
-        attempt.outputs = [self._text.open_output(job, choice) for choice in range(job.n)]
+        if any(attempt.job.text_positions):
+            attempt.continues_text = True
+            job, request = _within_limits(job, request, limits)
+            attempt.full = [choice for choice in job.ended if choice not in attempt.job.ended]
+        attempt.job = job
+        attempt.outputs = [self._text.open_output(job, choice, starts[choice]) for choice in range(job.n)]
         attempt.resume(job)
         attempt.request = request
 
@@ -40,6 +50,10 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         if attempt.job.text.echo and not attempt.job.begun and isinstance(attempt.request, GenerationRequest):
             echo = prompt_echo(self._text.tokenizer, attempt.job, attempt.attempt_id, attempt.request.prompt_ids)
             self._outbox.put(attempt.job.reply_to, echo)
+        for choice in attempt.full:
+            release = Release(attempt.outputs[choice].position, [], "", finish="length")
+            self._outbox.put(attempt.job.reply_to, _delta(attempt, choice, release, cached=0))
+            self._metrics.finished("length")
 
     def _handle_event(self, attempt: GenerationAttempt, event: EngineEvent) -> None:
         if not isinstance(event, TokenEvent) or event.choice >= len(attempt.outputs):
@@ -69,6 +83,9 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
             self._finish(attempt)
 
     def _fail_as_reported(self, attempt: GenerationAttempt, failed: RequestFailed) -> None:
+        if attempt.continues_text and failed.in_grammar:
+            self.fail(attempt, FailureCode.WORKER_LOST, NOT_IN_GRAMMAR)
+            return
         grammar = attempt.request.grammar if isinstance(attempt.request, GenerationRequest) else None
         if grammar is None or not failed.in_grammar:
             super()._fail_as_reported(attempt, failed)
@@ -91,6 +108,15 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         longest = max(map(len, attempt.ids))
         if attempt.first_token_at is not None and longest > 1 and not attempt.job.begun:
             self._metrics.time_per_output_token.observe((now - attempt.first_token_at) / (longest - 1))
+
+
+def _within_limits(job: Job, request: GenerationRequest, limits: ModelLimits) -> tuple[Job, GenerationRequest]:
+    """Cut the ids of a provider's text to the most tokens that the job may have, and end the choices that reach it."""
+    rest = limits.max_model_len - len(request.prompt_ids)
+    most = rest if request.sampling.max_tokens is None else request.sampling.max_tokens
+    delivered = [ids[:most] for ids in job.delivered]
+    ended = sorted({*job.ended, *(choice for choice, ids in enumerate(delivered) if len(ids) >= most)})
+    return replace(job, delivered=delivered, ended=ended), replace(request, delivered=delivered, ended=ended)
 
 
 def _delta(attempt: GenerationAttempt, choice: int, release: Release, *, cached: int) -> Delta:

@@ -79,6 +79,8 @@ class Attempt(ABC):
             ended=resume.ended,
             embedded=resume.embedded,
             cached_tokens=resume.cached_tokens,
+            texts=resume.texts,
+            text_positions=resume.text_positions,
         )
 
     def usage_record(self, terminal: Terminal, worker: str) -> UsageRecord:

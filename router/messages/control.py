@@ -46,7 +46,9 @@ class Resume(Message, frozen=True, kw_only=True, tag="resume"):
     ended: list[int] = msgspec.field(default_factory=list)
     embedded: list[int] = msgspec.field(default_factory=list)
     cached_tokens: Count = 0
-    """These four fields are what was delivered, as in `Job`."""
+    texts: list[str] = msgspec.field(default_factory=list)
+    text_positions: list[int] = msgspec.field(default_factory=list)
+    """These six fields are what was delivered, as in `Job`."""
 
 
 class Ping(Message, frozen=True, kw_only=True, tag="ping"):

@@ -144,8 +144,8 @@ class TextOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 class Job(Message, frozen=True, kw_only=True, tag="job"):
     """One prompt to be answered with `n` choices.
 
-    `delivered`, `ended`, `embedded` and `cached_tokens` are what the client already has: a resumed job continues after
-    it. `reply_to` is the id of the gateway that gets all windows of this job.
+    `delivered`, `ended`, `embedded`, `cached_tokens`, `texts` and `text_positions` are what the client already has: a
+    resumed job continues after it. `reply_to` is the id of the gateway that gets all windows of this job.
     """
 
     id: str
@@ -177,12 +177,21 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     """Indexes of the inputs whose vectors were delivered."""
     cached_tokens: Count = 0
     """Prompt tokens that the first attempt found in a prefix cache."""
+    texts: list[str] = msgspec.field(default_factory=list)
+    """Delivered text of each choice that an upstream provider sent without token ids, before `delivered`."""
+    text_positions: list[int] = msgspec.field(default_factory=list)
+    """Number of positions that each of `texts` takes; empty if there are none."""
 
     @property
     def begun(self) -> bool:
         """Whether an earlier attempt delivered a part of the answer to the client."""
-        return any(self.delivered) or bool(self.ended) or bool(self.embedded)
+        return any(self.delivered) or bool(self.ended) or bool(self.embedded) or any(self.text_positions)
 
     def delivered_ids(self, choice: int) -> list[int]:
         """Return the delivered token ids of a choice."""
         return self.delivered[choice] if choice < len(self.delivered) else []
+
+    def delivered_positions(self, choice: int) -> int:
+        """Return the number of positions that were delivered of a choice: where its next delta starts."""
+        text = self.text_positions[choice] if choice < len(self.text_positions) else 0
+        return text + len(self.delivered_ids(choice))

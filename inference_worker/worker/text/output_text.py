@@ -55,10 +55,13 @@ class OutputText:
         options: TextOptions,
         delivered: Sequence[int] = (),
         calls: ToolCallSplitter | None = None,
+        *,
+        start: int | None = None,
     ) -> None:
         """Begin a choice, or resume it after the ids in `delivered`, which the client already has.
 
-        `calls` finds tool calls in the text; `None` if there can be none.
+        `calls` finds tool calls in the text; `None` if there can be none. `start` is the next token's position if that
+        is not the number of `delivered` ids.
         """
         self._calls = calls
         self._hidden = tokenizer.controls.ids if options.skip_special_tokens else frozenset()
@@ -70,7 +73,7 @@ class OutputText:
         self._detokenizer = Detokenizer()
         self._stops = StopStrings(options.stop)
         self._held = _Held()
-        self._start = len(delivered)
+        self._start = len(delivered) if start is None else start
         self._position = 0
         self.finished = False
         for token_id in delivered:
@@ -78,6 +81,11 @@ class OutputText:
         if calls is not None:
             calls.resume_after(self._held.text)
         self._held = _Held()
+
+    @property
+    def position(self) -> int:
+        """Position of the next token to release."""
+        return self._start
 
     @property
     def held_ids(self) -> list[int]:
@@ -131,7 +139,7 @@ class OutputText:
     def _cut(self, before: int, text: str, stop: tuple[str, int]) -> str:
         matched, needed = stop
         end = before + needed - (0 if self._options.include_stop_str_in_output else len(matched))
-        return (self._held.text + text)[:end]
+        return (self._held.text + text)[: max(0, end)]  # a provider's text may have ended within a stop string
 
     def _last_call_ended(self, safe: int) -> bool:
         """Parse tool calls up to `safe`. If no further call is allowed, cut the text there and return true."""

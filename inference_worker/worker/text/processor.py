@@ -115,10 +115,19 @@ class TextProcessor:
             message = f"Invalid '{grammar.param}': {error}."
             raise PromptRejected(message, grammar.param) from error
 
-    def open_output(self, job: Job, choice: int) -> OutputText:
-        """Return the converter of one choice's tokens to text, resumed after the job's delivered ids."""
+    async def tokenise_delivered(self, job: Job) -> Job:
+        """Return a job with its delivered texts as delivered ids: they are the beginning of the assistant's turn."""
+        if not any(job.texts):
+            return job
+        loop = asyncio.get_running_loop()
+        texts = [await loop.run_in_executor(self._threads, self.tokenizer.encode_inside, each) for each in job.texts]
+        delivered = [[*ids, *job.delivered_ids(choice)] for choice, ids in enumerate(texts)]
+        return msgspec.structs.replace(job, delivered=delivered, texts=[], text_positions=[])
+
+    def open_output(self, job: Job, choice: int, start: int | None = None) -> OutputText:
+        """Return the converter of one choice's tokens to text, resumed after its delivered ids, from `start`."""
         calls = self._calls(job, choice)
-        return OutputText(self.tokenizer, job.sampling, job.text, job.delivered_ids(choice), calls)
+        return OutputText(self.tokenizer, job.sampling, job.text, job.delivered_ids(choice), calls, start=start)
 
     def _calls(self, job: Job, choice: int) -> ToolCallSplitter | None:
         """Return the tool call parser of a choice, or `None` if it can have no calls."""

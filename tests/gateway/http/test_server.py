@@ -105,13 +105,16 @@ async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Ser
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
 
 
-async def test_text_without_token_ids_is_not_resumed_when_its_worker_is_lost(serve: Serve) -> None:
+async def test_reasoning_without_token_ids_is_not_resumed_when_its_worker_is_lost(serve: Serve) -> None:
     seen, heard = asyncio.Event(), asyncio.Queue[object]()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         worker.begin(job, "a")
         worker.send(
-            job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="0 ")
+            job,
+            Delta(
+                job_id=job.id, attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="0 ", reasoning="hm"
+            ),
         )
         await seen.wait()
         worker.send(job, ResumeRequest(job_id=job.id, attempt_id="b"), worker="worker-2")

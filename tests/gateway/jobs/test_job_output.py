@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.errors import RepliesLost
-from gateway.jobs.job_output import Acceptance, JobOutput
-from router.messages import Delta, Embedded, Finished, PromptEcho, PromptLogprobs, TokenAlternative, TokenLogprob, Usage
+from gateway.jobs.job_output import MAX_TEXT_BYTES, Acceptance, JobOutput, ResumePoint
+from router.messages import (
+    Delta,
+    Embedded,
+    Finished,
+    PromptEcho,
+    PromptLogprobs,
+    TokenAlternative,
+    TokenLogprob,
+    ToolCallDelta,
+    Usage,
+)
 
 
 def delta(start: int, *ids: int, choice: int = 0, end: bool = False, text: str = "") -> Delta:
@@ -50,6 +62,39 @@ def test_a_new_attempt_continues_after_the_accepted_tokens() -> None:
     assert output.resume_point.delivered == [[5, 6], [9]]
     assert output.resume_point.ended == [1]
     assert output.resumable
+
+
+def untokenised(start: int, text: str = "", *, positions: int = 1, **fields: Any) -> Delta:
+    positions_only: dict[str, Any] = {"token_ids": [], "untokenised_positions": positions}
+    return Delta(job_id="j", attempt_id="a", start=start, text=text, **positions_only, **fields)
+
+
+def test_a_new_attempt_continues_after_a_text_without_ids_and_the_ids_after_it() -> None:
+    output = JobOutput(2)
+    output.accept(untokenised(0, "Grü", positions=2))
+    output.accept(untokenised(2, "ße"))
+    assert output.resume_point == ResumePoint([[], []], [], [], 0, ["Grüße", ""], [3, 0])
+    output.accept(delta(3, 7, 8))
+    assert output.resumable
+    assert output.resume_point == ResumePoint([[7, 8], []], [], [], 0, ["Grüße", ""], [3, 0])
+    output.accept(untokenised(5, "text"))
+    assert not output.resumable, "text after ids"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reasoning": "hm"},
+        {"tool_calls": [ToolCallDelta(index=0, id="call", name="f")]},
+        {"text": "x" * (MAX_TEXT_BYTES + 1)},
+    ],
+)
+def test_reasoning_tool_calls_and_very_long_texts_without_ids_can_not_be_continued(fields: dict[str, Any]) -> None:
+    output = JobOutput(1)
+    output.accept(untokenised(0, **fields))
+    output.accept(untokenised(1, "text"))
+    assert not output.resumable
+    assert output.resume_point.texts == [""], "it is not kept"
 
 
 def test_unknown_choices_and_inputs_are_errors() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import RepliesLost, WorkerLost
+from gateway.errors import NotContinuable, RepliesLost
 from gateway.jobs import recovery_events as events
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.jobs.recovery import JobRecovery
@@ -312,13 +312,24 @@ def test_an_older_copy_is_gone_once_a_newer_one_runs() -> None:
     assert decisions(job.request("c", "w-3")) == [(control_targets.worker("w-3"), ResumeDecision.GONE)]
 
 
-def test_text_without_ids_can_not_be_continued() -> None:
+def test_text_without_ids_is_continued_by_workers_that_tokenise_it() -> None:
     job = running()
-    job.accepts(Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="text"))
+    job.accepts(Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=2, text="text"))
+    job.report(AttemptState.HANDED_OVER)
+    _, answer = job.request("b", "w-2")
+    assert isinstance(answer, events.SendControl)
+    assert isinstance(answer.control, Resume)
+    assert (answer.control.texts, answer.control.text_positions) == (["text"], [2])
+    assert job.accepts(delta(2, attempt="b"), "w-2")
+
+
+def test_reasoning_without_ids_can_not_be_continued() -> None:
+    job = running()
+    job.accepts(Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=1, reasoning="hm"))
     job.report(AttemptState.HANDED_OVER)
     failed, answer = job.request("b", "w-2")
     assert isinstance(failed, events.FailRequest)
-    assert isinstance(failed.error, WorkerLost)
+    assert isinstance(failed.error, NotContinuable)
     assert decisions([answer]) == [(control_targets.worker("w-2"), ResumeDecision.GONE)]
 
 
