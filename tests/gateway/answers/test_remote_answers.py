@@ -14,7 +14,7 @@ import pytest
 from auth_billing.access.model_access import ALL_MODELS
 from gateway.answers import remote_answers
 from gateway.http.gateway import Gateway
-from router.messages import Job, Outcome
+from router.messages import AnswerPart, AnswerState, Job, Outcome
 from tests.fakes.scripted_worker import ScriptedWorker, count
 from tests.gateway.answers.test_idempotency import CHAT, REPLAYED, Held, ask
 from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, SetStage, Stage, eventually, gateway_beside
@@ -228,3 +228,33 @@ async def test_receipts_are_stored_with_the_answer_before_they_are_published(pai
     (stored,) = record.answer.receipts
     assert stored == await pair.first.receipt()
     assert pair.first.billing.held[stored.job].idempotency == record.id
+
+
+async def test_a_gateway_that_joins_after_the_beginning_was_dropped_is_refused(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = await pair.start(stream=True)
+    (answer,) = pair.first.gateway.idempotent._running.values()
+    await eventually(lambda: answer.received > 0)
+    monkeypatch.setattr("gateway.answers.shared_response.MAX_BYTES", 10)
+    answer.append(b"data: x\n\n" * 2)  # the first chunks do not fit any more
+    refused = await pair.ask(stream=True)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "idempotent_answer_not_kept")
+    assert refused.headers["x-should-retry"] == "false"
+    pair.held.go.set()
+    await asking
+
+
+async def test_parts_that_were_not_requested_are_ignored(pair: Pair) -> None:
+    """Of another run, of another position, twice."""
+    asking, joined = await pair.start(stream=True), await pair.join(stream=True)
+    (copy,) = pair.second.idempotent._running.values()
+    await eventually(lambda: copy.received > 0)
+    (record,) = pair.first.idempotency.records.values()
+    for run, start in ((record.run_id, 0), (record.run_id, 10**6), ("another", copy.received)):
+        forged = AnswerPart(run=run, state=AnswerState.ENDED, start=start, body=b"data: forged\n\n", status=200)
+        pair.second.idempotent.remote.receive(forged)
+        await asyncio.sleep(0.05)
+    pair.held.go.set()
+    answer = await asking
+    assert (await joined).content == answer.content

@@ -95,3 +95,55 @@ async def test_without_readers_it_is_abandoned_and_its_route_disconnected(monkey
         await asyncio.sleep(0.03)
         assert not response.abandoned.is_set()
     assert (await recorder.receive())["type"] == "http.disconnect"
+
+
+async def test_parts_are_cut_anywhere_and_exclude_the_end_of_a_stream_that_has_not_ended() -> None:
+    response = SharedResponse()
+    recorder = ResponseRecorder(b"", response)
+    await recorder.send(START)
+    await recorder.send(part(b"data: 1\n\n"))
+    await recorder.send(part(b"data: 2\n\n"))
+    await recorder.send(part(b"data: [DONE]\n\n", more=False))
+    assert response.part(0, 100) == b"data: 1\n\ndata: 2\n\n"
+    assert response.part(3, 10) == b"a: 1\n\ndata"
+    assert response.part(18, 100) == b""
+    response.end()
+    assert response.part(16, 100) == b"\n\ndata: [DONE]\n\n"
+    assert response.part(response.received, 100) == b""
+
+
+async def test_a_part_that_was_dropped_can_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_response, "MAX_BYTES", 5)
+    response = SharedResponse()
+    for chunk in (b"one", b"two", b"three"):
+        response.append(chunk)
+    assert response.part(6, 10) == b"three"
+    with pytest.raises(SlowClient):
+        response.part(5, 10)
+
+
+async def test_a_stream_that_broke_off_has_no_end_and_is_not_stored() -> None:
+    """Another run has taken its request over while its last chunk was on its way."""
+    response = SharedResponse()
+    recorder = ResponseRecorder(b"", response)
+    await recorder.send(START)
+    response.end(SlowClient())
+    await recorder.send(part(b"data: 1\n\n"))
+    await recorder.send(part(b"data: [DONE]\n\n", more=False))
+    chunks = response.chunks()
+    assert await anext(chunks) == b"data: 1\n\n"
+    with pytest.raises(SlowClient):
+        await anext(chunks)
+    assert response.is_complete
+    assert not response.is_lasting
+    assert response.has_failed
+
+
+@pytest.mark.parametrize("lingers", [True, False])
+async def test_a_copy_does_not_linger_without_readers(lingers: bool) -> None:
+    response = SharedResponse()
+    response.lingers = lingers
+    with response.reader():
+        pass
+    await asyncio.sleep(0.05)
+    assert response.abandoned.is_set() is not lingers
