@@ -232,6 +232,7 @@ INDEX: dict[str, list[str]] = {
     "H121": [
         f"{ORGANIZATION}test_rate_limits.py::test_administrators_lower_the_operators_limits_and_do_not_lift_them",
         f"{ORGANIZATION}test_rate_limits.py::test_an_organisation_has_one_limit_over_all_its_projects",
+        f"{ORGANIZATION}test_rate_limits.py::test_limits_of_keys_and_people_stay_below_the_operators",
     ],
     "H122": ["tests/infra/accounts/test_embedded_store.py::test_it_serves_no_client_without_the_password"],
 }
