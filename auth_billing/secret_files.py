@@ -33,23 +33,6 @@ def read_or_make(path: Path, make: Callable[[], str], what_is_lost: str) -> str:
         raise StartupError(f"can't use {path}: {error}") from error
 
 
-def read_private(path: str) -> str:
-    """Return the text of an existing secret file.
-
-    Raises:
-        StartupError: other users can read the file, or it can't be read or is empty.
-    """
-    try:
-        if stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
-            raise StartupError(f"{path} can be read by others: chmod 600 it")
-        text = Path(path).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartupError(f"can't use {path}: {error}") from error
-    if not text:
-        raise StartupError(f"{path} is empty")
-    return text
-
-
 def _create(path: Path, text: str) -> None:
     """Write a draft, then link it: no process reads half a file, and the first one wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ class OidcSettings(BaseSettings):
     oidc_issuer: str = Field("", description="Issuer URL of the OpenID Connect provider; empty: no such sign-in")
     oidc_client_id: str = Field("", description="Client id of this installation at the provider")
     oidc_client_secret_file: str = Field(
-        "", description="File with the client's secret, readable by its owner only; empty: a public client (PKCE only)"
+        "", description="File with the client's secret; empty: a public client (PKCE only)"
     )
     oidc_scopes: str = Field(
         "openid profile email",

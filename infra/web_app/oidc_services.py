@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import structlog
 
@@ -13,11 +14,11 @@ from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.oidc.configuration import OidcConfiguration, parse_group_roles
 from auth_billing.people.oidc.oidc_sign_in import OidcSignIn
 from auth_billing.people.oidc.provider import OidcProvider
-from auth_billing.secret_files import read_private
 from auth_billing.store.identities import MongoIdentityStore
 from auth_billing.store.users import MongoUserStore
 from chat_ui.settings import OidcSettings
 from infra.accounts.account_services import AccountServices
+from runtime.lifecycle import StartupError
 
 CONFIRMATION_INTERVAL = 3600.0
 """Seconds between two looks for memberships from groups that no sign-in has confirmed for long."""
@@ -33,11 +34,10 @@ def oidc_configuration(settings: OidcSettings, public_url: str) -> OidcConfigura
     """
     if not settings.oidc_issuer:
         return None
-    file = settings.oidc_client_secret_file
     return OidcConfiguration(
         issuer=settings.oidc_issuer,
         client_id=settings.oidc_client_id,
-        client_secret=read_private(file) if file else "",
+        client_secret=_client_secret(settings.oidc_client_secret_file),
         origin=public_url,
         scopes=settings.oidc_scopes,
         groups_claim=settings.oidc_groups_claim,
@@ -46,6 +46,16 @@ def oidc_configuration(settings: OidcSettings, public_url: str) -> OidcConfigura
         session_age=settings.oidc_session_hours * 3600.0,
         membership_age=settings.oidc_membership_days * 86_400.0,
     )
+
+
+def _client_secret(path: str) -> str:
+    try:
+        secret = Path(path).read_text().strip() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartupError(f"HEADRACE_OIDC_CLIENT_SECRET_FILE: {error}") from error
+    if path and not secret:
+        raise StartupError(f"HEADRACE_OIDC_CLIENT_SECRET_FILE: {path} is empty")
+    return secret
 
 
 def oidc_sign_in(

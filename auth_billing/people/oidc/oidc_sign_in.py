@@ -6,13 +6,14 @@ provider verified it; an account with a password is connected by its signed-in u
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import structlog
@@ -38,13 +39,20 @@ from auth_billing.people.oidc.identity_records import Identity, IdentityStore, i
 from auth_billing.people.oidc.provider import OidcProvider, Tokens
 from auth_billing.people.oidc.transactions import Transaction, Transactions
 from auth_billing.people.people_records import User, UserStore
+from auth_billing.people.session_records import SessionRecord
 from auth_billing.people.sessions import BrowserSession, ProviderLogin, SignedIn
 
 CHECK_INTERVAL = 300.0
 """Seconds after which a refreshed session is checked with the provider again."""
+TIMEOUT = 15.0
+"""Seconds for all calls to the provider in one sign-in or check."""
 MAX_TOKEN = 16 * 1024
 """Characters of a refresh token that is kept."""
 
+CLOCK_MARGIN = 600.0
+"""Seconds by which the store's clock may be ahead when it deletes the states of old sign-ins."""
+
+T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
@@ -151,8 +159,20 @@ class OidcSignIn:
             ProviderUnavailable: the provider does not answer.
         """
         transaction = self._transactions.read(cookie, answer.state)
-        if transaction is None or not await self._identities.use_state(transaction.state, transaction.expires):
+        if transaction is None or not await self._use(transaction):
             raise ProviderSignInRefused("sign_in_expired", "no such sign-in in this browser, or not any more")
+        tokens, claims = await _in_time(self._redeem(answer, transaction))
+        if transaction.session:
+            if session is None or session.id != transaction.session:
+                raise ProviderSignInRefused("sign_in_expired", "another session began the connection")
+            return await self._connect(session.user, claims, transaction)
+        return await self._sign_in(tokens, claims, transaction)
+
+    async def _use(self, transaction: Transaction) -> bool:
+        return await self._identities.use_state(transaction.state, transaction.expires + CLOCK_MARGIN)
+
+    async def _redeem(self, answer: Answer, transaction: Transaction) -> tuple[Tokens, Mapping[str, Any]]:
+        """Check the provider's answer and exchange its code; return the tokens and their verified claims."""
         metadata = await self.provider.metadata()
         required = metadata.authorization_response_iss_parameter_supported or answer.issuer
         if required and answer.issuer != self.configuration.issuer:  # RFC 9207
@@ -160,12 +180,7 @@ class OidcSignIn:
         if answer.error or not answer.code:
             raise ProviderSignInRefused("sign_in_denied", f"the provider answered {answer.error[:100]!r}")
         tokens = await self.provider.exchange(answer.code, transaction.verifier)
-        claims = await self._claims(tokens, transaction.nonce)
-        if transaction.session:
-            if session is None or session.id != transaction.session:
-                raise ProviderSignInRefused("sign_in_expired", "another session began the connection")
-            return await self._connect(session.user, claims, transaction)
-        return await self._sign_in(tokens, claims, transaction)
+        return tokens, await self._claims(tokens, transaction.nonce)
 
     async def _sign_in(self, tokens: Tokens, claims: Mapping[str, Any], transaction: Transaction) -> Outcome:
         roles = roles_of(groups_in(claims, self.configuration.groups_claim), self.configuration.group_roles)
@@ -205,10 +220,7 @@ class OidcSignIn:
         if not await store.claim_check(record.id, now - CHECK_INTERVAL, now):
             return []
         try:
-            tokens = await self.provider.refresh(self._cipher.decrypt(record.provider_token).decode())
-            if tokens.refresh:
-                await store.keep_provider_token(record.id, self._sealed(tokens.refresh))
-            claims = await self._claims(tokens)
+            claims = await _in_time(self._refreshed(record))
             if identity_id(self.configuration.issuer, claims["sub"]) != record.identity:
                 raise ProviderGrantEnded("the tokens are another user's")
             groups = groups_in(claims, self.configuration.groups_claim)
@@ -220,6 +232,13 @@ class OidcSignIn:
             return []
         roles = roles_of(groups, self.configuration.group_roles)
         return await apply_roles(self._access.members, session.user.id, roles, self.configuration.issuer, now)
+
+    async def _refreshed(self, record: SessionRecord) -> Mapping[str, Any]:
+        """Exchange the session's refresh token, keep its successor, and return the verified claims of the user."""
+        tokens = await self.provider.refresh(self._cipher.decrypt(record.provider_token).decode())
+        if tokens.refresh:
+            await self._access.sessions.store.keep_provider_token(record.id, self._sealed(tokens.refresh))
+        return await self._claims(tokens)
 
     async def end_unconfirmed(self) -> Sequence[tuple[str, MembershipChange]]:
         """End memberships from groups that no sign-in has confirmed for long; return users' ids and the changes."""
@@ -298,6 +317,14 @@ class OidcSignIn:
 
     def _sealed(self, token: str) -> str:
         return self._cipher.encrypt(token.encode()).decode() if 0 < len(token) <= MAX_TOKEN else ""
+
+
+async def _in_time(work: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            return await work
+    except TimeoutError as error:
+        raise ProviderUnavailable(f"no answer within {TIMEOUT:g} s") from error
 
 
 def _name(claims: Mapping[str, Any]) -> str:

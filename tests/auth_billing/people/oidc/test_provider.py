@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+import trustme
 from joserfc.jwk import OctKey, RSAKey
 
 from auth_billing.errors import ProviderGrantEnded, ProviderSignInRefused, ProviderUnavailable
@@ -154,3 +158,29 @@ async def test_a_refused_grant_differs_from_an_outage(scene: Scene) -> None:
     scene.answers["/realm/token"] = httpx2.Response(401, json={"error": "invalid_client"})
     with pytest.raises(ProviderUnavailable):
         await scene.provider.refresh("token")
+
+
+async def test_certificates_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority, requests = trustme.CA(), []
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + json.dumps(document).encode())
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    issuer = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    document = {name: url.replace(ISSUER, issuer) for name, url in DISCOVERY.items()}
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    async with server:
+        unknown = OidcProvider(configuration(issuer=issuer))
+        with pytest.raises(ProviderUnavailable):
+            await unknown.metadata()
+        assert not requests
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        known = OidcProvider(configuration(issuer=issuer))
+        assert (await known.metadata()).issuer == issuer
+        await known.close()
+        await unknown.close()
