@@ -78,8 +78,8 @@ class ModelPolicies:
         applying = [of_project]
         if any(subject in found for subject in personal):
             current = role or await self._role(organisation, user)
-            if current in RESTRICTABLE:
-                applying += [PolicySubject("role", current), of_user]
+            if current is not Role.OWNER:  # also of a removed member whose keys are not revoked yet
+                applying += [*([] if current is None else [PolicySubject("role", current)]), of_user]
         return ModelAccess(tuple(found[subject] for subject in applying if subject in found))
 
     async def all(self, organisation: str) -> Mapping[PolicySubject, ModelPolicy]:

@@ -70,6 +70,14 @@ async def test_a_role_applies_while_the_user_has_it(policies: ModelPolicies, org
     assert await policies.access(ORGANISATION, "proj_0", "user-admin") == ModelAccess((ONLY_B,))
 
 
+async def test_a_removed_members_restriction_holds_until_the_keys_are_revoked(
+    policies: ModelPolicies, organisation: DictOrganisation
+) -> None:
+    await policies.set(OWNER, of_user(Role.MEMBER), ONLY_A)
+    await organisation.memberships.remove(ORGANISATION, "user-member")
+    assert await policies.access(ORGANISATION, "proj_0", "user-member") == ModelAccess((ONLY_A,))
+
+
 async def test_owners_are_never_restricted_as_owners_or_persons(
     policies: ModelPolicies, organisation: DictOrganisation
 ) -> None:
@@ -82,6 +90,9 @@ async def test_owners_are_never_restricted_as_owners_or_persons(
     assert await policies.access(ORGANISATION, "proj_0", "user-admin") == ALL_MODELS
     await policies.set(OWNER, of_user(Role.ADMIN), UNRESTRICTED)
     assert not await policies.all(ORGANISATION)
+    await policies.set(ADMIN, PROJECT, NOT_C)
+    await policies.set(ADMIN, of_role(Role.MEMBER), ONLY_A)
+    assert await policies.access(ORGANISATION, "proj_0", "user-owner") == ModelAccess((NOT_C,))
 
 
 @pytest.mark.parametrize("policy", [ONLY_A, UNRESTRICTED])
