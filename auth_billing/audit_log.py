@@ -30,7 +30,6 @@ class Event(StrEnum):
     PROJECT_UPDATED = "project.updated"
     PROJECT_ARCHIVED = "project.archived"
     API_KEY_CREATED = "api_key.created"
-    API_KEY_UPDATED = "api_key.updated"
     API_KEY_ROTATED = "api_key.rotated"
     API_KEY_DELETED = "api_key.deleted"
     SERVICE_ACCOUNT_CREATED = "service_account.created"

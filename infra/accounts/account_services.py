@@ -12,7 +12,7 @@ from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
 from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ORGANISATION, ensure_development_account
-from auth_billing.errors import StoreUnavailable
+from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.installation import Installation
 from auth_billing.keys.key_invalidation import no_invalidation
@@ -54,7 +54,7 @@ from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.users import MongoUserStore
 from infra.accounts.embedded_store import running_store_url
-from infra.home.credentials import read_client_key, write_client_env
+from infra.home.credentials import read_client_key, read_client_url, write_client_env
 from infra.home.home import Home
 from router.messages import KeySet
 from router.timings import DEFAULT_TIMINGS, Timings
@@ -145,8 +145,22 @@ class AccountServices:
         return key
 
     async def renew_development_key(self) -> str:
-        """Create and return a new API key of the development account, and revoke its earlier keys."""
-        return await self._development_key(None)
+        """Create and return a new API key of the development account, and revoke its earlier keys.
+
+        A `client.env` of the home with one of those gets the new key.
+        """
+        known = read_client_key(self.home)
+        replaced = known is not None and await self._is_development_key(known)
+        key = await self._development_key(None)
+        if replaced:
+            write_client_env(self.home, read_client_url(self.home), key)
+        return key
+
+    async def _is_development_key(self, key: str) -> bool:
+        try:
+            return (await self.authenticator().authenticate(key)).tenant == ORGANISATION
+        except InvalidApiKey:
+            return False  # of another store, perhaps
 
     async def _development_key(self, known: str | None) -> str:
         accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)

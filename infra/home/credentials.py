@@ -45,7 +45,15 @@ def write_client_env(home: Home, base_url: str, api_key: str) -> None:
 
 def read_client_key(home: Home) -> str | None:
     """Return the API key in the home's `client.env`; `None` if there is none."""
+    return _client_env(home).get("OPENAI_API_KEY") or None
+
+
+def read_client_url(home: Home) -> str:
+    """Return the base URL in the home's `client.env`; empty if there is none."""
+    return _client_env(home).get("OPENAI_BASE_URL", "")
+
+
+def _client_env(home: Home) -> dict[str, str]:
     if not home.client_env.exists():
-        return None
-    lines = dict(line.split("=", 1) for line in home.client_env.read_text().splitlines() if "=" in line)
-    return lines.get("OPENAI_API_KEY") or None
+        return {}
+    return dict(line.split("=", 1) for line in home.client_env.read_text().splitlines() if "=" in line)

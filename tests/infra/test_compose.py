@@ -12,7 +12,8 @@ import pytest
 import typer.main
 import yaml
 
-from infra.cli.main import app, known_variables
+from infra.cli.main import app, known_variables, settings_classes
+from infra.home.environment import variable
 from infra.install.environment_file import fill_in
 from infra.rabbitmq.definitions import permissions
 
@@ -89,6 +90,23 @@ def version(image: str) -> tuple[int, ...]:
 def test_workers_outlive_their_drain(compose: dict[str, Any]) -> None:
     for name in OURS:
         assert compose["services"][name]["stop_grace_period"] == "150s"
+
+
+def test_the_operators_settings_are_passed_on_with_their_defaults(compose: dict[str, Any]) -> None:
+    fields = {variable(name): field for each in settings_classes() for name, field in each.model_fields.items()}
+    document = (ROOT / "docs/containers.md").read_text()
+    passed = set()
+    for service in ("gateway", "billing"):
+        for name, value in compose["services"][service]["environment"].items():
+            given = re.fullmatch(r"\$\{(\w+):-(.*)\}", str(value))
+            if given is None or name == "HEADRACE_LOG_LEVEL":
+                continue
+            default = fields[name].default
+            written = f"{default:g}" if isinstance(default, float) else str(default)
+            assert (given[1], given[2].lower()) == (name, written.lower()), name
+            assert f"`{name}`" in document
+            passed.add(name)
+    assert {name for name in fields if name.startswith(("HEADRACE_LIMITS_", "HEADRACE_ALERT_"))} <= passed
 
 
 SECRETS = {

@@ -8,6 +8,7 @@ from auth_billing.audit_log import Event
 from auth_billing.people.sign_up import SignUpInput
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, SameOrigin, public
+from chat_ui.http.audit_events import record_membership
 from chat_ui.http.request_bodies import SignUpJson, StartJson
 from chat_ui.http.responses import me_of, schema_response
 from chat_ui.http.routes.session import session_response
@@ -38,10 +39,12 @@ async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) 
     new_user = SignUpInput(body.email, body.name, body.password, client_address(request))
     if body.invitation:
         signed_in = await services.access.sign_up.accept_invitation(body.invitation, new_user)
+        await record_membership(request, signed_in.session)
         return await session_response(request, services, signed_in, Event.INVITE_ACCEPTED)
     if not body.organisation and services.access.sign_up.registration_open:
         raise InvalidField("organisation", "Give your organisation a name.")
     signed_in = await services.access.sign_up.register(new_user, body.organisation)
+    await record_membership(request, signed_in.session)
     return await session_response(request, services, signed_in, Event.ORGANIZATION_CREATED)
 
 
@@ -51,6 +54,7 @@ async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> 
     """Sign in as the installation's first owner, by the link that the launcher printed."""
     services = services_of(request)
     signed_in = await services.access.local_owner.sign_in(body.invitation)
+    await record_membership(request, signed_in.session)
     return await session_response(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 
 

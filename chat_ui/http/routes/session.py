@@ -9,7 +9,7 @@ from auth_billing.audit_log import Event
 from auth_billing.errors import InvalidCredentials, InvalidSession
 from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
-from chat_ui.http import cookies
+from chat_ui.http import audit_events, cookies
 from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
 from chat_ui.http.provider_events import check_with_provider
 from chat_ui.http.request_bodies import EmptyJson, PasswordJson, SignInJson
@@ -30,6 +30,7 @@ async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) 
         signed_in = await services.access.sign_in.sign_in(body.email, body.password, address, body.organisation)
     except InvalidCredentials:
         _log.info("sign-in failed", address=address)
+        audit_events.record_failed_sign_in(services, body.email, address)
         raise
     return await session_response(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 from fastapi import FastAPI
 
 from auth_billing.access.roles import Role
+from auth_billing.audit_log import Event
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.refresh_tokens import new_token
 from auth_billing.people.sessions import CACHE_TTL, GRACE_PERIOD
 from auth_billing.people.throttle import PER_MINUTE
+from chat_ui.http import audit_events
 from chat_ui.http.access_control import public, unguarded_routes
 from chat_ui.http.api import create_api
 from tests.chat_ui.browser_client import HTTP, HTTPS, Browser
@@ -72,7 +75,7 @@ async def test_the_launchers_link_signs_the_local_owner_in_once(scene: Scene) ->
     assert (await browser.get("/me")).json() == first.json()
     again = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
     assert again.json()["user"] == first.json()["user"]
-    assert scene.events == ["login.succeeded"] * 2
+    assert scene.events == ["user.added", "login.succeeded", "login.succeeded"]
 
 
 async def test_invalid_start_links_are_refused(scene: Scene) -> None:
@@ -139,7 +142,7 @@ async def test_sign_up_by_invitation(scene: Scene) -> None:
         "operator": True,
         "by_provider": False,
     }
-    assert scene.events == ["invite.accepted"]
+    assert scene.events == ["user.added", "invite.accepted"]
     assert error_of(await Browser(scene.app).sign_up(token, "eve")) == "invitation_void"
     assert error_of(await browser.get(f"/invitations/{token}")) == "invitation_void"
 
@@ -178,7 +181,7 @@ async def test_signing_in_and_out(scene: Scene) -> None:
     thief = Browser(scene.app)
     thief.take(stolen)
     assert error_of(await thief.get("/me")) == "not_signed_in"
-    assert scene.events[1:] == ["login.succeeded", "logout.succeeded"]
+    assert scene.events[2:] == ["login.succeeded", "logout.succeeded"]
 
 
 async def test_signing_out_everywhere(scene: Scene) -> None:
@@ -300,6 +303,19 @@ async def test_people_and_invitations_of_other_organisations_are_not_found(scene
     assert (await owner.get("/me")).json()["role"] == "owner"
 
 
+async def test_failed_sign_ins_at_an_account_have_one_entry_in_ten_minutes(scene: Scene) -> None:
+    member = await scene.browser(Role.MEMBER)
+    user = (await member.get("/me")).json()["user"]
+    for _ in range(3):
+        for email in (user["email"], "nobody@example.org", "x" * 1000):
+            stranger = Browser(scene.app, address=f"10.7.0.{_}")
+            answer = await stranger.send("POST", "/session", {"email": email, "password": "wrong password"})
+            assert error_of(answer) == "invalid_credentials"
+    await asyncio.gather(*audit_events._recording)
+    failed = [each for each in scene.audit.entries if each.event is Event.LOGIN_FAILED]
+    assert [(each.organisation, each.target, each.actor.user) for each in failed] == [(ORGANISATION, user["id"], "")]
+
+
 async def test_open_sign_up_needs_the_operators_setting(scene: Scene) -> None:
     body = {"email": "ada@example.org", "name": "Ada", "password": PASSWORD, "organisation": "Ada's"}
     closed = Browser(scene.app)
@@ -311,7 +327,7 @@ async def test_open_sign_up_needs_the_operators_setting(scene: Scene) -> None:
     assert nameless.json()["error"]["param"] == "organisation"
     assert (await opened.send("POST", "/sign-up", body)).json()["role"] == "owner"
     assert error_of(await opened.send("POST", "/sign-up", {**body, "organisation": "2"})) == "email_taken"
-    assert scene.events == ["organization.created"]
+    assert scene.events == ["user.added", "organization.created"]
 
 
 async def test_founders_by_open_sign_up_do_not_see_the_installation(scene: Scene) -> None:

@@ -71,7 +71,6 @@ const events: Record<AuditRow["event"], string> = {
   "project.updated": "Project renamed",
   "project.archived": "Project archived",
   "api_key.created": "Key made",
-  "api_key.updated": "Key changed",
   "api_key.rotated": "Key replaced",
   "api_key.deleted": "Key revoked",
   "service_account.created": "Service account made",

@@ -54,7 +54,6 @@ export const admin: typeof english = {
     "project.updated": "Zmieniono nazwę projektu",
     "project.archived": "Zarchiwizowano projekt",
     "api_key.created": "Utworzono klucz",
-    "api_key.updated": "Zmieniono klucz",
     "api_key.rotated": "Wymieniono klucz",
     "api_key.deleted": "Unieważniono klucz",
     "service_account.created": "Utworzono konto usługi",

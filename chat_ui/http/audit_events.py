@@ -1,0 +1,61 @@
+"""Audit log entries of sign-up and of failed sign-ins."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+from fastapi import Request
+
+from auth_billing.audit_log import AuditActor, Event
+from auth_billing.errors import StoreUnavailable
+from auth_billing.people.input_normalisation import MAX_EMAIL
+from auth_billing.people.sessions import BrowserSession
+from chat_ui.services import ChatServices, client_address, services_of
+
+FAILED_SIGN_IN_INTERVAL = 600
+"""Seconds in which failed sign-ins at an account have one entry, so that an attacker can't fill the store."""
+
+_log = structlog.get_logger(__name__)
+_recording: set[asyncio.Task[None]] = set()
+
+
+async def record_membership(request: Request, session: BrowserSession) -> None:
+    """Record that the session's user became a member of its organisation, once for each membership.
+
+    Raises:
+        StoreUnavailable: the user is a member, but the entry may be missing.
+    """
+    services, user = services_of(request), session.user
+    joined = await services.access.members.joined(session.organisation, user.id)
+    if joined is not None:
+        actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
+        details = {"role": session.role.value, "email": user.email}
+        event = Event.USER_ADDED
+        await services.audit.record_once(session.organisation, event, user.id, joined, actor, details=details)
+
+
+def record_failed_sign_in(services: ChatServices, email: str, address: str) -> None:
+    """Record a failed sign-in at an account, if there is one, in the audit log of each organisation of its user.
+
+    This happens after the response, which takes equally long for addresses without an account.
+    """
+    task = asyncio.create_task(_record_failed_sign_in(services, email, address))
+    _recording.add(task)
+    task.add_done_callback(_recording.discard)
+
+
+async def _record_failed_sign_in(services: ChatServices, email: str, address: str) -> None:
+    at = time.time() // FAILED_SIGN_IN_INTERVAL * FAILED_SIGN_IN_INTERVAL
+    members = services.access.members
+    try:
+        user = await members.users.find_by_email(email) if len(email) <= MAX_EMAIL else None
+        if user is None:
+            return
+        actor = AuditActor(address=address)  # not the user: the attempt may be anybody's
+        for membership in await members.memberships.of_user(user.id):
+            organisation, details = membership.organisation, {"email": user.email, "address": address}
+            await services.audit.record_once(organisation, Event.LOGIN_FAILED, user.id, at, actor, details=details)
+    except StoreUnavailable as error:
+        _log.warning("failed sign-in not recorded", reason=str(error))
