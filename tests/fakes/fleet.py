@@ -47,6 +47,7 @@ class Answer:
         self.open = opened
         self.unread = opened.unread
         self.ids: list[list[int]] = [[] for _ in range(job.n)]
+        self.positions = [0] * job.n
         self.texts = [""] * job.n
         self.ends: list[Any] = [None] * job.n
         self.replies: list[Reply] = []
@@ -58,7 +59,8 @@ class Answer:
 
     @property
     def tokens(self) -> int:
-        return sum(map(len, self.ids))
+        """Positions, of a provider's text too."""
+        return sum(self.positions)
 
     async def read(self, tokens: int | None = None, seconds: float = 30.0) -> None:
         """Take what comes until there are so many tokens, or the job has ended."""
@@ -71,7 +73,8 @@ class Answer:
     def _take(self, reply: Reply) -> None:
         self.replies.append(reply)
         if isinstance(reply, Delta):
-            assert reply.start == len(self.ids[reply.choice])
+            assert reply.start == self.positions[reply.choice]
+            self.positions[reply.choice] += reply.positions
             assert self.ends[reply.choice] is None
             self.ids[reply.choice] += reply.token_ids
             self.texts[reply.choice] += reply.text
