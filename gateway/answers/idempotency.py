@@ -142,7 +142,11 @@ class IdempotentRequests:
             if answer.head is None:
                 return False
             await asyncio.sleep(CLAIM_INTERVAL)
-            match await self._keys.state_of(run):
+            try:
+                state = await self._keys.state_of(run)
+            except StoreUnavailable:
+                continue
+            match state:
                 case KeptAnswer(body=bytes() as body):
                     answer.append(body[answer.received :])
                     answer.complete()

@@ -1,8 +1,9 @@
 """Answers to requests with an idempotency key that run at another gateway: copied part by part over the broker.
 
 The following gateway asks for the part after what it has (`FollowAnswer`), and the gateway that runs the request sends
-it as soon as there is one (`AnswerPart`). So at most one part of a follower is on its way, a lost one is requested
-again, and a follower counts as a reader while it waits. Control messages are signed, and workers can't read these.
+it as soon as there is one (`AnswerPart`). So at most one part of a follower is on its way, and a lost one is requested
+again. A follower counts as a reader until it leaves, or is silent for longer than a request waits for the broker.
+Control messages are signed, and workers can't read these.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from auth_billing.errors import AnswerNotKept
@@ -27,6 +29,8 @@ MORE_TIMEOUT = 2.0
 """Seconds after which a part is sent even if there is nothing new, as a sign that the gateway lives."""
 REPLY_TIMEOUT = 4.0
 """Seconds that a follower waits for a part."""
+FOLLOWER_TIMEOUT = 60.0
+"""Seconds without a request after which a follower no longer counts as a reader: its gateway is dead, or the broker."""
 FOLLOWED_RETENTION = 5.0
 """Seconds for which the ended response of a run that was followed can still be copied."""
 
@@ -45,6 +49,8 @@ class RemoteAnswers:
         self._followed: set[str] = set()
         self._expected: dict[str, asyncio.Future[AnswerPart]] = {}
         """Parts that this gateway waits for, by run id; requests for one run are copied once."""
+        self._followers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """Tasks that count followers as readers, by run id and the follower's process id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Sending
@@ -63,19 +69,29 @@ class RemoteAnswers:
                 del self._runs[run_id]
 
     def send_next(self, request: FollowAnswer) -> None:
-        """Send the part that `request` asks for, in the background, as soon as there is one."""
-        self._spawn(self._send_next(request))
+        """Send the part that `request` asks for, in the background, as soon as there is one; or let its sender go."""
+        answer, follower = self._runs.get(request.run), (request.run, request.reply_to)
+        if (reading := self._followers.pop(follower, None)) is not None:
+            reading.cancel()
+        if request.leaves:
+            return
+        if answer is not None:
+            self._followed.add(request.run)
+            self._followers[follower] = self._spawn(_read(answer))
+            self._followers[follower].add_done_callback(partial(self._forget, follower))
+        self._spawn(self._send_next(request, answer))
 
-    async def _send_next(self, request: FollowAnswer) -> None:
-        answer = self._runs.get(request.run)
+    def _forget(self, follower: tuple[str, str], reading: asyncio.Task[None]) -> None:
+        if self._followers.get(follower) is reading:
+            del self._followers[follower]
+
+    async def _send_next(self, request: FollowAnswer, answer: SharedResponse | None) -> None:
         if answer is None:
             part = AnswerPart(run=request.run, state=AnswerState.UNKNOWN, start=request.received)
         elif answer.has_failed and not request.started:
             part = AnswerPart(run=request.run, state=AnswerState.FAILED, start=request.received)
         else:
-            self._followed.add(request.run)
-            with answer.reader():
-                await answer.wait_for_more(request.received, MORE_TIMEOUT, started=request.started)
+            await answer.wait_for_more(request.received, MORE_TIMEOUT, started=request.started)
             part = _part(answer, request)
         with suppress(BrokerUnavailable):
             self._bus.send_control(control_targets.gateway(request.reply_to), part)
@@ -115,6 +131,7 @@ class RemoteAnswers:
                     answer.end()
                     return True
             answer.end(ClientDisconnected())
+            self._request(run, answer, leaves=True)
             return True
         finally:
             abandoned.cancel()
@@ -122,22 +139,38 @@ class RemoteAnswers:
     async def _next_part(
         self, run: RemoteRun, answer: SharedResponse, abandoned: asyncio.Task[Any]
     ) -> AnswerPart | None:
-        request = FollowAnswer(
-            run=run.run_id, reply_to=self.process_id, received=answer.received, started=answer.head is not None
-        )
         expected = self._expected[run.run_id] = asyncio.get_running_loop().create_future()
         try:
-            with suppress(BrokerUnavailable):
-                self._bus.send_control(control_targets.gateway(run.gateway), request)
+            self._request(run, answer)
             await asyncio.wait({expected, abandoned}, timeout=REPLY_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             return expected.result() if expected.done() else None
         finally:
             del self._expected[run.run_id]
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _request(self, run: RemoteRun, answer: SharedResponse, *, leaves: bool = False) -> None:
+        """Ask for the next part of a run's response, unless the broker is away: it is requested again."""
+        request = FollowAnswer(
+            run=run.run_id,
+            reply_to=self.process_id,
+            received=answer.received,
+            started=answer.head is not None,
+            leaves=leaves,
+        )
+        with suppress(BrokerUnavailable):
+            self._bus.send_control(control_targets.gateway(run.gateway), request)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def _read(answer: SharedResponse) -> None:
+    """Count a follower as a reader of `answer`, which does not end without readers."""
+    with answer.reader(), suppress(TimeoutError):
+        async with asyncio.timeout(FOLLOWER_TIMEOUT):
+            await answer.recorded.wait()
 
 
 def _part(answer: SharedResponse, request: FollowAnswer) -> AnswerPart:

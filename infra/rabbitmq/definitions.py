@@ -14,8 +14,9 @@ on a machine that is trusted less, so it has none of them:
 
 Not separated: workers of different models, and private queues, which share one name pattern but are exclusive to their
 connection: gateways and billing may bind theirs to any exchange. RabbitMQ has no right for binds between exchanges: a
-worker can have jobs and control messages copied to an exchange that it publishes to, where they are malformed messages.
-Look for such bindings (`rabbitmqctl list_bindings`) when a worker's password is replaced because it was stolen.
+worker can have jobs and workers' control messages copied to an exchange that it publishes to, where they are malformed
+messages. Look for such bindings (`rabbitmqctl list_bindings`) when a worker's password is replaced because it was
+stolen.
 """
 
 from __future__ import annotations

@@ -129,7 +129,8 @@ class GatewayLoad(Message, frozen=True, kw_only=True, tag="gateway_load"):
 class FollowAnswer(Message, frozen=True, kw_only=True, tag="follow_answer"):
     """Asks a gateway process for the next part of the answer of one of its runs, which another gateway follows.
 
-    It is answered by an `AnswerPart`, as soon as there is more than the follower has, and within seconds in any case.
+    It is answered by an `AnswerPart`, as soon as there is more than the follower has, and within seconds in any case,
+    unless the follower `leaves`.
     """
 
     run: str
@@ -140,6 +141,8 @@ class FollowAnswer(Message, frozen=True, kw_only=True, tag="follow_answer"):
     """Bytes of the body that the follower has."""
     started: bool = False
     """Whether the follower has the status and the headers."""
+    leaves: bool = False
+    """Whether the follower's clients have left: it gets no part, and does not count as a reader any more."""
 
 
 class AnswerState(StrEnum):

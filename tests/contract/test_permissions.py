@@ -117,6 +117,9 @@ ATTACKS: dict[str, Callable[[BlockingChannel], object]] = {
     **{f"purge {name}": methodcaller("queue_purge", name) for name in QUEUES},
     **{f"declare {name}": methodcaller("queue_declare", name, durable=True) for name in QUEUES},
     **{f"delete {name}": methodcaller("exchange_delete", name) for name in EXCHANGES},
+    "copy control messages between gateways": methodcaller(
+        "exchange_bind", topology.REPLY_EXCHANGE, topology.CONTROL_EXCHANGE, control_targets.gateway("*")
+    ),
     "bind the settlement queue": methodcaller("queue_bind", topology.SETTLE_QUEUE, topology.REPLY_EXCHANGE, "x"),
     "unbind the receipts": methodcaller(
         "queue_unbind", topology.SETTLE_QUEUE, topology.RECEIPTS_EXCHANGE, topology.SETTLE_ROUTING_KEY

@@ -146,6 +146,31 @@ async def test_a_run_without_clients_at_any_gateway_is_cancelled(pair: Pair, mon
     await eventually(lambda: not pair.second.idempotent._running)
 
 
+@pytest.mark.parametrize("returns", [True, False])
+async def test_a_follower_is_waited_for_while_the_broker_is_away(
+    pair: Pair, returns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.answers.shared_response.LINGER_TIMEOUT", 0.1)
+    monkeypatch.setattr(remote_answers, "FOLLOWER_TIMEOUT", 30.0 if returns else 0.5)
+    asking, joined = await pair.start(stream=True), await pair.join(stream=True)
+    (copy,) = pair.second.idempotent._running.values()
+    await eventually(lambda: copy.received > 0)
+    request = pair.second.idempotent.remote._request
+    monkeypatch.setattr(pair.second.idempotent.remote, "_request", lambda *_args, **_options: None)
+    asking.cancel()
+    cancelled = pair.first.worker.cancel_of(pair.first.worker.jobs[0].id)
+    if returns:
+        await asyncio.sleep(1.0)
+        assert not cancelled.is_set()
+        monkeypatch.setattr(pair.second.idempotent.remote, "_request", request)
+        pair.held.go.set()
+        assert (await joined).text.endswith("data: [DONE]\n\n")
+    else:
+        async with asyncio.timeout(5):
+            await cancelled.wait()
+        assert '"code":"server_shutdown"' in (await joined).text
+
+
 async def test_a_failed_run_is_run_again_by_the_second_gateway(pair: Pair) -> None:
     asking, joined = await pair.start(), await pair.join()
     (answer,) = pair.first.gateway.idempotent._running.values()
