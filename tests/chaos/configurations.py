@@ -1,4 +1,4 @@
-"""The fourteen configurations: the processes, the faults, and what clients may see."""
+"""The fifteen configurations: the processes, the faults, and what clients may see."""
 
 from __future__ import annotations
 
@@ -107,6 +107,14 @@ CONFIGURATIONS: Sequence[Configuration] = (
         [_plan("gateway_kill", 12)],
         Size(gateways=2),
         limits=Limits(pause=15),
+    ),
+    Configuration(
+        "overflow",
+        "`kill -9` of one of two workers every 6 s and of the overflow proxy, which takes what they have no room for",
+        [_plan("worker_kill", 6), _plan("proxy_kill", 15)],
+        Size(workers=2, capacity=6, proxies=1),
+        clients=24,
+        limits=Limits(pause=30),
     ),
     Configuration(
         "broker-restart",

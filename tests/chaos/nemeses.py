@@ -180,6 +180,10 @@ def _gateways(stack: Stack) -> list[str]:
     return stack.gateways
 
 
+def _proxies(stack: Stack) -> list[str]:
+    return stack.proxies
+
+
 NEMESES: Mapping[str, tuple[Nemesis, Callable[[Stack], list[str]]]] = {
     "worker_kill": (_kill_worker, _workers),
     "worker_freeze": (_freeze, _workers),
@@ -187,6 +191,7 @@ NEMESES: Mapping[str, tuple[Nemesis, Callable[[Stack], list[str]]]] = {
     "workers_roll": (_roll_workers, _one("all workers")),
     "worker_partition": (_partition, _workers),
     "worker_reset": (_reset, _workers),
+    "proxy_kill": (_kill, _proxies),
     "engine_kill": (_kill_engine, _workers),
     "engine_freeze": (_freeze_engine, _workers),
     "gateway_kill": (_kill, _gateways),

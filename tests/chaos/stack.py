@@ -28,6 +28,8 @@ from infra.launcher.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
 from infra.launcher.readiness import free_port, status_is_started, url_is_ok
 from infra.launcher.supervisor import ProcessSpec, RestartBackoff, Supervisor, last_line
 from runtime.lifecycle import StartupError
+from tests.chaos.counting_engine import CONTEXT
+from tests.chaos.counting_provider import provider
 from tests.chaos.mutations import MUTATIONS
 from tests.chaos.tcp_proxy import TcpProxy
 
@@ -48,6 +50,8 @@ class Size:
     capacity: int = 16
     """Sequences that an engine computes together."""
     step_seconds: float = 0.05
+    proxies: int = 0
+    """Overflow proxies, all of one provider that counts too."""
 
 
 @dataclass
@@ -62,6 +66,8 @@ class Stack:
     """Proxies by the process whose broker connection they carry; `STORE` is the one to the store."""
     ports: dict[str, int] = field(default_factory=dict)
     """Of the API, by gateway."""
+    provider: str = ""
+    """Base URL of the provider."""
     key: str = ""
     mutation: str = ""
     """A bug that its processes have (`mutations.py`)."""
@@ -87,6 +93,11 @@ class Stack:
     def workers(self) -> list[str]:
         """Their names."""
         return [f"worker-{number + 1}" for number in range(self.size.workers)]
+
+    @property
+    def proxies(self) -> list[str]:
+        """Their names."""
+        return [f"proxy-{number + 1}" for number in range(self.size.proxies)]
 
     def record(self, name: str) -> ProcessRecord:
         """What is known of a process."""
@@ -136,7 +147,23 @@ class Stack:
             }
             spec = self._spec(name, ["tests.chaos.worker_process"], WORKER, own)
             return replace(spec, ready=status_is_started(spec.status_url))
+        if name in self.proxies:
+            own = {
+                "HEADRACE_AMQP_URL": self._amqp("proxy", name),
+                "HEADRACE_CONTROL_SECRET": self.processes.control_secret,
+                "HEADRACE_PROXY_CONFIG": str(self._catalogue()),
+            }
+            return self._spec(name, ["infra.cli", "proxy", "--id", name], WORKER, own)
         return self._spec(name, ["infra.cli", "billing"], BILLING, self._accounts("billing", name))
+
+    def _catalogue(self) -> Path:
+        """Write the proxies' file of models."""
+        path = self.home / "proxy.toml"
+        path.write_text(
+            f'[upstreams.provider]\nbase_url = "{self.provider}"\n\n[models.{MODEL}]\noverflow = true\n'
+            f'max_model_len = {CONTEXT}\nconcurrency = {self.size.capacity}\nroutes = [{{ upstream = "provider" }}]\n'
+        )
+        return path
 
     def _accounts(self, user: str, name: str) -> dict[str, str]:
         store = _PORT.sub(f":{self.wires[STORE].port}/", self.processes.store.url)
@@ -186,7 +213,7 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
         access = await ends.enter_async_context(account_services.opened(home, processes.store.url))
         stack = Stack(size, processes, supervisor, access, mutation=mutation)
         stack.ports.update({name: free_port() for name in stack.gateways})
-        for name in ("billing", *stack.workers, *stack.gateways, STORE):
+        for name in ("billing", *stack.workers, *stack.proxies, *stack.gateways, STORE):
             wire = TcpProxy(processes.store.port if name == STORE else processes.broker.ports.amqp)
             await wire.start()
             ends.push_async_callback(wire.stop)
@@ -194,6 +221,8 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
         stack.key = await access.write_development_key(f"http://127.0.0.1:{stack.ports['gateway-1']}/v1")
         await _need(supervisor, stack.spec("billing"), *map(stack.spec, stack.workers))
         await _need(supervisor, *map(stack.spec, stack.gateways))
+        stack.provider = await ends.enter_async_context(provider(stack.counts, size.step_seconds))
+        await _need(supervisor, *map(stack.spec, stack.proxies))
         yield stack
 
 

@@ -5,6 +5,7 @@ So lost, repeated and reordered tokens are visible in a client's text. Prompts a
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from inference_worker.engine_protocol import EngineLoad, Ready
@@ -17,6 +18,9 @@ BEGIN, END = 256, 257
 FIRST = 258
 NUMBERS = 10_000
 VOCAB_SIZE = FIRST + NUMBERS
+
+_NUMBERS = re.compile(r"((?:0|[1-9]\d{0,3}) )")
+"""The text of one token that the engine generates."""
 
 TEMPLATE = (
     "{% for message in messages %}<|begin|>{{ message.role }}\n{{ message.content }}<|end|>\n{% endfor %}"
@@ -55,8 +59,20 @@ def counting_load(choices: int, slots: int, *, prompted: int, generated: int, st
 
 def counting_text() -> TextProcessor:
     """Return the text processor of the counting engine."""
-    tokenizer = Tokenizer(definition())
+    tokenizer = CountingTokenizer(definition())
     return TextProcessor(tokenizer, ChatTemplate(TEMPLATE, {"eos_token": "<|end|>"}))
+
+
+class CountingTokenizer(Tokenizer):
+    """Tokenizer that encodes numbers within a text as the engine's tokens, so that it counts on after such a text."""
+
+    def encode_inside(self, text: str) -> list[int]:
+        """See `Tokenizer`."""
+        ids: list[int] = []
+        for piece in _NUMBERS.split(text):
+            number = int(piece) if _NUMBERS.fullmatch(piece) else NUMBERS
+            ids += [FIRST + number] if number < NUMBERS else super().encode_inside(piece)
+        return ids
 
 
 def definition() -> dict[str, Any]:
