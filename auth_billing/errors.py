@@ -2,8 +2,8 @@
 
 AccountError
 ├── InvalidApiKey, StoreUnavailable, RecordRefused, NoPrice, AlertNotSent, MailNotSent
-├── SignInError: InvalidCredentials, InvalidCode, InvalidSession, ResetLinkVoid, TooManySignIns, PasswordsBusy,
-│   MailBusy, MailUnavailable, ProviderUnavailable, ProviderSignInRefused
+├── SignInError: InvalidCredentials, InvalidCode, InvalidSession, SecondFactorRequired, ResetLinkVoid, TooManySignIns,
+│   PasswordsBusy, MailBusy, MailUnavailable, ProviderUnavailable, ProviderSignInRefused
 │   └── InvalidSession: ProviderSignInRequired, ProviderGrantEnded
 ├── PeopleError: NotPermitted, NoSuchRecord, UnacceptableValue, EmailTaken, InvitationVoid, SignUpClosed, LastOwner
 │   └── NotPermitted: RoleFromGroup
@@ -171,6 +171,17 @@ class InvalidCredentials(SignInError):
 
 class InvalidCode(SignInError):
     """A code of the second factor is wrong, used or expired; the client does not learn which."""
+
+
+class SecondFactorRequired(SignInError):
+    """The password is right, and a code of the second factor is needed before there is a session.
+
+    `challenge`: the token to give with the code (`SecondFactorSignIn.complete`).
+    """
+
+    def __init__(self, challenge: str) -> None:
+        super().__init__("a code is needed")
+        self.challenge = challenge
 
 
 class ResetLinkVoid(SignInError):

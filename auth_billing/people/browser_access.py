@@ -19,6 +19,9 @@ from auth_billing.people.password_reset import PasswordReset, PasswordResetStore
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.projects import Projects
+from auth_billing.people.second_factor import SecondFactor, SecondFactorStore
+from auth_billing.people.second_factor_challenges import Challenges
+from auth_billing.people.second_factor_sign_in import SecondFactorSignIn
 from auth_billing.people.session_records import SessionStore
 from auth_billing.people.sessions import Sessions
 from auth_billing.people.sign_in import SignIn
@@ -31,7 +34,7 @@ from router.messages import KeySet
 
 @dataclass(frozen=True)
 class PeopleStores:
-    """Stores of users, memberships, invitations, organisations, sessions, reset links and sign-in rate limits."""
+    """Stores of people: accounts, memberships, invitations, sessions, links, second factors and sign-in rate limits."""
 
     users: UserStore
     memberships: MembershipStore
@@ -39,6 +42,7 @@ class PeopleStores:
     accounts: OrganisationStore
     sessions: SessionStore
     resets: PasswordResetStore
+    factors: SecondFactorStore
     buckets: BucketStore
 
 
@@ -86,12 +90,23 @@ class BrowserAccess:
             password_sign_in=password_sign_in,
         )
         self.throttle = SignInThrottle(stores.buckets, sign_ins_per_minute)
+        self.second_factor = SecondFactor(
+            users=stores.users,
+            memberships=stores.memberships,
+            store=stores.factors,
+            throttle=self.throttle,
+            pepper=pepper,
+            clock=clock,
+        )
+        challenges = Challenges(pepper, clock)
         self.sign_in = SignIn(
             users=stores.users,
             memberships=stores.memberships,
             sessions=self.sessions,
             passwords=passwords,
             throttle=self.throttle,
+            factors=self.second_factor,
+            challenges=challenges,
         )
         self.reset_links = ResetLinks(
             users=stores.users, memberships=stores.memberships, store=stores.resets, pepper=pepper, clock=clock
@@ -109,7 +124,14 @@ class BrowserAccess:
             registration_open=open_sign_up,
             clock=clock,
         )
-
+        self.second_factor_sign_in = SecondFactorSignIn(
+            users=stores.users,
+            factors=self.second_factor,
+            challenges=challenges,
+            sign_in=self.sign_in,
+            sign_up=self.sign_up,
+            throttle=self.throttle,
+        )
         self.local_owner = LocalOwner(
             users=stores.users,
             memberships=stores.memberships,

@@ -1,4 +1,5 @@
-"""Sign-in by e-mail address and password, and password changes; both are throttled.
+"""Sign-in by e-mail address and password, and password changes; both are throttled. A user with a second factor gets a
+challenge before a session (`second_factor_sign_in.py`).
 
 An unknown address costs the same work as a wrong password: one store lookup and one argon2id verification.
 """
@@ -7,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from auth_billing.errors import InvalidCredentials
+from auth_billing.errors import InvalidCredentials, SecondFactorRequired
 from auth_billing.people.input_normalisation import MAX_EMAIL, fold_email
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
+from auth_billing.people.second_factor import SecondFactor
+from auth_billing.people.second_factor_challenges import Challenge, Challenges
 from auth_billing.people.sessions import BrowserSession, Sessions, SignedIn
 from auth_billing.people.throttle import SignInThrottle
 
@@ -24,6 +27,8 @@ class SignIn:
     sessions: Sessions
     passwords: Passwords
     throttle: SignInThrottle
+    factors: SecondFactor
+    challenges: Challenges
 
     async def sign_in(self, email: str, password: str, address: str, organisation: str = "") -> SignedIn:
         """Open a session for a user, if the password is right.
@@ -34,6 +39,7 @@ class SignIn:
 
         Raises:
             InvalidCredentials: unknown address, wrong password, or not a member of the organisation.
+            SecondFactorRequired: all is right, and the user has a second factor.
             TooManySignIns: the address or the account has no sign-in attempts left.
             PasswordsBusy: too many passwords are being hashed.
         """
@@ -41,7 +47,22 @@ class SignIn:
         if user is None:
             raise InvalidCredentials("unknown address or wrong password")
         memberships = await self.memberships.of_user(user.id)
-        return await self.sessions.begin(user, _membership_of(memberships, organisation).organisation)
+        chosen = _membership_of(memberships, organisation).organisation
+        await self.require_no_code(user, chosen)
+        return await self.sessions.begin(user, chosen)
+
+    async def require_no_code(self, user: User, organisation: str, invitation: str = "") -> None:
+        """Raise unless a user who gave the right password may sign in without a code.
+
+        Args:
+            invitation: token of the invitation that the user accepts by this sign-in.
+
+        Raises:
+            SecondFactorRequired: the user has a second factor.
+        """
+        if await self.factors.required(user.id):
+            challenge = Challenge(user.id, user.version, organisation, invitation)
+            raise SecondFactorRequired(self.challenges.issue(challenge))
 
     async def verify(self, email: str, password: str, address: str) -> User | None:
         """Count a sign-in attempt, check the password, and return the user; `None` if no user has this e-mail address.

@@ -55,17 +55,27 @@ class SignUp:
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.
             InvalidCredentials: the address has an account with another password.
+            SecondFactorRequired: the user exists and has a second factor; the invitation is accepted with the code.
             UnacceptableValue: the address, the name or the password is invalid.
             TooManySignIns: the address or the account has no sign-in attempts left.
             PasswordsBusy: too many passwords are being hashed.
         """
-        invitation = await self.invitations.open(token)  # first: later errors reveal more
-        await self._require_inviter(invitation)
+        await self.invitations.open(token)  # first: later errors reveal more
         email = checked_email(sign_up.email)
-        if invitation.email and fold_email(invitation.email) != fold_email(email):
-            raise InvitationVoid("for another e-mail address")
+        invitation = await self._open(token, email)
         user = await self.sign_in.verify(email, sign_up.password, sign_up.address)
-        user = user or await self._add(email, sign_up)
+        if user is None:
+            return await self.join(token, await self._add(email, sign_up))
+        await self.sign_in.require_no_code(user, invitation.organisation, token)
+        return await self.join(token, user)
+
+    async def join(self, token: str, user: User) -> SignedIn:
+        """Accept an invitation, once, as a user who was just authenticated; open a session.
+
+        Raises:
+            InvitationVoid: the token's invitation is not pending, or is for another address.
+        """
+        invitation = await self._open(token, user.email)
         await self.invitations.claim(token, user.id)
         await self.members.join(invitation.organisation, user.id, invitation.role, self.clock())
         return await self.sessions.begin(user, invitation.organisation)
@@ -73,7 +83,8 @@ class SignUp:
     async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
         """Create a user account and a new organisation without credit, whose owner the user is; open a session.
 
-        An account without an organisation (an interrupted sign-up) is used if the password is right.
+        An account without an organisation (an interrupted sign-up) is used if the password is right, and it has no
+        second factor.
 
         Raises:
             SignUpClosed: the operator does not allow self-registration.
@@ -89,12 +100,29 @@ class SignUp:
             user = await self.sign_in.verify(email, sign_up.password, sign_up.address)
         except InvalidCredentials as error:
             raise EmailTaken("another user has this address") from error
-        if user is not None and await self.memberships.of_user(user.id):
-            raise EmailTaken("has an account and an organisation")
+        if user is not None and (
+            await self.memberships.of_user(user.id) or await self.sign_in.factors.required(user.id)
+        ):
+            raise EmailTaken("has an account and an organisation, or a second factor, which is not asked for here")
         user = user or await self._add(email, sign_up)
         created = await self.projects.create_organisation(name)
         await self.members.join(created.id, user.id, Role.OWNER, self.clock())
         return await self.sessions.begin(user, created.id)
+
+    async def _is_established(self, user: User) -> bool:
+        return bool(await self.memberships.of_user(user.id)) or await self.sign_in.factors.required(user.id)
+
+    async def _open(self, token: str, email: str) -> Invitation:
+        """Return the pending invitation of a token, if the user with this address may accept it.
+
+        Raises:
+            InvitationVoid: it is not pending, its maker may not give its role any more, or it is for another address.
+        """
+        invitation = await self.invitations.open(token)
+        await self._require_inviter(invitation)
+        if invitation.email and fold_email(invitation.email) != fold_email(email):
+            raise InvitationVoid("for another e-mail address")
+        return invitation
 
     async def _require_inviter(self, invitation: Invitation) -> None:
         """Raise `InvitationVoid` unless the user who made the invitation, if one did, may still give its role."""

@@ -27,6 +27,7 @@ from chat_ui.http.routes import (
     password_reset,
     people,
     presets,
+    second_factor,
     session,
     usage,
 )
@@ -67,6 +68,7 @@ def app_with_routes() -> FastAPI:
     parts = (
         session,
         oidc,
+        second_factor,
         password_reset,
         account,
         people,

@@ -64,6 +64,32 @@ class PasswordBody(Body):
     password: str
 
 
+class CodeBody(Body):
+    """A code of an authenticator app."""
+
+    code: str
+
+
+class SecondFactorBody(Body):
+    """The challenge that a sign-in answered with, and a code of the authenticator app or a recovery code."""
+
+    challenge: str
+    code: str
+
+
+class CurrentPasswordBody(Body):
+    """The password of the signed-in user."""
+
+    password: str
+
+
+class DisableSecondFactorBody(Body):
+    """The password of the signed-in user, and a code of the authenticator app or a recovery code."""
+
+    password: str
+    code: str
+
+
 class ForgottenPasswordBody(Body):
     """The e-mail address of an account whose password is forgotten, and the language of the mail."""
 
@@ -127,6 +153,10 @@ SignInJson = Annotated[SignInBody, Depends(body_of(SignInBody))]
 SignUpJson = Annotated[SignUpBody, Depends(body_of(SignUpBody))]
 StartJson = Annotated[StartBody, Depends(body_of(StartBody))]
 PasswordJson = Annotated[PasswordBody, Depends(body_of(PasswordBody))]
+CodeJson = Annotated[CodeBody, Depends(body_of(CodeBody))]
+SecondFactorJson = Annotated[SecondFactorBody, Depends(body_of(SecondFactorBody))]
+CurrentPasswordJson = Annotated[CurrentPasswordBody, Depends(body_of(CurrentPasswordBody))]
+DisableSecondFactorJson = Annotated[DisableSecondFactorBody, Depends(body_of(DisableSecondFactorBody))]
 ForgottenPasswordJson = Annotated[ForgottenPasswordBody, Depends(body_of(ForgottenPasswordBody))]
 NewPasswordJson = Annotated[NewPasswordBody, Depends(body_of(NewPasswordBody))]
 ProviderSignInJson = Annotated[ProviderSignInBody, Depends(body_of(ProviderSignInBody))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -42,9 +43,20 @@ async def me_of(services: ChatServices, session: BrowserSession) -> Me:
     return Me.model_validate(fields)
 
 
-def person_of(member: Member) -> Person:
-    """Return the response model of a member, for administrators."""
-    return Person.model_validate({**vars(member.user), "role": member.role, "added_at": int(member.added)})
+async def people_of(services: ChatServices, members: Sequence[Member]) -> list[Person]:
+    """Read which members have a second factor; return the members' response models, for administrators."""
+    with_factor = await services.access.second_factor.store.confirmed([member.user.id for member in members])
+    return [
+        Person.model_validate(
+            {
+                **vars(member.user),
+                "role": member.role,
+                "added_at": int(member.added),
+                "second_factor": member.user.id in with_factor,
+            }
+        )
+        for member in members
+    ]
 
 
 def invitation_fields(invitation: InvitationRecord, now: float) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.password_resets import MongoPasswordResetStore
 from auth_billing.store.rate_buckets import MongoBucketStore
+from auth_billing.store.second_factors import MongoSecondFactorStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
 from chat_ui.settings import ChatSettings
@@ -54,6 +55,7 @@ def browser_access(
         accounts=MongoOrganisationStore(connection),
         sessions=MongoSessionStore(connection),
         resets=MongoPasswordResetStore(connection),
+        factors=MongoSecondFactorStore(connection),
         buckets=MongoBucketStore(connection),
     )
     return BrowserAccess(

@@ -1,4 +1,4 @@
-"""`headrace invite` and `headrace reset-password`: command line options of the operator's commands about people.
+"""`headrace invite`, `reset-password` and `reset-second-factor`: command line options of the commands about people.
 
 Each command imports its implementation only when it is run, so that others start fast.
 """
@@ -24,8 +24,8 @@ Url = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `invite` and `reset-password` to the `headrace` application."""
-    for command in (invite, reset_password):
+    """Add `invite`, `reset-password` and `reset-second-factor` to the `headrace` application."""
+    for command in (invite, reset_password, reset_second_factor):
         app.command(rich_help_panel=PANEL)(command)
 
 
@@ -56,6 +56,14 @@ def reset_password(email: Email, *, url: Url = None, mongodb_url: MongoUrl = Non
 
     origin = _origin(url)
     typer.echo(run_with_accounts(mongodb_url, lambda access: PeopleCommands(access).reset_password(email, origin)))
+
+
+def reset_second_factor(email: Email, *, mongodb_url: MongoUrl = None) -> None:
+    """Remove a person's second factor, so that the password alone signs in."""
+    from infra.cli.people_commands import PeopleCommands  # noqa: PLC0415
+
+    run_with_accounts(mongodb_url, lambda access: PeopleCommands(access).reset_second_factor(email))
+    typer.echo(f"removed the second factor of {email}")
 
 
 def _origin(url: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The operator's commands about accounts of people: reset a password, with all permissions."""
+"""The operator's commands about accounts of people: reset a password or a second factor, with all permissions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from auth_billing.people.people_records import User
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.password_resets import MongoPasswordResetStore
+from auth_billing.store.second_factors import MongoSecondFactorStore
 from auth_billing.store.users import MongoUserStore
 from infra.accounts.account_services import AccountServices
 from infra.accounts.sign_in_services import reset_link
@@ -40,6 +41,17 @@ class PeopleCommands:
         token = await links.make(user)
         await self._record(user, Event.PASSWORD_RESET_CREATED)
         return reset_link(url, token)
+
+    async def reset_second_factor(self, email: str) -> None:
+        """Remove the second factor of an account, and log it for audits.
+
+        Raises:
+            NoSuchRecord: no account has this address, or it has no second factor.
+        """
+        user = await self._user(email)
+        if not await MongoSecondFactorStore(self.access.connection).remove(user.id):
+            raise NoSuchRecord(f"{email} has no second factor")
+        await self._record(user, Event.SECOND_FACTOR_DISABLED)
 
     async def _user(self, email: str) -> User:
         user = await MongoUserStore(self.access.connection).find_by_email(email)

@@ -10,6 +10,7 @@ from auth_billing.people.input_normalisation import fold_email
 from auth_billing.people.oidc.identity_records import Identity
 from auth_billing.people.password_reset import PasswordResetRecord
 from auth_billing.people.people_records import Invitation, Membership, User
+from auth_billing.people.second_factor import SecondFactorRecord
 from tests.fakes.accounts import Absence
 
 
@@ -187,6 +188,52 @@ class DictPasswordResetStore:
         self.absence.check()
         if user in self.resets and self.resets[user].digest == digest:
             del self.resets[user]
+
+
+class DictSecondFactorStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.factors: dict[str, SecondFactorRecord] = {}
+
+    async def find(self, user: str) -> SecondFactorRecord | None:
+        self.absence.check()
+        return self.factors.get(user)
+
+    async def confirmed(self, users: Sequence[str]) -> frozenset[str]:
+        self.absence.check()
+        return frozenset(user for user in users if user in self.factors and self.factors[user].confirmed is not None)
+
+    async def begin(self, user: str, nonce: bytes) -> bool:
+        found = await self.find(user)
+        if found is not None and found.confirmed is not None:
+            return False
+        self.factors[user] = SecondFactorRecord(user, nonce)
+        return True
+
+    async def confirm(self, user: str, nonce: bytes, now: float, step: int, recovery: Sequence[bytes]) -> bool:
+        found = await self.find(user)
+        if found is None or found.nonce != nonce or found.confirmed is not None:
+            return False
+        self.factors[user] = replace(found, confirmed=now, last_step=step, recovery=tuple(recovery))
+        return True
+
+    async def accept_step(self, user: str, nonce: bytes, step: int) -> bool:
+        found = await self.find(user)
+        if found is None or found.nonce != nonce or found.confirmed is None or found.last_step >= step:
+            return False
+        self.factors[user] = replace(found, last_step=step)
+        return True
+
+    async def use_recovery_code(self, user: str, digest: bytes) -> bool:
+        found = await self.find(user)
+        if found is None or found.confirmed is None or digest not in found.recovery:
+            return False
+        self.factors[user] = replace(found, recovery=tuple(each for each in found.recovery if each != digest))
+        return True
+
+    async def remove(self, user: str) -> bool:
+        self.absence.check()
+        return self.factors.pop(user, None) is not None
 
 
 def _age(membership: Membership) -> tuple[float, str]:

@@ -17,7 +17,13 @@ from auth_billing.people.sign_up import SignUpInput
 from auth_billing.people.signing_keys import SigningKey
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictOrganisationStore, FakeClock
-from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictPasswordResetStore, DictUserStore
+from tests.fakes.people import (
+    DictInvitationStore,
+    DictMembershipStore,
+    DictPasswordResetStore,
+    DictSecondFactorStore,
+    DictUserStore,
+)
 from tests.fakes.rate_buckets import DictBucketStore
 
 PEPPER = b"p" * 32
@@ -79,6 +85,7 @@ class PeopleFixture:
     invitations: DictInvitationStore = field(default_factory=DictInvitationStore)
     accounts: DictOrganisationStore = field(default_factory=DictOrganisationStore)
     sessions: DictSessionStore = field(default_factory=DictSessionStore)
+    factors: DictSecondFactorStore = field(default_factory=DictSecondFactorStore)
     resets: DictPasswordResetStore = field(default_factory=DictPasswordResetStore)
     passwords: Passwords = field(default_factory=lambda: Passwords(CHEAP))
 
@@ -98,6 +105,7 @@ class PeopleFixture:
                 accounts=self.accounts,
                 sessions=self.sessions,
                 resets=self.resets,
+                factors=self.factors,
                 buckets=self.buckets,
             ),
             pepper=PEPPER,

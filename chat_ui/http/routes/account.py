@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from auth_billing.audit_log import Event
+from auth_billing.errors import SecondFactorRequired
 from auth_billing.people.sign_up import SignUpInput
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, SameOrigin, public
@@ -12,7 +13,7 @@ from chat_ui.http.audit_events import record_membership
 from chat_ui.http.request_bodies import SignUpJson, StartJson
 from chat_ui.http.responses import me_of, schema_response
 from chat_ui.http.routes.session import session_response
-from chat_ui.http.schemas.people import InvitationPreview, Me, SignUpOptions
+from chat_ui.http.schemas.people import InvitationPreview, Me, PendingSignIn, SignUpOptions
 from chat_ui.services import client_address, services_of
 
 router = APIRouter()
@@ -31,14 +32,17 @@ async def read_sign_up_options(request: Request) -> Response:
     return schema_response(SignUpOptions(open=services_of(request).access.sign_up.registration_open))
 
 
-@router.post("/sign-up", response_model=Me)
+@router.post("/sign-up", response_model=Me | PendingSignIn)
 @public
 async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) -> Response:
     """Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; sign in."""
     services = services_of(request)
     new_user = SignUpInput(body.email, body.name, body.password, client_address(request))
     if body.invitation:
-        signed_in = await services.access.sign_up.accept_invitation(body.invitation, new_user)
+        try:
+            signed_in = await services.access.sign_up.accept_invitation(body.invitation, new_user)
+        except SecondFactorRequired as error:
+            return schema_response(PendingSignIn(challenge=error.challenge))
         await record_membership(request, signed_in.session)
         return await session_response(request, services, signed_in, Event.INVITE_ACCEPTED)
     if not body.organisation and services.access.sign_up.registration_open:

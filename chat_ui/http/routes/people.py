@@ -14,7 +14,7 @@ from auth_billing.audit_log import Detail, Event
 from auth_billing.people.members import Member
 from chat_ui.http.access_control import Admin, Caller
 from chat_ui.http.request_bodies import EmptyJson, InvitationJson, RoleJson
-from chat_ui.http.responses import invitation_fields, no_content, person_of, schema_response
+from chat_ui.http.responses import invitation_fields, no_content, people_of, schema_response
 from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
 from chat_ui.services import record_event, services_of
 
@@ -24,8 +24,9 @@ router = APIRouter()
 @router.get("/people", response_model=PersonList)
 async def list_people(request: Request, caller: Admin) -> Response:
     """List all members of the organisation, oldest membership first."""
-    members = await services_of(request).access.members.all(caller.organisation)
-    return schema_response(PersonList(people=[person_of(member) for member in members]))
+    services = services_of(request)
+    members = await services.access.members.all(caller.organisation)
+    return schema_response(PersonList(people=await people_of(services, members)))
 
 
 @router.patch("/people/{user}", response_model=Person)
@@ -33,7 +34,7 @@ async def change_role(request: Request, user: str, caller: Admin, body: RoleJson
     """Change a member's role, and revoke the member's API keys that have more rights than the new role."""
     member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
     await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
-    return schema_response(person_of(member))
+    return schema_response((await people_of(services_of(request), [member]))[0])
 
 
 @router.delete("/people/{user}", status_code=204)

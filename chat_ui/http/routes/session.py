@@ -6,7 +6,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.errors import InvalidCredentials, InvalidSession
+from auth_billing.errors import InvalidCredentials, InvalidSession, SecondFactorRequired
 from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
 from chat_ui.http import audit_events, cookies
@@ -14,17 +14,17 @@ from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
 from chat_ui.http.provider_events import check_with_provider
 from chat_ui.http.request_bodies import EmptyJson, PasswordJson, SignInJson
 from chat_ui.http.responses import error_response, me_of, no_content, schema_response
-from chat_ui.http.schemas.people import Me
+from chat_ui.http.schemas.people import Me, PendingSignIn
 from chat_ui.services import ChatServices, client_address, record_event, services_of
 
 router = APIRouter()
 _log = structlog.get_logger(__name__)
 
 
-@router.post("/session", response_model=Me)
+@router.post("/session", response_model=Me | PendingSignIn)
 @public
 async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) -> Response:
-    """Sign in with e-mail address and password: open a session and set its cookies."""
+    """Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor."""
     services, address = services_of(request), client_address(request)
     try:
         signed_in = await services.access.sign_in.sign_in(body.email, body.password, address, body.organisation)
@@ -32,6 +32,8 @@ async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) 
         _log.info("sign-in failed", address=address)
         audit_events.record_failed_sign_in(services, body.email, address)
         raise
+    except SecondFactorRequired as error:
+        return schema_response(PendingSignIn(challenge=error.challenge))
     return await session_response(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 
 

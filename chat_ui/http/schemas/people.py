@@ -53,6 +53,34 @@ class ProviderUrl(Schema):
     """Null: there is nothing to do at the provider."""
 
 
+class PendingSignIn(Schema):
+    """A sign-in that needs a code of the second factor: `POST /api/session/second-factor` within five minutes."""
+
+    challenge: str
+
+
+class SecondFactorStatus(Schema):
+    """The second factor of the signed-in user."""
+
+    enabled: bool
+    recovery_codes_left: int
+
+
+class NewSecondFactor(Schema):
+    """What an authenticator app needs, not shown again. A code of the app ends the enrolment."""
+
+    secret: str
+    uri: str
+    qr_code: str
+    """The URI as a QR code: a `data:` URL of an image."""
+
+
+class RecoveryCodes(Schema):
+    """Codes that replace the authenticator app once each, not shown again."""
+
+    codes: list[str]
+
+
 class SignUpOptions(Schema):
     """How people may sign up."""
 
@@ -91,6 +119,8 @@ class Person(Schema):
     name: str
     role: Role
     added_at: int
+    second_factor: bool
+    """Whether sign-in with the password needs a code too."""
 
 
 class PersonList(Schema):

@@ -10,6 +10,7 @@ from auth_billing.people.oidc.identity_records import IdentityStore
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.password_reset import PasswordResetStore
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
+from auth_billing.people.second_factor import SecondFactorStore
 from auth_billing.people.session_records import SessionStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.identities import MongoIdentityStore
@@ -17,6 +18,7 @@ from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.password_resets import MongoPasswordResetStore
+from auth_billing.store.second_factors import MongoSecondFactorStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
 from tests.fakes.accounts import DictOrganisationStore
@@ -25,6 +27,7 @@ from tests.fakes.people import (
     DictInvitationStore,
     DictMembershipStore,
     DictPasswordResetStore,
+    DictSecondFactorStore,
     DictUserStore,
 )
 from tests.fakes.sessions import DictSessionStore
@@ -39,6 +42,7 @@ class PeopleStores:
     sessions: SessionStore
     resets: PasswordResetStore
     identities: IdentityStore
+    factors: SecondFactorStore
 
 
 @pytest.fixture
@@ -52,6 +56,7 @@ def people(store_connection: StoreConnection | None) -> PeopleStores:
             DictSessionStore(),
             DictPasswordResetStore(),
             DictIdentityStore(),
+            DictSecondFactorStore(),
         )
     return PeopleStores(
         MongoUserStore(store_connection),
@@ -61,4 +66,5 @@ def people(store_connection: StoreConnection | None) -> PeopleStores:
         MongoSessionStore(store_connection),
         MongoPasswordResetStore(store_connection),
         MongoIdentityStore(store_connection),
+        MongoSecondFactorStore(store_connection),
     )

@@ -1,4 +1,4 @@
-"""`headrace reset-password`: a link that works, for any account but the local owner's."""
+"""`headrace reset-password`, a link that works, for any account but the local owner's; `reset-second-factor`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pyotp
 import pytest
 from typer.testing import CliRunner
 
@@ -62,12 +63,24 @@ def test_a_link_sets_the_password_of_any_account(with_store: With) -> None:
     ]
     assert [(each.exit_code, each.output.count("\n")) for each in refused] == [(1, 1)] * 2
 
+    missing = CliRunner().invoke(app, ["reset-second-factor", "ada@example.org"])
+    assert (missing.exit_code, missing.output.count("\n")) == (1, 1)
+
     async def use(access: AccountServices, browsers: BrowserAccess) -> None:
         await browsers.password_reset.use(token, f"new {PASSWORD}", "10.0.0.1")
         await browsers.sign_in.sign_in("ada@example.org", f"new {PASSWORD}", "10.0.0.1")
+        ada = (await browsers.sign_in.sign_in("ada@example.org", f"new {PASSWORD}", "10.0.0.1")).session.user
+        secret = (await browsers.second_factor.enrol(ada)).secret
+        await browsers.second_factor.confirm(ada, pyotp.TOTP(secret).now())
         found = await AuditLog(MongoAuditLogStore(access.connection)).find(AuditQuery(ORGANISATION, 10))
         assert [(each.event.value, each.details["by"]) for each in found if "reset" in each.event] == [
             ("password_reset.created", "operator")
         ]
 
     with_store(use)
+    assert CliRunner().invoke(app, ["reset-second-factor", "ada@example.org"]).exit_code == 0
+
+    async def sign_in(access: AccountServices, browsers: BrowserAccess) -> None:
+        await browsers.sign_in.sign_in("ada@example.org", f"new {PASSWORD}", "10.0.0.1")
+
+    with_store(sign_in)

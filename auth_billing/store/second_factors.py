@@ -1,0 +1,60 @@
+"""MongoDB store of second factors: `second_factors {_id: user, nonce, confirmed, last_step, recovery}`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from auth_billing.people.second_factor import SecondFactorRecord
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
+
+COLLECTION = "second_factors"
+_CONFIRMED = {"$ne": None}
+
+
+class MongoSecondFactorStore:
+    """MongoDB implementation of `second_factor.SecondFactorStore`. Methods raise `StoreUnavailable`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._factors = connection.durable(COLLECTION)
+
+    async def find(self, user: str) -> SecondFactorRecord | None:
+        """Return a user's second factor, confirmed or not, or `None`."""
+        return await self._factors.find_record(_record, {"_id": user})
+
+    async def confirmed(self, users: Sequence[str]) -> frozenset[str]:
+        """Return those of the users who have a confirmed second factor."""
+        found = self._factors.find({"_id": {"$in": list(users)}, "confirmed": _CONFIRMED}, {"_id": 1})
+        return frozenset([document["_id"] async for document in found])
+
+    async def begin(self, user: str, nonce: bytes) -> bool:
+        """Store an unconfirmed second factor in place of an unconfirmed one; false if a confirmed one is there."""
+        new = to_document(SecondFactorRecord(user, nonce), recovery=[])
+        if await self._factors.insert_if_absent(new):
+            return True
+        return await self._factors.update_matching({"_id": user, "confirmed": None}, {"$set": {"nonce": nonce}})
+
+    async def confirm(self, user: str, nonce: bytes, now: float, step: int, recovery: Sequence[bytes]) -> bool:
+        """Confirm the second factor with this nonce, in one update; false if it is not the user's unconfirmed one."""
+        change = {"confirmed": now, "last_step": step, "recovery": list(recovery)}
+        return await self._factors.update_matching({"_id": user, "nonce": nonce, "confirmed": None}, {"$set": change})
+
+    async def accept_step(self, user: str, nonce: bytes, step: int) -> bool:
+        """Store the time step of an accepted code, in one update; false if it is not newer than the last."""
+        older = {"_id": user, "nonce": nonce, "confirmed": _CONFIRMED, "last_step": {"$lt": step}}
+        return await self._factors.update_matching(older, {"$set": {"last_step": step}})
+
+    async def use_recovery_code(self, user: str, digest: bytes) -> bool:
+        """Remove an unused recovery code, in one update; false if there is no such one."""
+        unused = {"_id": user, "confirmed": _CONFIRMED, "recovery": digest}
+        return await self._factors.update_matching(unused, {"$pull": {"recovery": digest}})
+
+    async def remove(self, user: str) -> bool:
+        """Delete a user's second factor; false if there was none."""
+        return bool((await self._factors.delete_one({"_id": user})).deleted_count)
+
+
+def _record(document: dict[str, Any]) -> SecondFactorRecord:
+    recovery = tuple(bytes(digest) for digest in document["recovery"])
+    return from_document(SecondFactorRecord, document, nonce=bytes(document["nonce"]), recovery=recovery)

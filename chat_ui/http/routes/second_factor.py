@@ -1,0 +1,89 @@
+"""Routes of the second factor: of sign-in, of the own account, and of members (`/api/people/{user}/second-factor`)."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from auth_billing.audit_log import AuditActor, Event
+from auth_billing.people.account_events import record_account_event
+from auth_billing.people.second_factor_sign_in import WrongCode
+from auth_billing.people.sessions import BrowserSession
+from chat_ui.http.access_control import Caller, SameOrigin, public
+from chat_ui.http.request_bodies import (
+    CodeJson,
+    CurrentPasswordJson,
+    DisableSecondFactorJson,
+    EmptyJson,
+    SecondFactorJson,
+)
+from chat_ui.http.responses import no_content, schema_response
+from chat_ui.http.routes.session import session_response
+from chat_ui.http.schemas.people import Me, NewSecondFactor, RecoveryCodes, SecondFactorStatus
+from chat_ui.services import client_address, record_event, services_of
+
+router = APIRouter()
+
+
+@router.post("/session/second-factor", response_model=Me)
+@public
+async def complete_sign_in(request: Request, _same_origin: SameOrigin, body: SecondFactorJson) -> Response:
+    """Complete a sign-in by a code of the authenticator app or a recovery code: open a session, set its cookies."""
+    services, address = services_of(request), client_address(request)
+    try:
+        signed_in, challenge = await services.access.second_factor_sign_in.complete(body.challenge, body.code, address)
+    except WrongCode as error:
+        whose = error.challenge
+        actor, details = AuditActor(user=whose.user, address=address), {"second_factor": True}
+        await services.audit.record(whose.organisation, Event.LOGIN_FAILED, whose.user, actor, details=details)
+        raise
+    event = Event.INVITE_ACCEPTED if challenge.invitation else Event.LOGIN_SUCCEEDED
+    return await session_response(request, services, signed_in, event)
+
+
+@router.get("/second-factor", response_model=SecondFactorStatus)
+async def read_second_factor(request: Request, caller: Caller) -> Response:
+    """Return whether the signed-in person has a second factor, and how many recovery codes are left."""
+    left = await services_of(request).access.second_factor.recovery_codes_left(caller.user.id)
+    return schema_response(SecondFactorStatus(enabled=left is not None, recovery_codes_left=left or 0))
+
+
+@router.post("/second-factor", response_model=NewSecondFactor, status_code=201)
+async def begin_second_factor(request: Request, caller: Caller, body: CurrentPasswordJson) -> Response:
+    """Begin to set up a second factor: return the secret for an authenticator app. Needs the password."""
+    access = services_of(request).access.second_factor_sign_in
+    enrolment = await access.enrol(caller.user, body.password, client_address(request))
+    return schema_response(
+        NewSecondFactor(secret=enrolment.secret, uri=enrolment.uri, qr_code=enrolment.qr_code()), 201
+    )
+
+
+@router.post("/second-factor/confirm", response_model=RecoveryCodes)
+async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson) -> Response:
+    """Enable the second factor by the app's first code; only this response has the recovery codes."""
+    codes = await services_of(request).access.second_factor.confirm(caller.user, body.code)
+    await _record(request, caller, Event.SECOND_FACTOR_ENABLED)
+    return schema_response(RecoveryCodes(codes=codes))
+
+
+@router.delete("/second-factor", status_code=204)
+async def disable_second_factor(request: Request, caller: Caller, body: DisableSecondFactorJson) -> Response:
+    """Remove the second factor; needs the password, and a code of the app or a recovery code."""
+    access = services_of(request).access.second_factor_sign_in
+    await access.disable(caller.user, body.password, body.code, client_address(request))
+    await _record(request, caller, Event.SECOND_FACTOR_DISABLED)
+    return no_content()
+
+
+@router.delete("/people/{user}/second-factor", status_code=204)
+async def reset_second_factor(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
+    """Remove the second factor of a member of a lower role who is in no other organisation."""
+    member = await services_of(request).access.second_factor.reset_member(caller.actor, user)
+    details = {"email": member.email, "by": "administrator"}
+    await record_event(request, caller, Event.SECOND_FACTOR_DISABLED, member.id, details=details)
+    return no_content()
+
+
+async def _record(request: Request, caller: BrowserSession, event: Event) -> None:
+    services, user = services_of(request), caller.user
+    actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
+    await record_account_event(services.audit, services.access.members.memberships, user, event, actor)

@@ -1,0 +1,72 @@
+"""The second factor over HTTP: enrolment, sign-in, reset by administrators, and the audit entries."""
+
+from __future__ import annotations
+
+import pyotp
+
+from auth_billing.access.roles import Role
+from tests.chat_ui.browser_client import Browser
+from tests.chat_ui.http.test_api import Scene, error_of, scene
+from tests.fakes.sessions import PASSWORD
+
+__all__ = ["scene"]
+
+
+async def enrol(scene: Scene, browser: Browser) -> tuple[pyotp.TOTP, list[str]]:
+    begun = await browser.send("POST", "/second-factor", {"password": PASSWORD})
+    assert (begun.status_code, begun.headers["cache-control"]) == (201, "no-store")
+    assert begun.json()["qr_code"].startswith("data:image/svg+xml")
+    app = pyotp.TOTP(begun.json()["secret"])
+    confirmed = await browser.send("POST", "/second-factor/confirm", {"code": app.at(int(scene.people.clock()))})
+    assert confirmed.status_code == 200
+    scene.people.clock.now += 30  # a newer code, and access tokens that are not from the future
+    return app, confirmed.json()["codes"]
+
+
+async def test_sign_in_asks_for_the_code_after_the_password(scene: Scene) -> None:
+    member = await scene.browser(Role.MEMBER)
+    assert (await member.get("/second-factor")).json() == {"enabled": False, "recovery_codes_left": 0}
+    wrong = await member.send("POST", "/second-factor", {"password": "wrong password"})
+    assert error_of(wrong) == "invalid_credentials"
+    app, recovery = await enrol(scene, member)
+    assert (await member.get("/second-factor")).json() == {"enabled": True, "recovery_codes_left": 10}
+
+    other = Browser(scene.app, address="10.7.7.7")
+    asked = await other.sign_in("member")
+    assert (asked.status_code, list(asked.json()), other.cookies) == (200, ["challenge"], {})
+    assert error_of(await other.get("/me")) == "not_signed_in"
+    body = {"challenge": asked.json()["challenge"], "code": "000000x"}
+    assert error_of(await other.send("POST", "/session/second-factor", body)) == "invalid_code"
+    assert scene.events[-1] == "login.failed"
+    body["code"] = app.at(int(scene.people.clock()))
+    signed_in = await other.send("POST", "/session/second-factor", body)
+    assert signed_in.json()["user"]["email"] == "member@example.org"
+    assert scene.events[-1] == "login.succeeded"
+    assert (await other.get("/me")).status_code == 200
+
+    body = {"password": PASSWORD, "code": recovery[0]}
+    assert (await other.send("DELETE", "/second-factor", body)).status_code == 204
+    assert "user" in (await Browser(scene.app, address="10.7.7.8").sign_in("member")).json()
+    assert [each for each in scene.events if "factor" in each] == ["second_factor.enabled", "second_factor.disabled"]
+    assert app.secret not in repr(scene.audit.entries)
+
+
+async def test_an_administrator_resets_a_members_second_factor(scene: Scene) -> None:
+    admin, member = await scene.browser(Role.ADMIN), await scene.browser(Role.MEMBER)
+    await scene.browser(Role.VIEWER)
+    await enrol(scene, member)
+    await enrol(scene, admin)
+    users = {name: (await each.get("/me")).json()["user"]["id"] for name, each in (("m", member), ("a", admin))}
+    assert error_of(await member.send("DELETE", f"/people/{users['a']}/second-factor")) == "not_permitted"
+    assert error_of(await admin.send("DELETE", f"/people/{users['a']}/second-factor")) == "not_permitted"
+    listed = (await admin.get("/people")).json()["people"]
+    assert {each["role"]: each["second_factor"] for each in listed} == {"admin": True, "member": True, "viewer": False}
+    assert (await admin.send("DELETE", f"/people/{users['m']}/second-factor")).status_code == 204
+    assert error_of(await admin.send("DELETE", f"/people/{users['m']}/second-factor")) == "not_found"
+    assert "user" in (await Browser(scene.app, address="10.7.7.8").sign_in("member")).json()
+    entry = scene.audit.entries[-2]
+    assert (entry.event.value, entry.actor.email, entry.details["by"]) == (
+        "second_factor.disabled",
+        "admin@example.org",
+        "administrator",
+    )
