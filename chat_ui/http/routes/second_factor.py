@@ -9,6 +9,7 @@ from auth_billing.people.account_events import record_account_event
 from auth_billing.people.second_factor_sign_in import WrongCode
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Caller, SameOrigin, public
+from chat_ui.http.audit_events import record_membership
 from chat_ui.http.request_bodies import (
     CodeJson,
     CurrentPasswordJson,
@@ -36,6 +37,8 @@ async def complete_sign_in(request: Request, _same_origin: SameOrigin, body: Sec
         actor, details = AuditActor(user=whose.user, address=address), {"second_factor": True}
         await services.audit.record(whose.organisation, Event.LOGIN_FAILED, whose.user, actor, details=details)
         raise
+    if challenge.invitation:
+        await record_membership(request, signed_in.session)
     event = Event.INVITE_ACCEPTED if challenge.invitation else Event.LOGIN_SUCCEEDED
     return await session_response(request, services, signed_in, event)
 

@@ -30,7 +30,7 @@ def test_other_tokens_are_no_challenges_and_challenges_no_other_tokens() -> None
     token = challenges.issue(CHALLENGE)
     with pytest.raises(InvalidSession):
         tokens.read(token)
-    unsigned = jwt.encode(jwt.decode(token, options={"verify_signature": False}), None, "none")
+    unsigned = jwt.encode(jwt.decode(token, options={"verify_signature": False}), "", "none")
     forged = Challenges(b"q" * 32).issue(CHALLENGE)
     for other in (tokens.issue(AccessClaims("sess-1", "user-ada", 3)), unsigned, forged, "", "x.y.z", "x" * 10_000):
         with pytest.raises(InvalidSession):

@@ -928,6 +928,26 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/people/{user}/second-factor": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Reset Second Factor
+         * @description Remove the second factor of a member of a lower role who is in no other organisation.
+         */
+        readonly delete: operations["reset_second_factor_api_people__user__second_factor_delete"];
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/presets": {
         readonly parameters: {
             readonly query?: never;
@@ -976,6 +996,54 @@ export interface paths {
         readonly patch: operations["change_preset_api_presets__preset_id__patch"];
         readonly trace?: never;
     };
+    readonly "/api/second-factor": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Read Second Factor
+         * @description Return whether the signed-in person has a second factor, and how many recovery codes are left.
+         */
+        readonly get: operations["read_second_factor_api_second_factor_get"];
+        readonly put?: never;
+        /**
+         * Begin Second Factor
+         * @description Begin to set up a second factor: return the secret for an authenticator app. Needs the password.
+         */
+        readonly post: operations["begin_second_factor_api_second_factor_post"];
+        /**
+         * Disable Second Factor
+         * @description Remove the second factor; needs the password, and a code of the app or a recovery code.
+         */
+        readonly delete: operations["disable_second_factor_api_second_factor_delete"];
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/second-factor/confirm": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Confirm Second Factor
+         * @description Enable the second factor by the app's first code; only this response has the recovery codes.
+         */
+        readonly post: operations["confirm_second_factor_api_second_factor_confirm_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/session": {
         readonly parameters: {
             readonly query?: never;
@@ -987,7 +1055,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign In
-         * @description Sign in with e-mail address and password: open a session and set its cookies.
+         * @description Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor.
          */
         readonly post: operations["sign_in_api_session_post"];
         /**
@@ -1014,6 +1082,26 @@ export interface paths {
          * @description Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted.
          */
         readonly post: operations["refresh_api_session_refresh_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/session/second-factor": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Complete Sign In
+         * @description Complete a sign-in by a code of the authenticator app or a recovery code: open a session, set its cookies.
+         */
+        readonly post: operations["complete_sign_in_api_session_second_factor_post"];
         readonly delete?: never;
         readonly options?: never;
         readonly head?: never;
@@ -1333,6 +1421,14 @@ export interface components {
             readonly ready: boolean;
         };
         /**
+         * CodeBody
+         * @description A code of an authenticator app.
+         */
+        readonly CodeBody: {
+            /** Code */
+            readonly code: string;
+        };
+        /**
          * ConnectionBody
          * @description The password of the signed-in user, to connect the account with an identity at the provider.
          */
@@ -1538,6 +1634,14 @@ export interface components {
             readonly reference: string;
         };
         /**
+         * CurrentPasswordBody
+         * @description The password of the signed-in user.
+         */
+        readonly CurrentPasswordBody: {
+            /** Password */
+            readonly password: string;
+        };
+        /**
          * DayUsage
          * @description Usage of a model on one day (UTC).
          */
@@ -1562,6 +1666,16 @@ export interface components {
             readonly output_tokens: number;
             /** Requests */
             readonly requests: number;
+        };
+        /**
+         * DisableSecondFactorBody
+         * @description The password of the signed-in user, and a code of the authenticator app or a recovery code.
+         */
+        readonly DisableSecondFactorBody: {
+            /** Code */
+            readonly code: string;
+            /** Password */
+            readonly password: string;
         };
         /**
          * ErrorBody
@@ -2106,6 +2220,21 @@ export interface components {
             readonly settings: components["schemas"]["SettingsBody"];
         };
         /**
+         * NewSecondFactor
+         * @description What an authenticator app needs, not shown again. A code of the app ends the enrolment.
+         */
+        readonly NewSecondFactor: {
+            /**
+             * Qr Code
+             * @description The URI as a QR code: a `data:` URL of an image.
+             */
+            readonly qr_code: string;
+            /** Secret */
+            readonly secret: string;
+            /** Uri */
+            readonly uri: string;
+        };
+        /**
          * OrganisationPage
          * @description A page of the installation's organisations, sorted by id.
          */
@@ -2205,6 +2334,14 @@ export interface components {
             readonly by_mail: boolean;
         };
         /**
+         * PendingSignIn
+         * @description A sign-in that needs a code of the second factor: `POST /api/session/second-factor` within five minutes.
+         */
+        readonly PendingSignIn: {
+            /** Challenge */
+            readonly challenge: string;
+        };
+        /**
          * Person
          * @description A member of the organisation.
          */
@@ -2218,6 +2355,11 @@ export interface components {
             /** Name */
             readonly name: string;
             readonly role: components["schemas"]["Role"];
+            /**
+             * Second Factor
+             * @description Whether sign-in with the password needs a code too.
+             */
+            readonly second_factor: boolean;
         };
         /**
          * PersonList
@@ -2494,6 +2636,14 @@ export interface components {
             readonly priority?: components["schemas"]["RateBody"] | null;
         };
         /**
+         * RecoveryCodes
+         * @description Codes that replace the authenticator app once each, not shown again.
+         */
+        readonly RecoveryCodes: {
+            /** Codes */
+            readonly codes: readonly string[];
+        };
+        /**
          * RegenerateBody
          * @description Settings of another answer to the same question.
          */
@@ -2529,6 +2679,26 @@ export interface components {
              * @default 86400
              */
             readonly overlap_seconds?: number;
+        };
+        /**
+         * SecondFactorBody
+         * @description The challenge that a sign-in answered with, and a code of the authenticator app or a recovery code.
+         */
+        readonly SecondFactorBody: {
+            /** Challenge */
+            readonly challenge: string;
+            /** Code */
+            readonly code: string;
+        };
+        /**
+         * SecondFactorStatus
+         * @description The second factor of the signed-in user.
+         */
+        readonly SecondFactorStatus: {
+            /** Enabled */
+            readonly enabled: boolean;
+            /** Recovery Codes Left */
+            readonly recovery_codes_left: number;
         };
         /**
          * SettingsBody
@@ -5160,6 +5330,44 @@ export interface operations {
             };
         };
     };
+    readonly reset_second_factor_api_people__user__second_factor_delete: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly user: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     readonly list_presets_api_presets_get: {
         readonly parameters: {
             readonly query?: never;
@@ -5322,6 +5530,168 @@ export interface operations {
             };
         };
     };
+    readonly read_second_factor_api_second_factor_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["SecondFactorStatus"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly begin_second_factor_api_second_factor_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["CurrentPasswordBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 201: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["NewSecondFactor"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly disable_second_factor_api_second_factor_delete: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["DisableSecondFactorBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly confirm_second_factor_api_second_factor_confirm_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["CodeBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     readonly sign_in_api_session_post: {
         readonly parameters: {
             readonly query?: never;
@@ -5341,7 +5711,7 @@ export interface operations {
                     readonly [name: string]: unknown;
                 };
                 content: {
-                    readonly "application/json": components["schemas"]["Me"];
+                    readonly "application/json": components["schemas"]["Me"] | components["schemas"]["PendingSignIn"];
                 };
             };
             /** @description The request is invalid or not permitted */
@@ -5415,6 +5785,48 @@ export interface operations {
                     readonly [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly complete_sign_in_api_session_second_factor_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["SecondFactorBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Me"];
+                };
             };
             /** @description The request is invalid or not permitted */
             readonly "4XX": {
@@ -5569,7 +5981,7 @@ export interface operations {
                     readonly [name: string]: unknown;
                 };
                 content: {
-                    readonly "application/json": components["schemas"]["Me"];
+                    readonly "application/json": components["schemas"]["Me"] | components["schemas"]["PendingSignIn"];
                 };
             };
             /** @description The request is invalid or not permitted */

@@ -5,7 +5,7 @@
 import { call } from "../api/call";
 import { ApiError, type Failure } from "../api/failure";
 import { onSignedOut, refresh } from "../api/http";
-import type { Me, Role, SignIn, SignUp } from "../api/types";
+import type { Me, PendingSignIn, Role, SignIn, SignUp } from "../api/types";
 import { drafts } from "../state/drafts";
 
 export type SessionStatus = "loading" | "signed-in" | "signed-out" | "unreachable";
@@ -38,14 +38,19 @@ export class Session {
     return this.me !== null && RANK.indexOf(this.me.role) >= RANK.indexOf(role);
   }
 
-  async signIn(body: SignIn): Promise<void> {
-    this.#begin(await call("POST /session", { body }));
-    this.#tabs?.postMessage("in");
+  /** Signs in by password; returns a challenge if a code is needed (`completeSignIn`), else "". */
+  async signIn(body: SignIn): Promise<string> {
+    return this.#beginOrAsk(await call("POST /session", { body }));
   }
 
-  async signUp(body: SignUp): Promise<void> {
-    this.#begin(await call("POST /sign-up", { body }));
-    this.#tabs?.postMessage("in");
+  /** Signs up; returns a challenge if the person has an account that needs a code (`completeSignIn`), else "". */
+  async signUp(body: SignUp): Promise<string> {
+    return this.#beginOrAsk(await call("POST /sign-up", { body }));
+  }
+
+  /** Ends a sign-in by a code of the second factor. */
+  async completeSignIn(challenge: string, code: string): Promise<void> {
+    this.#beginOrAsk(await call("POST /session/second-factor", { body: { challenge, code } }));
   }
 
   /** Signs in by the link that the launcher printed. */
@@ -94,6 +99,13 @@ export class Session {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the next request refreshes again and reports the error
     }
+  }
+
+  #beginOrAsk(answer: Me | PendingSignIn): string {
+    if ("challenge" in answer) return answer.challenge;
+    this.#begin(answer);
+    this.#tabs?.postMessage("in");
+    return "";
   }
 
   #begin(me: Me): void {

@@ -62,6 +62,7 @@ const detailNames: Readonly<Record<string, string>> = {
   scopes: "rights",
   format: "format",
   by: "by",
+  second_factor: "second factor",
 };
 
 /** Texts of audit log events, by event name. */
@@ -134,6 +135,10 @@ export const admin = {
   resetPasswordText: "You get a link to pass on, with which this person sets a new password; all sessions of the person end then. This is possible for people with a lower role than yours who are in no other organisation.",
   resetLink: "Link",
   resetLinkHint: "The link works once, within an hour, and is not shown again. Earlier links do not work any more.",
+  resetSecondFactor: "Second factor",
+  resetSecondFactorOf: (name: string) => `Remove the second factor of ${name}?`,
+  resetSecondFactorText: "The password alone signs this person in then. This is possible for people with a lower role than yours who are in no other organisation.",
+  secondFactorResetOf: (name: string) => `The second factor of ${name} is removed.`,
   removeTitle: (name: string) => `Remove ${name}?`,
   removeText: "The person’s sessions end within seconds, and the keys of this organisation at once. Conversations stay the person’s own.",
   invitations: "Invitations",

@@ -47,6 +47,7 @@ export const admin: typeof english = {
     scopes: "uprawnienia",
     format: "format",
     by: "przez",
+    second_factor: "drugi składnik",
   },
   events: {
     "organization.created": "Utworzono organizację",
@@ -109,6 +110,10 @@ export const admin: typeof english = {
   resetPasswordText: "Otrzymasz link do przekazania, przez który ta osoba ustawi nowe hasło; jej sesje wtedy się skończą. To możliwe dla osób o niższej roli niż Twoja, które nie należą do innej organizacji.",
   resetLink: "Link",
   resetLinkHint: "Link działa raz, w ciągu godziny, i nie będzie pokazany ponownie. Wcześniejsze linki przestają działać.",
+  resetSecondFactor: "Drugi składnik",
+  resetSecondFactorOf: (name) => `Usunąć drugi składnik: ${name}?`,
+  resetSecondFactorText: "Do logowania tej osoby wystarczy wtedy hasło. To możliwe dla osób o niższej roli niż Twoja, które nie należą do innej organizacji.",
+  secondFactorResetOf: (name) => `${name}: drugi składnik został usunięty.`,
   removeTitle: (name) => `Usunąć: ${name}?`,
   removeText: "Sesje tej osoby skończą się w ciągu kilku sekund, a jej klucze w tej organizacji od razu. Rozmowy pozostają własnością tej osoby.",
   invitations: "Zaproszenia",
