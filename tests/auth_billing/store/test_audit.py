@@ -45,9 +45,10 @@ async def test_sums_cover_credit_up_to_a_number_and_all_settlements(connection: 
         {"_id": "2", "organisation": "org-1", "kind": "promo", "amount": 50, "number": 2, "at": 2.0},
         {"_id": "3", "organisation": "org-1", "kind": "settle", "amount": 7, "at": 3.0},
         {"_id": "4", "organisation": "org-2", "kind": "settle", "amount": 9, "at": 3.0},
+        {"_id": "5", "organisation": "org-1", "kind": "withdrawal", "amount": 8, "withdrawal": 1, "at": 3.0},
     ]
     await connection.durable("ledger").insert_many(rows)
     audit = MongoAuditStore(connection)
-    assert list(vars(await audit.sums("org-1", 1)).values()) == [7, 1, 100, 2.0]
-    assert list(vars(await audit.sums("org-1", 2)).values()) == [7, 2, 150, None]
-    assert list(vars(await audit.sums("org-3", 0)).values()) == [0, 0, 0, None]
+    assert list(vars(await audit.sums("org-1", 1)).values()) == [7, 1, 100, 2.0, 8]
+    assert list(vars(await audit.sums("org-1", 2)).values()) == [7, 2, 150, None, 8]
+    assert list(vars(await audit.sums("org-3", 0)).values()) == [0, 0, 0, None, 0]

@@ -226,6 +226,23 @@ it("changes the prices of one class, and keeps those of the others", async () =>
   await waitFor(() => expect(asked).toContainEqual(["POST /admin/prices", { body: { version: 3, model: "tiny", rates } }]));
 });
 
+it("sets a new price for every class, of all other models if no name is given", async () => {
+  answers.set("GET /admin/prices", priceList(false));
+  answers.set("POST /admin/prices", priceList(false));
+  const user = show("prices");
+  for (const model of ["tiny", null]) {
+    await user.click(await screen.findByRole("button", { name: "New price" }));
+    const dialog = within(screen.getByRole("dialog"));
+    if (model !== null) await user.type(dialog.getByLabelText("Model"), model);
+    await user.type(dialog.getByLabelText("Input"), "0.2");
+    await user.type(dialog.getByLabelText("Output"), "0");
+    await user.click(dialog.getByRole("button", { name: "Save" }));
+    const rates = { default: { input_nano: 200, cached_input_nano: 200, output_nano: 0 } };
+    await waitFor(() => expect(asked).toContainEqual(["POST /admin/prices", { body: { version: 3, model, rates } }]));
+    await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  }
+});
+
 it("offers no change of prices that are in a file, nor to administrators of other organisations", async () => {
   answers.set("GET /admin/prices", priceList(true));
   show("prices");

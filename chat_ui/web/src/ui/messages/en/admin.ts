@@ -221,6 +221,7 @@ export const admin = {
   pricesHint: "New requests cost a changed price within seconds. A running request keeps the price that it began with.",
   pricesInFile: "They are in the operator’s price file, and can be changed only there. A running request keeps the price that it began with.",
   newPrice: "New price",
+  newPriceHint: "Left empty: all other models.",
   priceUnit: "US dollars for a million tokens, such as 0.15.",
   cachedPriceHint: "Of the part of the input that is in the cache. Left empty: as input.",
   outputPriceHint: "0 for a model of embeddings.",

@@ -196,6 +196,7 @@ export const admin: typeof english = {
   pricesHint: "Zmieniona cena dotyczy nowych zapytań po kilku sekundach. Trwające zapytanie zachowuje cenę z chwili, w której się zaczęło.",
   pricesInFile: "Ceny są w pliku operatora i tylko tam można je zmienić. Trwające zapytanie zachowuje cenę z chwili, w której się zaczęło.",
   newPrice: "Nowa cena",
+  newPriceHint: "Puste pole: wszystkie pozostałe modele.",
   priceUnit: "Dolary za milion tokenów, na przykład 0,15.",
   cachedPriceHint: "Za część wejścia, która jest w pamięci podręcznej. Puste pole: jak wejście.",
   outputPriceHint: "0 dla modelu osadzeń.",
