@@ -23,8 +23,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from auth_billing.access.principal import Principal
+from auth_billing.access.roles import OPERATORS
 from auth_billing.access.scopes import ADMIN_SCOPES
-from gateway.http.routes import organization
+from gateway.http.routes import operator, organization
 from router.bus import Bus
 from router.transport.memory import MemoryTransport
 from tests.fakes.scripted_worker import ScriptedWorker, count, embed, status
@@ -43,7 +44,8 @@ ADMIN_KEY = "hr_live_admin"
 ADMIN_EXAMPLES = 4
 ADMINISTRATION = [
     (method, str(route.path).replace(":path}", "}"))
-    for route in iter_route_contexts(organization.router.routes)
+    for router in (organization.router, operator.router)
+    for route in iter_route_contexts(router.routes)
     for method in sorted(route.methods or ())
     if route.include_in_schema
 ]
@@ -58,7 +60,7 @@ async def _serve(url: Future[str], stop: Future[None]) -> None:
         worker = ScriptedWorker(bus, EMBEDDER, embed, "worker-2", dimensions=4)
         await stack.enter_async_context(worker.running())
         await eventually(lambda: server.stage.gateway.models.find(EMBEDDER) is not None)
-        server.stage.accounts.added[ADMIN_KEY] = Principal("admin", "tenant-1", "salt", scopes=ADMIN_SCOPES)
+        server.stage.accounts.added[ADMIN_KEY] = Principal("admin", OPERATORS, "salt", scopes=ADMIN_SCOPES)
         url.set_result(server.url.removesuffix("/v1"))
         beating = asyncio.create_task(_beat(server.stage.worker, worker))
         await asyncio.wrap_future(stop)
