@@ -141,8 +141,8 @@ def test_an_image_installs_its_own_lock_only(service: str) -> None:
 # --- What the services import ---------------------------------------------------------------------
 
 COMMAND_LINE = ("infra.cli.main", *(f"{package}.settings" for package in ("chat_ui", "gateway", "inference_worker")))
-ADMINISTRATION = ("infra.accounts.account_services", "infra.accounts.sign_in_services")
-"""What the commands for keys, invitations and credit import; they are run in the container of billing or a gateway."""
+ADMINISTRATION = ("infra.accounts.account_services", "infra.accounts.sign_in_services", "infra.cli.people_commands")
+"""What the commands for keys, people and credit import; they are run in the container of billing or a gateway."""
 ROOTS = {
     "gateway": ("gateway.app", "infra.web_app.app", "chat_ui.importing.parser", *ADMINISTRATION),
     "billing": ("auth_billing.__main__", *ADMINISTRATION),
