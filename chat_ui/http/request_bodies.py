@@ -111,9 +111,10 @@ class ProviderSignInBody(Body):
 
 
 class ConnectionBody(Body):
-    """The password of the signed-in user, to connect the account with an identity at the provider."""
+    """Password, and code of a second factor, to connect the account with an identity at the provider."""
 
     password: str
+    code: str = ""
 
 
 class RoleBody(Body):

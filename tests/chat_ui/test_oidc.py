@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
+import pyotp
 import pytest
 from fastapi import FastAPI
 
@@ -292,6 +293,19 @@ async def test_a_signed_in_person_connects_the_own_account_with_the_password(sce
     assert (await scene.browser().sign_in("alice")).status_code == 200
 
 
+async def test_a_connection_needs_the_second_factor_of_the_account(scene: OidcScene) -> None:
+    local = scene.browser()
+    await local.sign_up(await scene.people.invite(Role.MEMBER), "alice")
+    (user,) = scene.people.users.users.values()
+    factors = scene.people.process().second_factor
+    app = pyotp.TOTP((await factors.enrol(user)).secret)
+    (recovery, *_) = await factors.confirm(user, app.at(int(scene.people.clock())))
+    refused = await connect(scene, local)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_code")
+    body = {"password": PASSWORD, "code": recovery}
+    assert (await local.send("POST", "/oidc/connection", body)).status_code == 200
+
+
 async def test_an_identity_is_connected_with_one_user_only(scene: OidcScene) -> None:
     await scene.sign_in(scene.browser())
     bob = scene.browser()
@@ -332,6 +346,16 @@ async def test_a_sign_in_is_completed_once(scene: OidcScene) -> None:
     thief.take(cookies)
     assert await scene.come_back(thief, back) == "/sign-in#problem=sign_in_expired"
     assert await scene.me(thief) == 401
+
+
+async def test_a_cookie_is_good_for_one_code(scene: OidcScene) -> None:
+    browser = scene.browser()
+    url = await scene.begin(browser)
+    cookies = browser.cookies
+    first, second = [await scene.provider.authorise(url, "alice") for _ in range(2)]
+    assert await scene.come_back(browser, first) == "/"
+    browser.take(cookies)
+    assert await scene.come_back(browser, second) == "/sign-in#problem=sign_in_expired"
 
 
 async def test_a_code_of_another_sign_in_is_refused(scene: OidcScene) -> None:

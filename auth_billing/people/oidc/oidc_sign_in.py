@@ -120,17 +120,26 @@ class OidcSignIn:
         await self._access.throttle.attempt_from(address)
         return await self._begin(self._transactions.begin(return_to))
 
-    async def begin_connection(self, session: BrowserSession, password: str, address: str) -> tuple[str, Transaction]:
+    async def begin_connection(
+        self, session: BrowserSession, password: str, code: str, address: str
+    ) -> tuple[str, Transaction]:
         """Begin to connect an identity with the session's user, who gives the password again.
+
+        Args:
+            code: of the second factor, if the user has one: the identity signs in without it.
+            address: the client's network address.
 
         Raises:
             InvalidCredentials: the password is wrong.
+            InvalidCode: the code of the second factor is wrong.
             TooManySignIns: the address or the account has no attempts left.
             ProviderUnavailable: the provider's endpoints are not known.
         """
         user = await self._access.sign_in.verify(session.user.email, password, address)
         if user is None or user.id != session.user.id:
             raise InvalidCredentials("the user has no password")
+        if await self._access.second_factor.required(user.id):
+            await self._access.second_factor.verify(user.id, code)
         return await self._begin(self._transactions.begin("/account", session.id))
 
     async def _begin(self, transaction: Transaction) -> tuple[str, Transaction]:

@@ -53,9 +53,9 @@ async def begin_sign_in(request: Request, _same_origin: SameOrigin, body: Provid
 
 @router.post("/connection", response_model=ProviderUrl)
 async def begin_connection(request: Request, caller: Caller, body: ConnectionJson) -> Response:
-    """Begin to connect the own account with an identity at the provider, after the password; return its page."""
+    """Begin to connect the own account with an identity at the provider, after password and code; return its page."""
     address = client_address(request)
-    url, transaction = await _oidc(request).begin_connection(caller, body.password, address)
+    url, transaction = await _oidc(request).begin_connection(caller, body.password, body.code, address)
     return _begun(request, url, transaction)
 
 

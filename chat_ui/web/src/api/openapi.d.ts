@@ -751,7 +751,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Begin Connection
-         * @description Begin to connect the own account with an identity at the provider, after the password; return its page.
+         * @description Begin to connect the own account with an identity at the provider, after password and code; return its page.
          */
         readonly post: operations["begin_connection_api_oidc_connection_post"];
         readonly delete?: never;
@@ -1430,9 +1430,14 @@ export interface components {
         };
         /**
          * ConnectionBody
-         * @description The password of the signed-in user, to connect the account with an identity at the provider.
+         * @description Password, and code of a second factor, to connect the account with an identity at the provider.
          */
         readonly ConnectionBody: {
+            /**
+             * Code
+             * @default
+             */
+            readonly code?: string;
             /** Password */
             readonly password: string;
         };

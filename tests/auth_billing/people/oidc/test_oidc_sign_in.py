@@ -1,0 +1,89 @@
+"""Sign-in with a provider that lies: tokens and user information of another subject.
+
+What an honest provider does is tested with a real one in `tests/chat_ui/test_oidc.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from auth_billing.access.roles import Role
+from auth_billing.errors import InvalidSession, ProviderSignInRefused
+from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.oidc.configuration import GroupRole
+from auth_billing.people.oidc.oidc_sign_in import CHECK_INTERVAL, Answer, OidcSignIn
+from auth_billing.people.oidc.provider import Metadata, Tokens
+from auth_billing.people.organisation_records import Organisation
+from tests.auth_billing.people.oidc.test_configuration import configuration
+from tests.auth_billing.people.oidc.test_id_tokens import CLAIMS, KEY, FakeProvider, signed
+from tests.auth_billing.people.oidc.test_provider import DISCOVERY
+from tests.fakes.people import DictIdentityStore
+from tests.fakes.sessions import ORGANISATION, PEPPER, PeopleFixture
+
+
+class LyingProvider(FakeProvider):
+    """A provider whose ID token and user information a test sets."""
+
+    def __init__(self, people: PeopleFixture) -> None:
+        super().__init__()
+        self.people, self.nonce, self.subject = people, "", "alice"
+        self.information: dict[str, Any] = {}
+
+    async def metadata(self) -> Metadata:
+        return Metadata(**DISCOVERY)
+
+    async def exchange(self, code: str, verifier: str) -> Tokens:
+        now = int(self.people.clock())
+        claims = {**CLAIMS, "sub": self.subject, "nonce": self.nonce, "iat": now, "exp": now + 300}
+        return Tokens(signed({**claims, "groups": ["staff"]}, KEY), "access", "refresh")
+
+    async def refresh(self, token: str) -> Tokens:
+        return await self.exchange("", "")
+
+    async def user_info(self, access_token: str) -> Mapping[str, Any]:
+        return self.information
+
+
+async def sign_in(people: PeopleFixture, access: BrowserAccess, provider: LyingProvider) -> tuple[OidcSignIn, Any]:
+    await people.accounts.ensure_organisation(Organisation(ORGANISATION, "Acme", 1.0))
+    roles = (GroupRole("staff", Role.MEMBER, ORGANISATION),)
+    lying: Any = provider
+    oidc = OidcSignIn(
+        replace(configuration(), group_roles=roles),
+        lying,
+        access,
+        people.users,
+        DictIdentityStore(),
+        secret=PEPPER,
+        clock=people.clock,
+    )
+    _url, transaction = await oidc.begin("10.0.0.1", "/")
+    provider.nonce = transaction.nonce
+    return oidc, await oidc.finish(transaction.cookie, Answer(transaction.state, "code"), None)
+
+
+async def test_user_information_of_another_subject_is_refused(people: PeopleFixture, access: BrowserAccess) -> None:
+    provider = LyingProvider(people)
+    provider.information = {"sub": "bob", "email": "bob@example.org", "email_verified": True}
+    with pytest.raises(ProviderSignInRefused):
+        await sign_in(people, access, provider)
+    assert not people.users.users
+
+
+async def test_a_refreshed_token_of_another_subject_ends_the_session(
+    people: PeopleFixture, access: BrowserAccess
+) -> None:
+    provider = LyingProvider(people)
+    oidc, outcome = await sign_in(people, access, provider)
+    session = outcome.signed_in.session
+    people.clock.now += CHECK_INTERVAL + 1
+    assert await oidc.check(session) == []
+    people.clock.now += CHECK_INTERVAL + 1
+    provider.subject = "bob"
+    with pytest.raises(InvalidSession):
+        await oidc.check(session)
+    assert people.sessions.sessions[session.id].revoked == people.clock.now
