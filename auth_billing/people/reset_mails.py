@@ -19,7 +19,7 @@ from tenacity.wait import wait_base
 from auth_billing.audit_log import AuditActor, AuditLog, Event
 from auth_billing.errors import AccountError, MailBusy, MailNotSent, MailUnavailable, NotPermitted
 from auth_billing.people.account_events import record_account_event
-from auth_billing.people.input_normalisation import MAX_EMAIL, fold_email
+from auth_billing.people.input_normalisation import checked_email, fold_email
 from auth_billing.people.password_reset import ResetLinks
 from auth_billing.people.people_records import User
 from auth_billing.people.throttle import SignInThrottle
@@ -124,13 +124,14 @@ class ResetMails:
 
         Raises:
             MailUnavailable: the installation sends no mail.
+            UnacceptableValue: the text is no e-mail address, or a reserved one.
             TooManySignIns: too many requests from this network address, or for this e-mail address.
             MailBusy: too many mails are waiting.
         """
         if self.mailer is None:
             raise MailUnavailable("no SMTP server is configured")
         await self.throttle.attempt_from(request.address)
-        await self.throttle.reset_for(fold_email(request.email[:MAX_EMAIL]))
+        await self.throttle.reset_for(fold_email(checked_email(request.email)))
         try:
             self._queue.put_nowait(request)
         except asyncio.QueueFull as error:
@@ -154,9 +155,13 @@ class ResetMails:
     async def _serve(self, mailer: Mailer) -> None:
         while True:
             request = await self._queue.get()
+            answer = asyncio.create_task(self._answer(mailer, request))  # an unexpected error ends this mail only
             try:
-                await self._answer(mailer, request)
+                await asyncio.wait([answer])
+                if (error := answer.exception()) is not None:
+                    _log.error("no reset mail sent", exc_info=error)
             finally:
+                answer.cancel()
                 self._queue.task_done()
 
     async def _answer(self, mailer: Mailer, request: ResetRequest) -> None:
@@ -174,7 +179,7 @@ class ResetMails:
         await retries.until_done(lambda: mailer.send(user.email, SUBJECTS[request.language], text))
 
     async def _find(self, request: ResetRequest) -> User | None:
-        return await self.links.users.find_by_email(request.email) if len(request.email) <= MAX_EMAIL else None
+        return await self.links.users.find_by_email(request.email)
 
     async def _link(self, user: User, request: ResetRequest) -> str:
         token = await self.links.make(user)

@@ -76,12 +76,17 @@ def reset_mails(access: AccountServices, browsers: BrowserAccess, settings: Chat
     Raises:
         StartupError: the settings of the SMTP server are incomplete, or its password can't be read.
     """
-    mailer = SmtpMailer(_smtp_server(settings)) if settings.smtp_host else None
+    mailer = SmtpMailer(smtp_server(settings)) if settings.smtp_host else None
     audit_log = AuditLog(MongoAuditLogStore(access.connection))
     return ResetMails(browsers.reset_links, browsers.throttle, audit_log, mailer, settings.public_url)
 
 
-def _smtp_server(settings: ChatSettings) -> SmtpServer:
+def smtp_server(settings: ChatSettings) -> SmtpServer:
+    """Return the SMTP server of the settings.
+
+    Raises:
+        StartupError: the settings are incomplete, or the password can't be read.
+    """
     tls, user, path = SmtpTls(settings.smtp_tls), settings.smtp_user, settings.smtp_password_file
     if not settings.public_url:
         raise StartupError("HEADRACE_SMTP_HOST needs HEADRACE_PUBLIC_URL, the origin of the links in mails")

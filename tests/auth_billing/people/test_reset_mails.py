@@ -12,7 +12,7 @@ from tenacity import wait_none
 
 from auth_billing.access.roles import Role
 from auth_billing.audit_log import AuditLog
-from auth_billing.errors import MailBusy, MailNotSent, MailUnavailable, TooManySignIns
+from auth_billing.errors import MailBusy, MailNotSent, MailUnavailable, TooManySignIns, UnacceptableValue
 from auth_billing.people import reset_mails
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.reset_mails import Language, Mailer, ResetMails, ResetRequest
@@ -27,7 +27,7 @@ LINK = re.compile(rf"^{ORIGIN}/#reset=([\w-]{{43}})$", re.MULTILINE)
 class ListMailer:
     """Keeps mails; fails with each of `failures` first."""
 
-    def __init__(self, *failures: MailNotSent) -> None:
+    def __init__(self, *failures: Exception) -> None:
         self.sent: list[tuple[str, str, str]] = []
         self.failures = list(failures)
 
@@ -79,8 +79,11 @@ async def test_a_request_touches_no_account(people: PeopleFixture, access: Brows
     await people.sign_up_member(access, Role.MEMBER)
     mailer = ListMailer()
     mails, looked_up = mails_of(access, mailer), people.users.absence.asked
-    for email in ("member@example.org", "unknown@example.org", "x" * 100_000, "owner@development.localhost"):
+    for email in ("member@example.org", "unknown@example.org"):
         await mails.request(ResetRequest(email, "10.0.0.1", Language.EN))
+    for email in ("", "x", "x" * 100_000, "\ud800@example.org", "owner@development.localhost", "a@b.c\nBcc: d@e.f"):
+        with pytest.raises(UnacceptableValue):
+            await mails.request(ResetRequest(email, "10.0.0.1", Language.EN))
     assert people.users.absence.asked == looked_up
     async with sending(mails):
         pass
@@ -121,6 +124,18 @@ async def test_a_refused_mail_is_given_up_and_the_next_is_sent(people: PeopleFix
     async with sending(mails):
         for name in ("member", "admin"):
             await mails.request(ResetRequest(f"{name}@example.org", "10.0.0.1", Language.EN))
+    assert len(mailer.sent) == 1
+
+
+async def test_an_unexpected_error_ends_one_mail(people: PeopleFixture, access: BrowserAccess) -> None:
+    for role in (Role.MEMBER, Role.ADMIN):
+        await people.sign_up_member(access, role)
+    mailer = ListMailer(*[RuntimeError("a bug")] * reset_mails.SENDERS)
+    mails = mails_of(access, mailer)
+    async with sending(mails):
+        for _ in range(reset_mails.SENDERS):
+            await mails.request(ResetRequest("member@example.org", "10.0.0.1", Language.EN))
+        await mails.request(ResetRequest("admin@example.org", "10.0.0.1", Language.EN))
     assert len(mailer.sent) == 1
 
 

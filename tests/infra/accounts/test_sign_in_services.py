@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from auth_billing.access.roles import Role
 from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import InvitationVoid
 from auth_billing.keys.key_invalidation import no_invalidation
+from auth_billing.people.smtp import SmtpTls
 from auth_billing.people.throttle import PER_MINUTE
 from auth_billing.store.indexes import create_indexes
 from chat_ui.settings import ChatSettings
 from infra.accounts import account_services, sign_in_services
 from infra.home.home import Home
-from runtime.lifecycle import EXIT_CANNOT_START
+from runtime.lifecycle import EXIT_CANNOT_START, StartupError
 from tests.chat_ui.browser_client import Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
@@ -79,3 +81,42 @@ def test_errors_are_one_line(tmp_path: Path, arguments: list[str], complaint: st
     done = headrace("invite", *arguments, home=tmp_path)
     assert done.returncode == EXIT_CANNOT_START
     assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"public_url": ""}, "HEADRACE_PUBLIC_URL"),
+        ({"smtp_sender": ""}, "HEADRACE_SMTP_SENDER"),
+        ({"smtp_sender": "chat@example.org\r\nBcc: x@y.z"}, "HEADRACE_SMTP_SENDER"),
+        ({"smtp_password_file": ""}, "HEADRACE_SMTP_PASSWORD_FILE"),
+        ({"smtp_user": ""}, "HEADRACE_SMTP_USER"),
+        ({"smtp_tls": "none"}, "HEADRACE_SMTP_TLS"),
+        ({"smtp_password_file": "/nowhere"}, "HEADRACE_SMTP_PASSWORD_FILE"),
+    ],
+    ids=str,
+)
+def test_incomplete_settings_of_the_mail_server_end_the_start(
+    tmp_path: Path, change: dict[str, str], complaint: str
+) -> None:
+    (tmp_path / "password").write_text("the server's password\n")
+    complete = {
+        "public_url": "https://chat.example",
+        "smtp_host": "smtp.example.org",
+        "smtp_sender": "chat@example.org",
+        "smtp_user": "headrace",
+        "smtp_password_file": str(tmp_path / "password"),
+    }
+    server = sign_in_services.smtp_server(ChatSettings.model_validate(complete))
+    assert (server.port, server.tls, server.password) == (587, SmtpTls.STARTTLS, "the server's password")
+    assert server.password not in repr(server)
+    with pytest.raises(StartupError, match=complaint):
+        sign_in_services.smtp_server(ChatSettings.model_validate(complete | change))
+
+
+@pytest.mark.parametrize(
+    "url", ["chat.example", "ftp://chat.example", "https://chat.example/", "https://a@chat.example"]
+)
+def test_the_public_url_is_an_origin(url: str) -> None:
+    with pytest.raises(ValidationError):
+        ChatSettings.model_validate({"public_url": url})
