@@ -1,4 +1,4 @@
-"""Tests by class of hostile input to the chat API: rows H77 to H104, H119, H120, H123 and H124 of
+"""Tests by class of hostile input to the chat API: rows H77 to H104, H119, H120 and H123 to H126 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -17,6 +17,12 @@ THROTTLE = "tests/auth_billing/people/test_throttle.py::"
 REMOVED = "tests/chat_ui/test_removed_people.py::"
 TENANCY = "tests/chat_ui/test_tenancy.py::"
 SERVED = "tests/chat_ui/test_served_chat.py::"
+RESET = "tests/auth_billing/people/test_password_reset.py::"
+RESET_API = "tests/chat_ui/http/test_password_reset.py::"
+RESET_MAILS = "tests/auth_billing/people/test_reset_mails.py::"
+FACTOR = "tests/auth_billing/people/test_second_factor.py::"
+FACTOR_SIGN_IN = "tests/auth_billing/people/test_second_factor_sign_in.py::"
+CHALLENGES = "tests/auth_billing/people/test_second_factor_challenges.py::"
 KEYS = "tests/auth_billing/keys/test_key_management.py::"
 IMPORTS = "tests/chat_ui/test_hostile_imports.py::"
 STORAGE = "tests/chat_ui/test_storage_limit.py::"
@@ -97,6 +103,28 @@ INDEX: dict[str, list[str]] = {
         f"{API}test_founders_by_open_sign_up_do_not_see_the_installation",
     ],
     "H104": [f"{API}test_invalid_bodies_are_refused", f"{API}test_a_missing_body_is_refused"],
+    "H125": [
+        f"{RESET}test_a_link_sets_the_password_once_and_ends_all_sessions",
+        f"{RESET}test_of_concurrent_uses_one_counts",
+        f"{RESET}test_a_newer_link_voids_the_older",
+        f"{RESET}test_a_link_expires",
+        f"{RESET}test_a_link_needs_its_makers_right_at_its_use",
+        f"{RESET}test_administrators_make_no_links_for_their_equals",
+        f"{RESET_API}test_nobody_makes_links_for_equals_or_for_other_organisations",
+        f"{RESET_API}test_the_link_is_mailed_and_responses_do_not_depend_on_the_account",
+        f"{RESET_MAILS}test_a_request_touches_no_account",
+        f"{RESET_MAILS}test_requests_are_throttled_by_e_mail_address_and_by_network_address",
+    ],
+    "H126": [
+        f"{FACTOR}test_a_code_counts_once_and_older_ones_no_more",
+        f"{FACTOR}test_ten_tries_an_hour_over_all_gateways",
+        f"{FACTOR}test_another_persons_codes_are_wrong",
+        f"{FACTOR_SIGN_IN}test_the_code_opens_the_session",
+        f"{FACTOR_SIGN_IN}test_a_challenge_expires_and_ends_with_the_password",
+        f"{FACTOR_SIGN_IN}test_an_invitation_is_accepted_with_the_code",
+        f"{FACTOR_SIGN_IN}test_registering_does_not_avoid_the_code",
+        f"{CHALLENGES}test_other_tokens_are_no_challenges_and_challenges_no_other_tokens",
+    ],
     "H119": [
         f"{REMOVED}test_a_used_invitation_does_not_let_a_removed_member_back_in",
         f"{REMOVED}test_an_invitation_is_used_once_by_a_member_too",
