@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
@@ -22,7 +23,8 @@ class ProviderProcess:
 
     def __init__(self, origin: str, *, lean_id_token: bool = False) -> None:
         if not (FOLDER / "node_modules").is_dir() or shutil.which("node") is None:
-            pytest.skip("the OpenID Connect provider is not installed (npm ci in tests/oidc)")
+            reason = "Node or the OpenID Connect provider is missing: `make setup-dev`"
+            pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
         self._origin, self._lean = origin, lean_id_token
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self._port: int = listening.getsockname()[1]
@@ -36,7 +38,7 @@ class ProviderProcess:
             ["node", "provider.js", str(self._port), self._origin],
             cwd=FOLDER,
             env={
-                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                "PATH": os.environ["PATH"],
                 "CLIENT_SECRET": CLIENT_SECRET,
                 "LEAN_ID_TOKEN": f"{self._lean:d}",
             },
