@@ -110,8 +110,8 @@ CONFIGURATIONS: Sequence[Configuration] = (
     ),
     Configuration(
         "overflow",
-        "`kill -9` of one of two workers every 6 s and of the overflow proxy, which takes what they have no room for",
-        [_plan("worker_kill", 6), _plan("proxy_kill", 15)],
+        "`kill -9` of one of two workers every 12 s and of the overflow proxy, which takes what they have no room for",
+        [_plan("worker_kill", 12), _plan("proxy_kill", 15)],
         Size(workers=2, capacity=6, proxies=1),
         clients=24,
         limits=Limits(pause=30),
