@@ -106,7 +106,8 @@ def test_the_operators_settings_are_passed_on_with_their_defaults(compose: dict[
             assert (given[1], given[2].lower()) == (name, written.lower()), name
             assert f"`{name}`" in document
             passed.add(name)
-    assert {name for name in fields if name.startswith(("HEADRACE_LIMITS_", "HEADRACE_ALERT_"))} <= passed
+    prefixes = ("HEADRACE_LIMITS_", "HEADRACE_ALERT_", "HEADRACE_SMTP_", "HEADRACE_OIDC_")
+    assert {name for name in fields if name.startswith(prefixes)} <= passed
 
 
 SECRETS = {
