@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auth_billing.idempotency import Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
+from auth_billing.idempotency import Claim, IdempotencyKeys, KeptAnswer, KeyedRequest, RemoteRun
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, model_subject
 from gateway.http.rate_limits import duration
 from gateway.settings import GatewaySettings
@@ -210,7 +210,7 @@ async def test_a_disconnect_before_a_keyed_request_runs_does_not_free_the_slot_o
     stage = await set_stage(never, limits_per_key="1 concurrent")
     claim, claiming, go_on = IdempotencyKeys.claim, asyncio.Event(), asyncio.Event()
 
-    async def slow_claim(keys: IdempotencyKeys, request: KeyedRequest) -> Claim | KeptAnswer:
+    async def slow_claim(keys: IdempotencyKeys, request: KeyedRequest) -> Claim | KeptAnswer | RemoteRun:
         claiming.set()
         await go_on.wait()
         return await claim(keys, request)
