@@ -1,4 +1,4 @@
-"""Administration of a whole installation by its operator: organisations, their credit, prices, and usage of all.
+"""Administration of a whole installation by its operator: organisations, their credit and usage, and prices.
 
 Operators are the administrators of one organisation, the development organisation. The chat's API, the operator API and
 the command line call these services; the first two check `Installation.require_operator` at each request.

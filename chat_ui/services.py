@@ -11,6 +11,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditActor, AuditLog, Detail, Event
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.oidc.oidc_sign_in import OidcSignIn
+from auth_billing.people.people_records import User
 from auth_billing.people.reset_mails import ResetMails
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.admin_services import AdminServices
@@ -60,6 +61,11 @@ def client_address(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
 
+def audit_actor(request: Request, user: User) -> AuditActor:
+    """Return a user, at the client's network address, as the actor of audit log entries."""
+    return AuditActor(user=user.id, email=user.email, address=client_address(request))
+
+
 async def record_event(
     request: Request,
     session: BrowserSession,
@@ -70,7 +76,5 @@ async def record_event(
     details: Mapping[str, Detail] | None = None,
 ) -> None:
     """Write an action of the session's user on `target` (an id) into the organisation's audit log."""
-    user = session.user
-    actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
-    audit = services_of(request).audit
+    audit, actor = services_of(request).audit, audit_actor(request, session.user)
     await audit.record(session.organisation, event, target, actor, project=project, details=details)

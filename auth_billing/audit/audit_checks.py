@@ -26,7 +26,7 @@ def check_account(balance: Balance) -> Iterator[Difference]:
     These invariants hold at every moment, since one update changes the whole document.
     """
     name = balance.organisation
-    held = sum(hold.amount for hold in balance.held.values())
+    held = balance.total_held
     leases = [lease.amount for lease in balance.leases.values()]
     least = min(balance.available, balance.spent, held, balance.credited, balance.withdrawn, *leases)
     if least < 0:

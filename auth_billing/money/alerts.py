@@ -176,6 +176,6 @@ def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now
         for percent in thresholds if use.limit else ():
             if use.limit and use.spent * 100 >= percent * use.limit:
                 yield Alert(organisation, month, use.name, percent, use.limit, use.spent, now)
-    left = balance.available + sum(hold.amount for hold in balance.held.values())
+    left = balance.available + balance.total_held
     if balance.credited and left < low_credit:
         yield Alert(organisation, month, "", low_credit, low_credit, left, now)

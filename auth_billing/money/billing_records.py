@@ -149,6 +149,11 @@ class Balance:
     """The sum of all withdrawals of unspent credit in nano-USD."""
 
     @property
+    def total_held(self) -> int:
+        """The sum of the open holds and credit leases in nano-USD."""
+        return sum(hold.amount for hold in self.held.values())
+
+    @property
     def leases(self) -> Mapping[str, Hold]:
         """The gateways' credit leases among the open holds, by lease id."""
         return {id: hold for id, hold in self.held.items() if hold.gateway}

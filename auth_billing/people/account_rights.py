@@ -1,8 +1,7 @@
 """The rule for who may act on another person's account: reset the password or the second factor.
 
-An administrator who resets both can sign in as the person, so this is for accounts only over which the organisation
-decides alone: the person is a member of no other organisation, and has a lower role than the
-administrator. All other accounts are reset by the person (by mail) or by the operator's command line.
+An administrator who resets both can sign in as the person. So the person must be a member of no other organisation,
+and have a lower role than the administrator. Other accounts are reset by mail or by the operator's command line.
 """
 
 from __future__ import annotations

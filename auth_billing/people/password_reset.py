@@ -88,7 +88,7 @@ class ResetLinks:
         """Make a link for a user, by right of the operator or of the user's mailbox; return the token.
 
         Raises:
-            NotPermitted: the account has no password: a local owner's, or an identity provider's.
+            NotPermitted: the account has no password: a local owner's, or one of an identity provider's users.
         """
         return await self._make(user)
 

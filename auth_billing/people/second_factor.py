@@ -90,7 +90,7 @@ class SecondFactorStore(Protocol):
 
 @dataclass(frozen=True)
 class Enrolment:
-    """What an authenticator app needs, shown once."""
+    """The new TOTP secret of a user, for an authenticator app; shown once."""
 
     secret: str = field(repr=False)
     """The TOTP secret in base32, to type."""
@@ -98,7 +98,7 @@ class Enrolment:
     """The same as an `otpauth:` URI."""
 
     def qr_code(self) -> str:
-        """Return the URI's QR code, drawn here, as a `data:` URL of an SVG image."""
+        """Return the URI's QR code as a `data:` URL of an SVG image, which this process draws."""
         drawn = segno.make(self.uri, error="m", micro=False)
         return str(drawn.svg_data_uri(scale=4, border=4, light="#fff", encode_minimal=False))
 

@@ -1,4 +1,4 @@
-"""Challenges: signed tokens that prove a right password until the second factor is given, for some minutes.
+"""Challenges: signed tokens that prove a right password for five minutes, until the second factor is given.
 
 A challenge is a JWT of its own audience and key, so that it is no access token, nor the other way round. It is bound to
 the user's version: a changed password, and sign-out everywhere, void it.
@@ -24,7 +24,7 @@ ALGORITHM = "HS256"
 
 @dataclass(frozen=True)
 class Challenge:
-    """What a user who gave the right password signs in to, once the second factor is given."""
+    """A sign-in whose password was right, and that waits for the second factor."""
 
     user: str
     version: int

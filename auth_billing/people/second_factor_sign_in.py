@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auth_billing.errors import InvalidCode, InvalidCredentials, InvalidSession
+from auth_billing.errors import InvalidCode, InvalidSession
 from auth_billing.people.people_records import User, UserStore
 from auth_billing.people.second_factor import Enrolment, SecondFactor
 from auth_billing.people.second_factor_challenges import Challenge, Challenges
@@ -68,7 +68,7 @@ class SecondFactorSignIn:
             TooManySignIns: the address or the account has no sign-in attempts left.
             PasswordsBusy: too many passwords are being hashed.
         """
-        await self._check_password(user, password, address)
+        await self.sign_in.confirm_password(user, password, address)
         return await self.factors.enrol(user)
 
     async def disable(self, user: User, password: str, code: str, address: str) -> None:
@@ -80,11 +80,6 @@ class SecondFactorSignIn:
             TooManySignIns: too many passwords or codes were tried.
             PasswordsBusy: too many passwords are being hashed.
         """
-        await self._check_password(user, password, address)
+        await self.sign_in.confirm_password(user, password, address)
         await self.factors.verify(user.id, code)
         await self.factors.store.remove(user.id)
-
-    async def _check_password(self, user: User, password: str, address: str) -> None:
-        found = await self.sign_in.verify(user.email, password, address)
-        if found is None or found.id != user.id:
-            raise InvalidCredentials("no such user")

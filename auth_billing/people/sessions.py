@@ -68,7 +68,7 @@ class SignedIn:
 
 @dataclass(frozen=True)
 class ProviderLogin:
-    """A sign-in at the identity provider: what its session records beside the user."""
+    """A sign-in at the identity provider, as its browser session records it."""
 
     identity: str
     """Id of the identity that signed in."""

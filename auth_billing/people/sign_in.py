@@ -85,6 +85,18 @@ class SignIn:
             raise InvalidCredentials("wrong password")
         return await self._rehashed(user, password)
 
+    async def confirm_password(self, user: User, password: str, address: str) -> None:
+        """Count a sign-in attempt, and check the password of a signed-in user who gives it again.
+
+        Raises:
+            InvalidCredentials: the password is wrong, or the user has none.
+            TooManySignIns: the address or the account has no sign-in attempts left.
+            PasswordsBusy: too many passwords are being hashed.
+        """
+        found = await self.verify(user.email, password, address)
+        if found is None or found.id != user.id:
+            raise InvalidCredentials("no such user")
+
     async def change_password(self, session: BrowserSession, old: str, new: str, address: str) -> SignedIn:
         """Change the password: end all sessions of the user, and open a new one.
 

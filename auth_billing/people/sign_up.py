@@ -100,9 +100,7 @@ class SignUp:
             user = await self.sign_in.verify(email, sign_up.password, sign_up.address)
         except InvalidCredentials as error:
             raise EmailTaken("another user has this address") from error
-        if user is not None and (
-            await self.memberships.of_user(user.id) or await self.sign_in.factors.required(user.id)
-        ):
+        if user is not None and await self._is_established(user):
             raise EmailTaken("has an account and an organisation, or a second factor, which is not asked for here")
         user = user or await self._add(email, sign_up)
         created = await self.projects.create_organisation(name)
@@ -110,6 +108,7 @@ class SignUp:
         return await self.sessions.begin(user, created.id)
 
     async def _is_established(self, user: User) -> bool:
+        """Return whether the user has an organisation or a second factor."""
         return bool(await self.memberships.of_user(user.id)) or await self.sign_in.factors.required(user.id)
 
     async def _open(self, token: str, email: str) -> Invitation:

@@ -12,7 +12,7 @@ from auth_billing.audit_log import AuditActor, Event
 from auth_billing.errors import StoreUnavailable
 from auth_billing.people.input_normalisation import MAX_EMAIL
 from auth_billing.people.sessions import BrowserSession
-from chat_ui.services import ChatServices, client_address, services_of
+from chat_ui.services import ChatServices, audit_actor, services_of
 
 FAILED_SIGN_IN_INTERVAL = 600
 """Seconds in which failed sign-ins at an account have one entry, so that an attacker can't fill the store."""
@@ -30,7 +30,7 @@ async def record_membership(request: Request, session: BrowserSession) -> None:
     services, user = services_of(request), session.user
     joined = await services.access.members.joined(session.organisation, user.id)
     if joined is not None:
-        actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
+        actor = audit_actor(request, user)
         details = {"role": session.role.value, "email": user.email}
         event = Event.USER_ADDED
         await services.audit.record_once(session.organisation, event, user.id, joined, actor, details=details)
@@ -53,7 +53,7 @@ async def _record_failed_sign_in(services: ChatServices, email: str, address: st
         user = await members.users.find_by_email(email) if len(email) <= MAX_EMAIL else None
         if user is None:
             return
-        actor = AuditActor(address=address)  # not the user: the attempt may be anybody's
+        actor = AuditActor(address=address)  # not the user: the client is not authenticated
         for membership in await members.memberships.of_user(user.id):
             organisation, details = membership.organisation, {"email": user.email, "address": address}
             await services.audit.record_once(organisation, Event.LOGIN_FAILED, user.id, at, actor, details=details)

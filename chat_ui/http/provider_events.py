@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from auth_billing.audit_log import AuditActor
 from auth_billing.people.oidc.group_roles import MembershipChange
 from auth_billing.people.people_records import User
 from auth_billing.people.sessions import BrowserSession
-from chat_ui.services import client_address, services_of
+from chat_ui.services import audit_actor, services_of
 
 
 async def check_with_provider(request: Request, session: BrowserSession) -> None:
@@ -30,7 +29,7 @@ async def check_with_provider(request: Request, session: BrowserSession) -> None
 
 async def record_changes(request: Request, user: User, changes: Iterable[MembershipChange]) -> None:
     """Write the memberships of a user that groups changed into the audit logs of their organisations."""
-    actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
+    actor = audit_actor(request, user)
     for each in changes:
         details = {"role": each.role.value, "email": user.email, "source": "identity provider"}
         await services_of(request).audit.record(each.organisation, each.event, user.id, actor, details=details)

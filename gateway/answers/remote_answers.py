@@ -69,7 +69,7 @@ class RemoteAnswers:
                 del self._runs[run_id]
 
     def send_next(self, request: FollowAnswer) -> None:
-        """Send the part that `request` asks for, in the background, as soon as there is one; or let its sender go."""
+        """Send the part that `request` asks for, in the background, as soon as there is one; none if it `leaves`."""
         answer, follower = self._runs.get(request.run), (request.run, request.reply_to)
         if (reading := self._followers.pop(follower, None)) is not None:
             reading.cancel()

@@ -35,7 +35,7 @@ def price_table(prices: PriceList) -> Table:
 def balance_table(balance: Balance) -> Table:
     """Return a terminal table of an organisation's credited, spent, held and available USD."""
     table = _table(balance.organisation if balance.is_open else f"{balance.organisation} (closed)", [""], ["USD"])
-    held = sum(hold.amount for hold in balance.held.values())
+    held = balance.total_held
     rows = {"credited": balance.credited, "withdrawn": balance.withdrawn, "spent": balance.spent, "held": held}
     for name, amount in rows.items():
         table.add_row(name, format_usd(amount))
@@ -67,7 +67,7 @@ def organisation_table(accounts: Sequence[OrganisationAccount]) -> Table:
     table = _table("organisations", ["id", "name", "created (UTC)", ""], ["available", "held", "spent"])
     for each in accounts:
         organisation, balance = each.organisation, each.balance
-        held = sum(hold.amount for hold in balance.held.values())
+        held = balance.total_held
         table.add_row(
             organisation.id,
             escape(organisation.name),

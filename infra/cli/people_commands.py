@@ -20,7 +20,7 @@ from infra.accounts.sign_in_services import reset_link
 
 @dataclass(frozen=True)
 class PeopleCommands:
-    """Resets accounts of people. Every method raises `StoreUnavailable` if the store fails."""
+    """Resets passwords and second factors. Every method raises `StoreUnavailable` if the store fails."""
 
     access: AccountServices
 

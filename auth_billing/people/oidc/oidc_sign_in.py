@@ -22,7 +22,6 @@ from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from cryptography.fernet import Fernet, InvalidToken
 
 from auth_billing.errors import (
-    InvalidCredentials,
     InvalidSession,
     ProviderGrantEnded,
     ProviderSignInRefused,
@@ -130,14 +129,13 @@ class OidcSignIn:
             address: the client's network address.
 
         Raises:
-            InvalidCredentials: the password is wrong.
+            InvalidCredentials: the password is wrong, or the user has none.
             InvalidCode: the code of the second factor is wrong.
             TooManySignIns: the address or the account has no attempts left.
             ProviderUnavailable: the provider's endpoints are not known.
         """
-        user = await self._access.sign_in.verify(session.user.email, password, address)
-        if user is None or user.id != session.user.id:
-            raise InvalidCredentials("the user has no password")
+        user = session.user
+        await self._access.sign_in.confirm_password(user, password, address)
         if await self._access.second_factor.required(user.id):
             await self._access.second_factor.verify(user.id, code)
         return await self._begin(self._transactions.begin("/account", session.id))

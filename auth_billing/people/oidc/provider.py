@@ -27,7 +27,7 @@ from auth_billing.errors import ProviderGrantEnded, ProviderSignInRefused, Provi
 from auth_billing.people.oidc.configuration import OidcConfiguration
 
 TIMEOUT = 8.0
-"""Seconds for one call, all in all."""
+"""Seconds for one call, from connecting to the last byte of the answer."""
 MAX_ANSWER_BYTES = 256 * 1024
 CACHE_TTL = 3600.0
 """Seconds that discovery and keys are used without asking again."""

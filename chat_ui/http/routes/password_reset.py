@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from auth_billing.audit_log import AuditActor, Event
+from auth_billing.audit_log import Event
 from auth_billing.people.account_events import record_account_event
 from auth_billing.people.reset_mails import ResetRequest
 from chat_ui.http.access_control import Caller, SameOrigin, public
 from chat_ui.http.request_bodies import EmptyJson, ForgottenPasswordJson, NewPasswordJson
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.people import PasswordResetLink, PasswordResetOptions
-from chat_ui.services import client_address, record_event, services_of
+from chat_ui.services import audit_actor, client_address, record_event, services_of
 
 router = APIRouter()
 
@@ -36,9 +36,9 @@ async def mail_reset_link(request: Request, _same_origin: SameOrigin, body: Forg
 @public
 async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPasswordJson) -> Response:
     """Set a new password by a reset link, once, and end all sessions of the person; does not sign in."""
-    services, address = services_of(request), client_address(request)
-    user = await services.access.password_reset.use(body.token, body.password, address)
-    actor = AuditActor(user=user.id, email=user.email, address=address)
+    services = services_of(request)
+    user = await services.access.password_reset.use(body.token, body.password, client_address(request))
+    actor = audit_actor(request, user)
     await record_account_event(services.audit, services.access.members.memberships, user, Event.PASSWORD_RESET, actor)
     return no_content()
 

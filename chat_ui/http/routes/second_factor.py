@@ -20,7 +20,7 @@ from chat_ui.http.request_bodies import (
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.routes.session import session_response
 from chat_ui.http.schemas.people import Me, NewSecondFactor, RecoveryCodes, SecondFactorStatus
-from chat_ui.services import client_address, record_event, services_of
+from chat_ui.services import audit_actor, client_address, record_event, services_of
 
 router = APIRouter()
 
@@ -87,6 +87,5 @@ async def reset_second_factor(request: Request, user: str, caller: Caller, _empt
 
 
 async def _record(request: Request, caller: BrowserSession, event: Event) -> None:
-    services, user = services_of(request), caller.user
-    actor = AuditActor(user=user.id, email=user.email, address=client_address(request))
-    await record_account_event(services.audit, services.access.members.memberships, user, event, actor)
+    services, actor = services_of(request), audit_actor(request, caller.user)
+    await record_account_event(services.audit, services.access.members.memberships, caller.user, event, actor)

@@ -8,11 +8,11 @@ from fastapi import Depends
 from pydantic import Field, StringConstraints
 
 from auth_billing.audit_log import Event
+from auth_billing.money.amounts import MAX_AMOUNT
 from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
 from chat_ui.http.schemas.presets import TokenPrice
 
-MAX_NANO = 10**18
 MAX_OVERLAP = 30 * 86_400
 """Seconds that a rotated key may stay valid."""
 
@@ -74,7 +74,7 @@ class NewKeyBody(Body):
         None
     ) = None
     expires_in_seconds: Annotated[int, Field(ge=60, le=10 * 366 * 86_400)] | None = None
-    budget_nano: Annotated[int, Field(ge=0, le=MAX_NANO)] | None = None
+    budget_nano: Annotated[int, Field(ge=0, le=MAX_AMOUNT)] | None = None
 
 
 class RotateBody(Body):
@@ -112,7 +112,7 @@ class BudgetBody(Body):
     """A monthly budget; `null` removes it."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=160)]
-    limit_nano: Annotated[int, Field(ge=0, le=MAX_NANO)] | None
+    limit_nano: Annotated[int, Field(ge=0, le=MAX_AMOUNT)] | None
 
 
 class CreditRow(Schema):

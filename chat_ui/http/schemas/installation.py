@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from fastapi import Depends
 from pydantic import Field, StringConstraints
 
-from auth_billing.money.credit import CreditKind
+from auth_billing.money.amounts import MAX_AMOUNT
+from auth_billing.money.credit import MAX_REASON_LENGTH, MAX_REFERENCE_LENGTH, CreditKind
 from auth_billing.prices.pricing import MAX_TOKEN_PRICE, RateCard, TokenRate
 from chat_ui.http.request_bodies import Body, body_of
-from chat_ui.http.schemas.administration import MAX_NANO
 from chat_ui.http.schemas.base import Schema
 from chat_ui.http.schemas.usage import DayUsage
 from router.messages import ServiceClass
@@ -43,9 +43,9 @@ class CreditBody(Body):
     """Credit to give (`promo`, or `topup` for a payment) or to take; a repeated `reference` changes nothing."""
 
     kind: Literal["promo", "topup", "withdrawal"]
-    amount_nano: Annotated[int, Field(ge=1, le=MAX_NANO)]
-    reference: Annotated[str, StringConstraints(min_length=1, max_length=128)]
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=300)]
+    amount_nano: Annotated[int, Field(ge=1, le=MAX_AMOUNT)]
+    reference: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REFERENCE_LENGTH)]
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REASON_LENGTH)]
 
     @property
     def credit_kind(self) -> CreditKind:

@@ -144,7 +144,7 @@ def _organization(account: OrganisationAccount) -> OrganizationCredit:
         created_at=int(organisation.created),
         active=balance.is_open,
         available=balance.available,
-        held=sum(hold.amount for hold in balance.held.values()),
+        held=balance.total_held,
         spent=balance.spent,
     )
 

@@ -77,7 +77,7 @@ async def credit_of(request: Request, organisation: str) -> Credit:
     entries = await admin.credit.newest(organisation, 100)
     return Credit(
         available_nano=balance.available,
-        held_nano=sum(hold.amount for hold in balance.held.values()),
+        held_nano=balance.total_held,
         spent_nano=balance.spent,
         entries=[CreditRow.model_validate(each) for each in entries],
     )

@@ -11,10 +11,9 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from auth_billing.audit_log import AuditActor, Event
+from auth_billing.audit_log import Event
 from auth_billing.installation import Installation, OrganisationAccount, day_of
 from auth_billing.money.installation_usage import InstallationUsageRow
-from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Operator
 from chat_ui.http.responses import schema_response
 from chat_ui.http.routes.admin.billing import credit_of, price_list
@@ -30,7 +29,7 @@ from chat_ui.http.schemas.installation import (
     PriceJson,
 )
 from chat_ui.http.schemas.usage import DayUsage
-from chat_ui.services import client_address, record_event, services_of
+from chat_ui.services import audit_actor, record_event, services_of
 from runtime import tables
 
 router = APIRouter()
@@ -66,8 +65,9 @@ async def read_organisation_credit(request: Request, organisation: str, caller: 
 @router.post("/organisations/{organisation}/credit", response_model=Credit)
 async def change_credit(request: Request, organisation: str, caller: Operator, body: CreditJson) -> Response:
     """Give an organisation credit, or take unspent credit from it, once per reference; return its credit."""
+    actor = audit_actor(request, caller.user)
     await _installation(request).change_credit(
-        body.credit_kind, organisation, body.amount_nano, body.reference, body.reason, actor=_actor(request, caller)
+        body.credit_kind, organisation, body.amount_nano, body.reference, body.reason, actor=actor
     )
     return schema_response(await credit_of(request, organisation))
 
@@ -76,7 +76,7 @@ async def change_credit(request: Request, organisation: str, caller: Operator, b
 async def edit_prices(request: Request, caller: Operator, body: PriceJson) -> Response:
     """Change or remove the prices of a model: every gateway uses the new version within five seconds."""
     rates = None if body.rates is None else body.rates.rates
-    actor = _actor(request, caller)
+    actor = audit_actor(request, caller.user)
     version = await _installation(request).edit_prices(body.model, rates, seen=body.version, actor=actor)
     return schema_response(price_list(version))
 
@@ -120,10 +120,6 @@ def _installation(request: Request) -> Installation:
     return services_of(request).admin.administration.installation
 
 
-def _actor(request: Request, caller: BrowserSession) -> AuditActor:
-    return AuditActor(user=caller.user.id, email=caller.user.email, address=client_address(request))
-
-
 def _row(account: OrganisationAccount) -> OrganisationRow:
     organisation, balance = account.organisation, account.balance
     return OrganisationRow(
@@ -131,7 +127,7 @@ def _row(account: OrganisationAccount) -> OrganisationRow:
         name=organisation.name,
         created=organisation.created,
         available_nano=balance.available,
-        held_nano=sum(hold.amount for hold in balance.held.values()),
+        held_nano=balance.total_held,
         spent_nano=balance.spent,
         open=balance.is_open,
     )
