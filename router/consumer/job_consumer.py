@@ -50,10 +50,8 @@ T = TypeVar("T", bound=Attempt)
 
 SETTLE_WAIT = exponential_backoff(first=0.2, longest=5.0)
 """Delays between retries of publishing a usage record."""
-
 RETURN_WAIT = exponential_backoff(first=0.1, longest=5.0)
 """Delay before a job that only another worker can continue returns to its queue."""
-
 BUSY_SHARE = 0.5
 """Share of the slots in use from which usage records are published at once: waiting for a group would hold prefetch."""
 

@@ -47,7 +47,6 @@ TIMEOUT = 15.0
 """Seconds for all calls to the provider in one sign-in or check."""
 MAX_TOKEN = 16 * 1024
 """Characters of a refresh token that is kept."""
-
 CLOCK_MARGIN = 600.0
 """Seconds by which the store's clock may be ahead when it deletes the states of old sign-ins."""
 
