@@ -102,11 +102,13 @@ def _begun(request: Request, url: str, transaction: Transaction) -> Response:
 
 def _answer(query: QueryParams) -> Answer:
     """Return the provider's parameters; one that is repeated or too long counts as not sent."""
-    sent = {name: values[0] for name in query if len(values := query.getlist(name)) == 1}
-    code, state, issuer, error = (
-        value if len(value := sent.get(name, "")) <= MAX_PARAMETER else "" for name in ("code", "state", "iss", "error")
-    )
+    code, state, issuer, error = (_parameter(query, name) for name in ("code", "state", "iss", "error"))
     return Answer(state, code, issuer, error)
+
+
+def _parameter(query: QueryParams, name: str) -> str:
+    sent = query.getlist(name)  # reads the whole query: call it for known names only, not for each that was sent
+    return sent[0] if len(sent) == 1 and len(sent[0]) <= MAX_PARAMETER else ""
 
 
 async def _session(request: Request) -> BrowserSession | None:
