@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from auth_billing.access.model_access import UNRESTRICTED, ModelAccess, ModelPolicy, checked_models
 from auth_billing.access.roles import Actor, Role
+from auth_billing.audit_log import Detail, Event
 from auth_billing.errors import NoSuchRecord, UnacceptableValue
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.people_records import MembershipStore
@@ -137,6 +138,22 @@ class ModelPolicies:
         if not exists:
             raise NoSuchRecord(f"no {subject.kind} {subject.id} in {organisation}")
         return role
+
+
+def audit_entry_of(subject: PolicySubject, policy: ModelPolicy) -> tuple[Event, str, dict[str, Detail]]:
+    """Return what the audit log has of a changed model policy: event, project (empty: none) and details.
+
+    `UNRESTRICTED` is logged as the removal of the policy.
+    """
+    project = subject.id if subject.kind == "project" else ""
+    if policy == UNRESTRICTED:
+        return Event.MODEL_PERMISSIONS_DELETED, project, {"kind": subject.kind}
+    details: dict[str, Detail] = {
+        "kind": subject.kind,
+        "mode": policy.mode.value,
+        "model_ids": sorted(policy.models),
+    }
+    return Event.MODEL_PERMISSIONS_UPDATED, project, details
 
 
 def _keys(organisation: str, subject: PolicySubject) -> KeySet:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from auth_billing.access.model_access import UNRESTRICTED, ModelPolicy
+from auth_billing.access.model_access import ModelPolicy
 from auth_billing.access.roles import Actor, Role
-from auth_billing.audit_log import AuditLog, Detail, Event
-from auth_billing.people.model_policies import PolicySubject
+from auth_billing.audit_log import AuditLog
+from auth_billing.people.model_policies import PolicySubject, audit_entry_of
 from auth_billing.people.projects import Projects
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.organisations import MongoOrganisationStore
@@ -45,11 +45,6 @@ class ModelAccessCommands:
             user = await MongoUserStore(self.access.connection).find_by_email(subject.id)
             subject = subject if user is None else PolicySubject("user", user.id)
         await self.access.model_policies().set(Actor(organisation, "", Role.OWNER), subject, policy)
-        details: dict[str, Detail] = {"kind": subject.kind}
-        event = Event.MODEL_PERMISSIONS_DELETED
-        if policy != UNRESTRICTED:
-            event = Event.MODEL_PERMISSIONS_UPDATED
-            details |= {"mode": policy.mode.value, "model_ids": sorted(policy.models)}
-        project = subject.id if subject.kind == "project" else ""
+        event, project, details = audit_entry_of(subject, policy)
         audit_log = AuditLog(MongoAuditLogStore(self.access.connection))
         await audit_log.record(organisation, event, subject.id, project=project, details=details)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from auth_billing.access import model_access
-from auth_billing.access.model_access import UNRESTRICTED, PolicyMode
-from auth_billing.audit_log import Detail, Event
-from auth_billing.people.model_policies import PolicySubject
+from auth_billing.access.model_access import PolicyMode
+from auth_billing.people.model_policies import PolicySubject, audit_entry_of
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Admin
 from chat_ui.http.responses import schema_response
@@ -31,11 +30,7 @@ async def set_model_policy(request: Request, caller: Admin, body: ModelPolicyJso
     subject = PolicySubject(body.kind, body.id)
     policy = model_access.ModelPolicy(PolicyMode(body.mode), frozenset(body.model_ids))
     await services_of(request).admin.administration.model_policies.set(caller.actor, subject, policy)
-    event, details = Event.MODEL_PERMISSIONS_DELETED, dict[str, Detail](kind=subject.kind)
-    if policy != UNRESTRICTED:
-        event = Event.MODEL_PERMISSIONS_UPDATED
-        details |= {"mode": body.mode, "model_ids": sorted(policy.models)}
-    project = subject.id if subject.kind == "project" else ""
+    event, project, details = audit_entry_of(subject, policy)
     await record_event(request, caller, event, subject.id, project=project, details=details)
     return schema_response(await _access(request, caller))
 

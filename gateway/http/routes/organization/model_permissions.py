@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.access.model_access import UNRESTRICTED, ModelPolicy, PolicyMode
-from auth_billing.audit_log import Detail, Event
-from auth_billing.people.model_policies import PolicySubject
+from auth_billing.people.model_policies import PolicySubject, audit_entry_of
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
@@ -88,20 +86,19 @@ async def _retrieve(admin: Administrator, subject: PolicySubject) -> Response:
 
 async def _modify(admin: Administrator, subject: PolicySubject, body: ModelPermissionsUpdate) -> Response:
     policy = ModelPolicy(PolicyMode(body.mode), frozenset(body.model_ids))
-    await admin.administration.model_policies.set(admin.actor, subject, policy)
-    await _record(admin, Event.MODEL_PERMISSIONS_UPDATED, subject, {"mode": body.mode, "model_ids": body.model_ids})
+    await _set(admin, subject, policy)
     return _shown(subject, policy)
 
 
 async def _delete(admin: Administrator, subject: PolicySubject) -> Response:
-    await admin.administration.model_policies.set(admin.actor, subject, UNRESTRICTED)
-    await _record(admin, Event.MODEL_PERMISSIONS_DELETED, subject, {})
+    await _set(admin, subject, UNRESTRICTED)
     return json_response(ModelPermissionsDeleted(object=f"{subject.kind}.model_permissions.deleted"))
 
 
-async def _record(admin: Administrator, event: Event, subject: PolicySubject, details: Mapping[str, Detail]) -> None:
-    project = subject.id if subject.kind == "project" else ""
-    await admin.record(event, subject.id, project=project, details={"kind": subject.kind, **details})
+async def _set(admin: Administrator, subject: PolicySubject, policy: ModelPolicy) -> None:
+    await admin.administration.model_policies.set(admin.actor, subject, policy)
+    event, project, details = audit_entry_of(subject, policy)
+    await admin.record(event, subject.id, project=project, details=details)
 
 
 def _shown(subject: PolicySubject, policy: ModelPolicy) -> Response:

@@ -36,10 +36,15 @@ async def test_permissions_are_set_read_and_deleted(
             Event.MODEL_PERMISSIONS_UPDATED,
             target,
             project,
-            {"kind": kind, "mode": "allow_list", "model_ids": ["b", "a"]},
+            {"kind": kind, "mode": "allow_list", "model_ids": ["a", "b"]},
         ),
         (Event.MODEL_PERMISSIONS_DELETED, target, project, {"kind": kind}),
     ]
+
+
+async def test_a_deny_list_without_models_is_logged_as_a_removal(admin_api: AdminApi) -> None:
+    assert (await admin_api.request("POST", OF_MEMBER, json={"mode": "deny_list", "model_ids": []})).status_code == 200
+    assert [act.event for act in admin_api.audit_entries] == [Event.MODEL_PERMISSIONS_DELETED]
 
 
 async def test_the_stock_sdk_sets_a_projects_permissions(admin_api: AdminApi) -> None:
