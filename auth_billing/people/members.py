@@ -119,7 +119,7 @@ class Members:
         organisation, user_id = membership.organisation, membership.user
         if role is not Role.OWNER:
             await self._give_up_ownership(membership)
-        await self.memberships.set_role(organisation, user_id, role)
+        await self.memberships.set_role(organisation, user_id, role, membership.highest_role)
         if role is Role.OWNER:  # after the role, so that each counted owner has the role
             await self.accounts.add_owner(organisation, user_id)
         if role.rank < Role.ADMIN.rank:

@@ -39,6 +39,13 @@ class Membership:
     """Issuer whose groups give and take this membership; empty: members of the organisation do."""
     confirmed: float = 0.0
     """Time at which the issuer's groups last gave the role."""
+    former: Role | None = None
+    """The highest role that the member had before changes of role; `None`: the role was not changed."""
+
+    @property
+    def highest_role(self) -> Role:
+        """The highest role that the member has or had."""
+        return max(self.role, self.former or self.role, key=lambda role: role.rank)
 
 
 class InvitationStatus(StrEnum):
@@ -142,8 +149,8 @@ class MembershipStore(Protocol):
         """Return whether the organisation has an owner other than the user `besides`."""
         ...
 
-    async def set_role(self, organisation: str, user: str, role: Role) -> bool:
-        """Give a member another role; return false if there is no such member."""
+    async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
+        """Give a member another role, and store the highest `former` one if given; false if there is no such member."""
         ...
 
     async def confirm(self, organisation: str, user: str, now: float) -> None:

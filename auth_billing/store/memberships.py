@@ -20,7 +20,8 @@ class MongoMembershipStore:
 
     async def add(self, membership: Membership) -> None:
         """Store a new membership durably; one that is stored already is not changed."""
-        fields = {**vars(membership), "role": membership.role.value}
+        former = membership.former and membership.former.value
+        fields = {**vars(membership), "role": membership.role.value, "former": former}
         await self._memberships.insert_if_absent({"_id": _id(membership.organisation, membership.user), **fields})
 
     async def find(self, organisation: str, user: str) -> Membership | None:
@@ -40,9 +41,9 @@ class MongoMembershipStore:
         owner = {"organisation": organisation, "role": Role.OWNER.value, "user": {"$ne": besides}}
         return await self._memberships.find_one(owner) is not None
 
-    async def set_role(self, organisation: str, user: str, role: Role) -> bool:
-        """Change a member's role, in one update; false if there is no such member."""
-        change = {"$set": {"role": role.value}}
+    async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
+        """Change a member's role, and the highest `former` one if given, in one update; false if no such member."""
+        change = {"$set": {"role": role.value, **({"former": former.value} if former else {})}}
         return await self._memberships.update_matching({"_id": _id(organisation, user)}, change)
 
     async def confirm(self, organisation: str, user: str, now: float) -> None:
@@ -68,4 +69,6 @@ def _id(organisation: str, user: str) -> str:
 
 
 def _membership(document: dict[str, Any]) -> Membership:
-    return from_document(Membership, {**document, "role": Role(document["role"])})
+    former = document.get("former")
+    roles = {"role": Role(document["role"]), "former": None if former is None else Role(former)}
+    return from_document(Membership, document, **roles)

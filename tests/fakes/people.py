@@ -86,11 +86,11 @@ class DictMembershipStore:
         members = await self.of_organisation(organisation)
         return any(each.role is Role.OWNER and each.user != besides for each in members)
 
-    async def set_role(self, organisation: str, user: str, role: Role) -> bool:
+    async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
         found = await self.find(organisation, user)
         if found is None:
             return False
-        self.memberships[organisation, user] = replace(found, role=role)
+        self.memberships[organisation, user] = replace(found, role=role, former=former or found.former)
         return True
 
     async def confirm(self, organisation: str, user: str, now: float) -> None:

@@ -26,6 +26,15 @@ async def test_only_accounts_below_the_actors_role(team: TeamFixture) -> None:
     assert allowed == below_admin | {(Role.OWNER, role) for role in Role if role is not Role.OWNER}
 
 
+async def test_no_account_whose_role_the_actor_lowered_first(team: TeamFixture) -> None:
+    await team.add_members(owner=Role.OWNER, admin=Role.ADMIN, equal=Role.ADMIN)
+    for role in (Role.MEMBER, Role.VIEWER, Role.MEMBER):
+        await team.members.change_role(team.actor("admin"), "equal", role)
+        with pytest.raises(NotPermitted):
+            await require_account_rights(team.memberships, team.actor("admin"), "equal")
+    await require_account_rights(team.memberships, team.actor("owner"), "equal")
+
+
 async def test_no_account_that_another_organisation_relies_on(team: TeamFixture) -> None:
     await team.add_members(owner=Role.OWNER, member=Role.MEMBER)
     await team.members.join("org-2", "member", Role.VIEWER, 5.0)

@@ -23,6 +23,8 @@ async def test_memberships_are_listed_changed_and_removed(people: PeopleStores) 
     assert await people.memberships.set_role("org-1", "user-bob", Role.VIEWER)
     assert await people.memberships.find("org-1", "user-bob") == replace(second, role=Role.VIEWER)
     assert not await people.memberships.set_role("org-2", "user-bob", Role.OWNER)
+    assert await people.memberships.set_role("org-1", "user-bob", Role.VIEWER, Role.MEMBER)
+    assert await people.memberships.find("org-1", "user-bob") == replace(second, role=Role.VIEWER, former=Role.MEMBER)
     assert await people.memberships.remove("org-1", "user-bob")
     assert not await people.memberships.remove("org-1", "user-bob")
 
