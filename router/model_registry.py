@@ -31,11 +31,11 @@ class Availability(Enum):
     NONE = auto()
     """No live worker accepts jobs or will."""
     LOADING = auto()
-    """All of them still load the model."""
+    """All live workers still load the model."""
     FULL = auto()
-    """Those that have loaded it have no free slot."""
+    """No live worker that has loaded the model has a free slot."""
     FREE = auto()
-    """One would start a job at once."""
+    """A live worker would start a job at once."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ MAX_TRIES = 50
 
 
 class CreditKind(StrEnum):
-    """Why an organisation's credit changes, other than by the cost of jobs."""
+    """Kind of a ledger entry that changes an organisation's credit, other than by the cost of jobs."""
 
     TOP_UP = "topup"
     """A payment."""
@@ -78,7 +78,7 @@ class CreditEntry:
 
 @dataclass(frozen=True)
 class WithdrawalState:
-    """What an account says about withdrawals: how many there were, and the credit that is available (nano-USD)."""
+    """The withdrawals of an account: their `count`, and the credit that is `available` for the next (nano-USD)."""
 
     count: int
     available: int
@@ -125,7 +125,7 @@ class CreditStore(Protocol):
         ...
 
     async def withdrawal_state(self, organisation: str) -> WithdrawalState:
-        """Return what an existing account says about withdrawals."""
+        """Return the withdrawals of an account, which must exist."""
         ...
 
     async def withdraw(self, entry: CreditEntry) -> bool:

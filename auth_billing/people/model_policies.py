@@ -25,7 +25,7 @@ RESTRICTABLE = tuple(role for role in Role if role is not Role.OWNER)
 
 @dataclass(frozen=True)
 class PolicySubject:
-    """What a model policy restricts in an organisation: a project or a member (`id`), or a role (its name)."""
+    """The subject of a model policy in an organisation: a project or a member (`id`), or a role (its name)."""
 
     kind: Literal["project", "role", "user"]
     id: str

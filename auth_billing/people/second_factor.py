@@ -49,7 +49,7 @@ class SecondFactorRecord:
     nonce: bytes = field(repr=False)
     """The number that the TOTP secret is derived from."""
     confirmed: float | None = None
-    """When its first code was given; `None`: enrolment has begun, and sign-in needs no code yet."""
+    """Time at which the app's first code ended the enrolment; `None`: not yet, and sign-in needs no code."""
     last_step: int = 0
     """The newest time step whose code was accepted."""
     recovery: Sequence[bytes] = field(default=(), repr=False)
@@ -95,7 +95,7 @@ class Enrolment:
     secret: str = field(repr=False)
     """The TOTP secret in base32, to type."""
     uri: str = field(repr=False)
-    """The same as an `otpauth:` URI."""
+    """The TOTP secret as an `otpauth:` URI."""
 
     def qr_code(self) -> str:
         """Return the URI's QR code as a `data:` URL of an SVG image, which this process draws."""

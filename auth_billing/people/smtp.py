@@ -23,7 +23,7 @@ THREADS = 2
 
 
 class SmtpTls(StrEnum):
-    """How connections to the SMTP server are encrypted."""
+    """Encryption of the connections to the SMTP server."""
 
     STARTTLS = "starttls"
     """Upgraded by STARTTLS, without which nothing is sent; usually port 587."""

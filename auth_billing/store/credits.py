@@ -84,7 +84,7 @@ class MongoCreditStore:
         return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
     async def withdrawal_state(self, organisation: str) -> WithdrawalState:
-        """Return what an existing account says about withdrawals."""
+        """Return the withdrawals of an account; zeros if there is none."""
         account = await self._accounts.find_one({"_id": organisation}) or {}
         unposted = account.get("withdrawal")
         return WithdrawalState(

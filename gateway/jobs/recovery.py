@@ -65,7 +65,7 @@ class JobRecovery:
         """Whether the authoritative attempt was given up; whether it, or an unknown earlier one, may be running."""
         self._heard_at = now
         self._availability, self._waiting = Availability.FULL, False
-        """That of the workers at the last watch; whether the job waits for it."""
+        """Availability of the model's workers at the last watch tick, and whether the job waits for a worker."""
         self._candidate: Candidate | None = None
         self._gap: Gap | None = None
 

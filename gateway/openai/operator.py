@@ -48,7 +48,7 @@ class CreditCreate(RequestBody):
     reference: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REFERENCE_LENGTH)]
     """The caller's id of the transaction: a repetition with the same amount changes nothing."""
     reason: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REASON_LENGTH)]
-    """Why, for people; the organisation sees it."""
+    """Reason for the change, in words; the organisation sees it."""
 
     @property
     def credit_kind(self) -> CreditKind:

@@ -39,5 +39,5 @@ class ModelPermissionsDeleted(ApiModel):
     """Confirmation that every model may be used again."""
 
     object: str
-    """That of the permissions, with `.deleted`."""
+    """The `object` of the permissions, with `.deleted`."""
     deleted: Literal[True] = True
