@@ -82,7 +82,7 @@ async def test_forgotten_password_and_second_factor(people: PeopleFixture) -> No
             async with chromium() as browser:
                 visit = await Visit.to(origin, browser)
                 await forgotten_password(visit, mail)
-                app = await enrolment(visit)
+                app = await enrolment(visit, people)
                 await code_after_the_password(visit, people, app)
                 admin = await Visit.to(origin, browser)
                 await reset_by_an_administrator(admin, visit)
@@ -113,7 +113,7 @@ async def forgotten_password(visit: Visit, mail: SmtpServerInTests) -> None:
     await expect(page.get_by_label("Write a message")).to_be_visible()
 
 
-async def enrolment(visit: Visit) -> pyotp.TOTP:
+async def enrolment(visit: Visit, people: PeopleFixture) -> pyotp.TOTP:
     page = visit.page
     await page.goto(f"{visit.origin}/account")
     section = page.get_by_role("region", name="Second factor")
@@ -126,7 +126,7 @@ async def enrolment(visit: Visit) -> pyotp.TOTP:
     await picture(page, "second-factor-qr")
     await section.get_by_label("Code").fill("000000")
     assert await visit.violations() == []
-    await section.get_by_label("Code").fill(app.now())
+    await section.get_by_label("Code").fill(app.at(int(people.clock())))
     await section.get_by_role("button", name="Switch it on").click()
     await expect(section.get_by_role("listitem")).to_have_count(10)
     await picture(page, "recovery-codes")

@@ -125,7 +125,8 @@ async def test_every_route_refuses_a_key_without_its_scope_before_the_body_is_re
         stage.accounts.added["hr_live_that_one"] = Principal("k", "t", "s", scopes=frozenset({scope}))
         headers = {"authorization": "Bearer hr_live_that_one"}
         response = await stage.client.request(method, path, headers=headers, content=b"not json")
-        assert response.status_code not in (401, 403), path
+        assert response.status_code != 401, path
+        assert "missing_scope" not in response.text, path  # /v1/operator refuses tenants' keys for another reason
     assert not stage.worker.jobs
 
 

@@ -1,4 +1,4 @@
-"""Every request body of the organisation API is in the list for the OpenAPI document."""
+"""Every request body of the organisation API and of the operator API is in the list for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,5 +12,6 @@ def subclasses(kind: type[RequestBody]) -> set[type[RequestBody]]:
 
 
 def test_the_list_is_complete() -> None:
-    defined = {each for each in subclasses(RequestBody) if each.__module__.startswith("gateway.openai.organization")}
+    modules = ("gateway.openai.organization", "gateway.openai.operator")
+    defined = {each for each in subclasses(RequestBody) if each.__module__.startswith(modules)}
     assert {each for each in defined if not issubclass(each, QueryParameters)} == set(BODIES)
