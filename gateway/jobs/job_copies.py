@@ -58,14 +58,21 @@ class JobCopies:
         """Record that a worker returned the job to its queue deliberately: the copies until then were not futile."""
         self._futile, self._handed_back = 0, True
 
+    def returned(self, copy_number: int) -> None:
+        """Record that a worker returns copy `copy_number` to the queue, because only another one can continue it."""
+        self.handed_back()
+        self._unclaimed = self._unclaimed or copy_number >= self.newest
+
     def wait_in_queue(self, extent: int, availability: Availability) -> bool:
         """Return whether another copy would be in vain: the newest waits in the queue for a worker to have capacity.
 
-        A few are published while the workers are full, since one that hangs may have taken the newest.
+        A few are published while the workers are full, since one that hangs may have taken the newest; none if a
+        worker has returned it.
         """
         if availability is Availability.FREE or not self._unclaimed or self.outgrown(extent):
             return False
-        return availability is not Availability.FULL or self._futile >= self._timings.fast_republishes
+        full = availability is Availability.FULL
+        return not full or self._handed_back or self._futile >= self._timings.fast_republishes
 
     def published(self, copy_number: int, extent: int, now: float, *, confirmed: bool) -> None:
         """Record whether the broker confirmed copy `copy_number`; a confirmed copy becomes the newest one."""

@@ -188,7 +188,8 @@ class JobRecovery:
             return self._resume(candidate, now)
         timings = self._timings
         timeout = timings.reconnect_resume_timeout if self._reconnecting(now) else timings.resume_timeout
-        self._candidate = candidate._replace(timeout=now + timeout)
+        pinged = math.inf if self._candidate is None else self._candidate.timeout  # not extended by another candidate
+        self._candidate = candidate._replace(timeout=min(now + timeout, pinged))
         return [*self._ping(mandatory=True), *self._wake()]
 
     def _attempt_reported(self, report: messages.AttemptReport, now: float) -> list[Command]:
@@ -223,7 +224,7 @@ class JobRecovery:
         if not self.output.resumable:
             return [events.FailRequest(NotContinuable()), decision_on(worker_id, request, ResumeDecision.GONE)]
         if self.output.begun and not request.continues:
-            self.copies.handed_back()
+            self.copies.returned(request.copy_number)
             return [decision_on(worker_id, request, ResumeDecision.RETURN)]
         commands: list[Command] = []
         if self.attempt_id != request.attempt_id:
@@ -259,8 +260,7 @@ class JobRecovery:
         if self.state is JobState.ENDED:
             return []
         if self.attempt_id is None:
-            has_capacity = self._availability is Availability.FREE
-            return self.copies.publish_overdue(self._broker, now, has_capacity=has_capacity)
+            return self.copies.publish_overdue(self._broker, now, has_capacity=self._availability is Availability.FREE)
         silence = now - max(self._heard_at, self._broker.disturbed_at)
         ping = self._heard_at < self._broker.lost_at or silence >= self._timings.ping_after
         commands = self._ping() if ping else []

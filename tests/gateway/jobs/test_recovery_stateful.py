@@ -44,8 +44,8 @@ LENGTH = 12
 ALLOWED = {
     events.JobState.QUEUED: set(events.JobState) - {events.JobState.CONTESTED, events.JobState.STANDBY},
     events.JobState.RUNNING: set(events.JobState) - {events.JobState.QUEUED, events.JobState.STANDBY},
-    events.JobState.CONTESTED: set(events.JobState) - {events.JobState.QUEUED, events.JobState.ORPHANED},
-    events.JobState.STANDBY: set(events.JobState) - {events.JobState.QUEUED, events.JobState.ORPHANED},
+    events.JobState.CONTESTED: set(events.JobState) - {events.JobState.QUEUED},
+    events.JobState.STANDBY: set(events.JobState) - {events.JobState.QUEUED},
     events.JobState.WAITING: set(events.JobState) - {events.JobState.QUEUED},
     events.JobState.ORPHANED: set(events.JobState)
     - {events.JobState.QUEUED, events.JobState.CONTESTED, events.JobState.STANDBY},
@@ -159,6 +159,8 @@ class Recovering(RuleBasedStateMachine):
                     if not attempt.running:  # it has a slot now, and asks for permission to run
                         self.request(attempt)
                 elif decision is ResumeDecision.RETURN:
+                    newest = attempt.copy_number == self.recovery.copies.newest
+                    self.unclaimed = self.unclaimed or (newest and self.losses > 0)
                     self.hand_over(attempt)
                 elif decision is not ResumeDecision.WAIT:
                     self.leave(attempt, requeue=False)

@@ -142,6 +142,30 @@ def test_a_begun_job_returns_from_a_worker_that_cannot_continue_it() -> None:
     assert decisions(job.request("b", "w-2", copy_number=31)) == [(control_targets.worker("w-2"), ResumeDecision.START)]
 
 
+@pytest.mark.parametrize("availability", [Availability.NONE, Availability.LOADING, Availability.FULL])
+def test_a_returned_copy_waits_for_a_worker_that_continues_the_job(availability: Availability) -> None:
+    """A proxy takes the copy again and again while the only worker that can continue it loads."""
+    job = running(tokens=1)
+    assert Republish(1) in job.watch(after=100, availability=availability)
+    job.republished(1)
+    for number in range(1, 30):
+        job.request(f"proxy-{number}", "proxy", copy_number=1, continues=False)
+        job.receive(TimerFired(), job.now + 1)
+        commands = job.watch(after=5, availability=availability)
+        assert not [each for each in commands if isinstance(each, Republish | FailRequest)]
+    assert job.state is JobState.WAITING
+    assert Republish(2) in job.watch(after=0, availability=Availability.FREE)
+
+
+def test_further_candidates_do_not_extend_the_time_in_which_the_worker_must_report() -> None:
+    job = running(tokens=1)
+    for number in range(20):
+        job.now += TIMINGS.resume_timeout / 2
+        job.receive(TimerFired(), job.now)
+        job.request(f"b{number}", f"w-{number + 2}")
+    assert (job.attempt_id or "a") != "a"
+
+
 def test_a_job_that_has_not_begun_starts_at_a_worker_that_continues_none() -> None:
     job = running()
     job.report(AttemptState.LOST)
