@@ -15,10 +15,10 @@ MAX_EMAIL = 254
 RESERVED_DOMAIN = ".localhost"
 """Domains that receive no mail (RFC 6761, section 6.3): their addresses are for accounts that Headrace makes."""
 
-# The subset of RFC 5321 that is in use, with letters of any script. No quotes, no comments, and no
-# characters that could end a header.
+# The subset of RFC 5321 that is in use, with letters of any script. No quotes, no comments, no characters that could
+# end a header, and no encoded words (RFC 2047, "=?utf-8?q?...?="), which a header would decode to such characters.
 _LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
-_EMAIL = re.compile(rf"[\w!#$%&'*+/=?^`{{|}}~-]+(?:\.[\w!#$%&'*+/=?^`{{|}}~-]+)*@{_LABEL}(?:\.{_LABEL})*")
+_EMAIL = re.compile(rf"(?!.*=\?)[\w!#$%&'*+/=?^`{{|}}~-]+(?:\.[\w!#$%&'*+/=?^`{{|}}~-]+)*@{_LABEL}(?:\.{_LABEL})*")
 
 
 def checked_email(text: str) -> str:

@@ -93,7 +93,13 @@ class SmtpMailer:
 
 
 def _address(email: str) -> Address:
-    """Return the address as the only one of its header, however its local part is spelled."""
+    """Return the address as the only one of its header, however its local part is spelled.
+
+    Raises:
+        MailNotSent: the address has an encoded word (RFC 2047), which the header would decode to further headers.
+    """
+    if "=?" in email:
+        raise MailNotSent("the address has an encoded word", permanent=True)
     return Address(username=email.rpartition("@")[0], domain=email.rpartition("@")[2])
 
 

@@ -13,6 +13,10 @@ from auth_billing.people.input_normalisation import checked_email, checked_name,
     [
         *("", "a", "@b", "a@", "a@b\r\nBcc: c@d", "a b@c", "a@b c", "a@@b", "a@b@c", "a@-b", "a@b..c", ".a@b", "a\0@b"),
         *("<a@b>", '"a b"@c', "a@[127.0.0.1]", "x" * 255 + "@b", "a@" + "b" * 300, "ﷺ" * 250 + "@b", "a@b\u202e.org"),
+        *(
+            "=?utf-8?q?a=0D=0ABcc=3A=20b?=@c",
+            "x.＝？utf-8？b？YQ0KQmNj？＝@c",
+        ),  # encoded words (RFC 2047) of a mail's header
     ],
 )
 def test_invalid_addresses_are_refused(text: str) -> None:

@@ -36,6 +36,13 @@ async def test_a_mail_is_sent_encrypted_and_authenticated(tls: SmtpTls) -> None:
     assert mail.get_content().replace("\r\n", "\n") == "Naciśnij:\n\nhttps://chat.example/#reset=x\n"
 
 
+async def test_no_address_is_decoded_to_further_headers() -> None:
+    with SmtpServerInTests() as server, pytest.raises(MailNotSent) as caught:
+        await send(account(server), server.trusting, "=?utf-8?q?x=0D=0ASubject=3A=20Pay=0D=0A=0D=0Ahere?=@example.org")
+    assert caught.value.permanent
+    assert server.mails == []
+
+
 async def test_a_relay_without_encryption_gets_no_password() -> None:
     with SmtpServerInTests(starttls=False, login=False) as server:
         await send(replace(account(server, SmtpTls.NONE), user="", password=""), None)
