@@ -171,6 +171,7 @@ class OidcSignIn:
         if transaction.session:
             if session is None or session.id != transaction.session:
                 raise ProviderSignInRefused("sign_in_expired", "another session began the connection")
+            await self._require_active(session)  # the provider took a while
             return await self._connect(session.user, claims, transaction)
         return await self._sign_in(tokens, claims, transaction)
 
@@ -202,6 +203,12 @@ class OidcSignIn:
         login = ProviderLogin(identity.id, self.configuration.session_age, self._sealed(tokens.refresh))
         signed_in = await self._access.sessions.begin(user, usable[0].organisation, login)
         return Outcome(transaction.return_to, user, changes, signed_in)
+
+    async def _require_active(self, session: BrowserSession) -> None:
+        try:
+            await self._access.sessions.require_active(session.id)
+        except InvalidSession as error:
+            raise ProviderSignInRefused("sign_in_expired", "the session has ended meanwhile") from error
 
     async def _connect(self, user: User, claims: Mapping[str, Any], transaction: Transaction) -> Outcome:
         identity = self._identity(claims, user.id)

@@ -5,7 +5,7 @@ What an honest provider does is tested with a real one in `tests/chat_ui/test_oi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.auth_billing.people.oidc.test_configuration import configuration
 from tests.auth_billing.people.oidc.test_id_tokens import CLAIMS, KEY, FakeProvider, signed
 from tests.auth_billing.people.oidc.test_provider import DISCOVERY
 from tests.fakes.people import DictIdentityStore
-from tests.fakes.sessions import ORGANISATION, PEPPER, PeopleFixture
+from tests.fakes.sessions import ORGANISATION, PASSWORD, PEPPER, PeopleFixture
 
 
 class LyingProvider(FakeProvider):
@@ -32,11 +32,14 @@ class LyingProvider(FakeProvider):
         super().__init__()
         self.people, self.nonce, self.subject = people, "", "alice"
         self.information: dict[str, Any] = {}
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
     async def metadata(self) -> Metadata:
         return Metadata(**DISCOVERY)
 
     async def exchange(self, code: str, verifier: str) -> Tokens:
+        if self.meanwhile is not None:
+            await self.meanwhile()
         now = int(self.people.clock())
         claims = {**CLAIMS, "sub": self.subject, "nonce": self.nonce, "iat": now, "exp": now + 300}
         return Tokens(signed({**claims, "groups": ["staff"]}, KEY), "access", "refresh")
@@ -48,11 +51,10 @@ class LyingProvider(FakeProvider):
         return self.information
 
 
-async def sign_in(people: PeopleFixture, access: BrowserAccess, provider: LyingProvider) -> tuple[OidcSignIn, Any]:
-    await people.accounts.ensure_organisation(Organisation(ORGANISATION, "Acme", 1.0))
+def oidc_sign_in(people: PeopleFixture, access: BrowserAccess, provider: LyingProvider) -> OidcSignIn:
     roles = (GroupRole("staff", Role.MEMBER, ORGANISATION),)
     lying: Any = provider
-    oidc = OidcSignIn(
+    return OidcSignIn(
         replace(configuration(), group_roles=roles),
         lying,
         access,
@@ -61,6 +63,11 @@ async def sign_in(people: PeopleFixture, access: BrowserAccess, provider: LyingP
         secret=PEPPER,
         clock=people.clock,
     )
+
+
+async def sign_in(people: PeopleFixture, access: BrowserAccess, provider: LyingProvider) -> tuple[OidcSignIn, Any]:
+    await people.accounts.ensure_organisation(Organisation(ORGANISATION, "Acme", 1.0))
+    oidc = oidc_sign_in(people, access, provider)
     _url, transaction = await oidc.begin("10.0.0.1", "/")
     provider.nonce = transaction.nonce
     return oidc, await oidc.finish(transaction.cookie, Answer(transaction.state, "code"), None)
@@ -87,3 +94,15 @@ async def test_a_refreshed_token_of_another_subject_ends_the_session(
     with pytest.raises(InvalidSession):
         await oidc.check(session)
     assert people.sessions.sessions[session.id].revoked == people.clock.now
+
+
+async def test_a_session_that_ends_while_the_provider_answers_connects_nothing(
+    people: PeopleFixture, access: BrowserAccess
+) -> None:
+    session = (await people.sign_up_member(access, Role.MEMBER)).session
+    provider = LyingProvider(people)
+    oidc = oidc_sign_in(people, access, provider)
+    _url, transaction = await oidc.begin_connection(session, PASSWORD, "", "10.0.0.1")
+    provider.nonce, provider.meanwhile = transaction.nonce, lambda: people.users.end_sessions(session.user.id)
+    with pytest.raises(ProviderSignInRefused, match="meanwhile"):
+        await oidc.finish(transaction.cookie, Answer(transaction.state, "code"), session)
