@@ -20,14 +20,16 @@ from infra.install.step import ROOT
 
 UV = "uv==0.13.9"
 PROJECT = str(ROOT / "pyproject.toml")
-RESOLVE = ("--universal", "--python-version", "3.11", "--no-build")
+RESOLVE = ("--universal", "--python-version", "3.11", "--no-build", "--fork-strategy", "fewest")
 GROUPS = {
     "gateway": ["--extra", "gateway"],
     "billing": ["--extra", "billing"],
     "worker": ["--extra", "worker"],
     "proxy": ["--extra", "proxy"],
+    "assistant": ["--extra", "assistant", "--extra", "s3"],
+    "images": ["--extra", "worker", "--extra", "images"],
     "all": ["--extra", "all"],
-    "dev": ["--extra", "all", "--group", "dev"],
+    "dev": ["--extra", "all", "--extra", "images", "--extra", "s3", "--group", "dev"],
 }
 """uv's options that select the dependencies of each lock, by the lock's name."""
 

@@ -21,10 +21,15 @@ from infra.install.python_packages import LOCKS, STORE_PACKAGE
 from infra.install.step import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-FIRST_PARTY = {"gateway", "router", "inference_worker", "auth_billing", "chat_ui", "proxy", "infra", "runtime"}
-SERVICES = ("gateway", "billing", "worker", "proxy")
-WITHOUT_TORCH = ("gateway", "billing", "proxy")
-HASHED = (*SERVICES, "all", "dev", "build", "store", "sbom", "torch-cuda")
+FIRST_PARTY = {"gateway", "router", "inference_worker", "auth_billing", "chat_ui", "proxy", "infra", "runtime"} | {
+    "assistant",
+    "stored_objects",
+}
+SERVICES = ("gateway", "billing", "worker", "proxy", "assistant")
+ABILITIES = ("images", "s3")
+"""Extras beside those of the services."""
+WITHOUT_TORCH = ("gateway", "billing", "proxy", "assistant")
+HASHED = (*SERVICES, "images", "all", "dev", "build", "store", "sbom", "torch-cuda")
 TORCH = re.compile(r"torch|triton|nvidia|cuda")
 
 
@@ -63,7 +68,7 @@ def declared(lock: str) -> list[Requirement]:
     project = PYPROJECT["project"]
     extras = project["optional-dependencies"]
     lines = list(project["dependencies"])
-    for extra in SERVICES if lock in ("all", "dev") else (lock,):
+    for extra in {"all": SERVICES, "dev": (*SERVICES, *ABILITIES), "assistant": ("assistant", "s3")}.get(lock, (lock,)):
         lines += extras[extra]
     if lock == "dev":
         groups = PYPROJECT["dependency-groups"]
@@ -73,11 +78,11 @@ def declared(lock: str) -> list[Requirement]:
 
 def test_all_is_every_service() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
-    assert extras.keys() == {"all", *SERVICES}
+    assert extras.keys() == {"all", *SERVICES, *ABILITIES}
     assert extras["all"] == [f"headrace[{','.join(SERVICES)}]"]
 
 
-@pytest.mark.parametrize("lock", [*SERVICES, "all", "dev"])
+@pytest.mark.parametrize("lock", [*SERVICES, "images", "all", "dev"])
 def test_a_lock_satisfies_every_requirement(lock: str) -> None:
     packages = read_lock(lock)
     for requirement in declared(lock):
@@ -123,14 +128,14 @@ def test_only_a_worker_needs_torch(lock: str) -> None:
 
 
 def test_torch_is_locked_apart_from_the_workers_other_packages() -> None:
-    for lock in ("worker", "all", "dev"):
+    for lock in ("worker", "images", "all", "dev"):
         names = [name for name in read_lock(lock) if TORCH.match(name)]
         assert names == (["triton"] if lock == "dev" else [])  # the tests interpret kernels on the CPU
     assert list(read_lock("torch-cpu")) == ["torch"]
     assert all(TORCH.match(name) for name in read_lock("torch-cuda"))
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", [each for each in SERVICES if each != "assistant"])
 def test_an_image_installs_its_own_lock_only(service: str) -> None:
     stages = re.split(r"^FROM ", (ROOT / "infra/containers/Dockerfile").read_text(), flags=re.MULTILINE)
     (stage,) = (stage for stage in stages if stage.splitlines()[0].endswith(f" AS {service}-packages"))
@@ -212,7 +217,7 @@ def third_party_imports(roots: tuple[str, ...]) -> dict[str, str]:
     return packages
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", ROOTS)
 def test_a_service_imports_its_own_requirements_only(service: str) -> None:
     allowed: set[str] = {canonicalize_name(requirement.name) for requirement in declared(service)}
     if service == "worker":
