@@ -14,6 +14,7 @@ from auth_billing.people.access_tokens import AccessTokens
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import LocalOwner
 from auth_billing.people.members import Members
+from auth_billing.people.oidc.identity_records import IdentityStore
 from auth_billing.people.organisation_records import OrganisationStore
 from auth_billing.people.password_reset import PasswordReset, PasswordResetStore, ResetLinks
 from auth_billing.people.passwords import Passwords
@@ -34,7 +35,7 @@ from router.messages import KeySet
 
 @dataclass(frozen=True)
 class PeopleStores:
-    """Stores of people: accounts, memberships, invitations, sessions, links, second factors and sign-in rate limits."""
+    """Stores of people: accounts, memberships, invitations, sessions, links, second factors, identities, limits."""
 
     users: UserStore
     memberships: MembershipStore
@@ -43,6 +44,7 @@ class PeopleStores:
     sessions: SessionStore
     resets: PasswordResetStore
     factors: SecondFactorStore
+    identities: IdentityStore
     buckets: BucketStore
 
 
@@ -111,7 +113,9 @@ class BrowserAccess:
         self.reset_links = ResetLinks(
             users=stores.users, memberships=stores.memberships, store=stores.resets, pepper=pepper, clock=clock
         )
-        self.password_reset = PasswordReset(self.reset_links, passwords, self.throttle)
+        self.password_reset = PasswordReset(
+            self.reset_links, passwords, self.throttle, stores.identities, self.sessions
+        )
         self.sign_up = SignUp(
             users=stores.users,
             memberships=stores.memberships,

@@ -2,7 +2,8 @@
 
 A token is 256 random bits; the store keeps its HMAC under the installation's pepper, one per user, so a new link voids
 the one before. A link is bound to the user's version, which its use increments: it works once, and any other change of
-the password or sign-out everywhere voids it. It does not sign in, and a second factor stays as it is.
+the password or sign-out everywhere voids it. It does not sign in, and a second factor stays as it is. Identities at the
+identity provider are disconnected: whoever knew the old password may have connected an own one.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import NoSuchRecord, NotPermitted, ResetLinkVoid
 from auth_billing.people.account_rights import require_account_rights
 from auth_billing.people.input_normalisation import is_reserved
+from auth_billing.people.oidc.identity_records import IdentityStore
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import MembershipStore, User, UserStore
+from auth_billing.people.sessions import Sessions
 from auth_billing.people.throttle import SignInThrottle
 
 SECONDS_VALID = 3600
@@ -130,9 +133,12 @@ class PasswordReset:
     links: ResetLinks
     passwords: Passwords
     throttle: SignInThrottle
+    identities: IdentityStore
+    sessions: Sessions
 
     async def use(self, token: str, password: str, address: str) -> User:
-        """Set the password of the user whose link has this token, once, and end all sessions of the user.
+        """Set the password of the user whose link has this token, once; end all sessions of the user, and disconnect
+        the user's identities, unless the user can't sign in with the password.
 
         Args:
             address: the client's network address.
@@ -150,5 +156,7 @@ class PasswordReset:
         user = await self.links.users.reset_password(reset.id, reset.version, hashed)
         if user is None:
             raise ResetLinkVoid("used, or the password was changed")
+        if any(map(self.sessions.accepts_password, await self.links.memberships.of_user(user.id))):
+            await self.identities.remove_all(user.id)
         await self.links.store.delete(user.id, reset.digest)
         return user

@@ -19,7 +19,7 @@ from auth_billing.errors import InvalidSession, NoSuchRecord, ProviderSignInRequ
 from auth_billing.ids import new_id
 from auth_billing.people import refresh_tokens
 from auth_billing.people.access_tokens import AccessClaims, AccessTokens
-from auth_billing.people.people_records import MembershipStore, User, UserStore
+from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
 from auth_billing.people.projects import Projects
 from auth_billing.people.refresh_tokens import RefreshToken
 from auth_billing.people.session_records import SessionRecord, SessionStore
@@ -186,6 +186,10 @@ class Sessions:
         self._cache.forget(session_id)
         await self._require_active(await self._record(session_id))
 
+    def accepts_password(self, membership: Membership) -> bool:
+        """Return whether a sign-in with a password opens sessions of a membership."""
+        return not membership.issuer and (self.password_sign_in or membership.role is Role.OWNER)
+
     async def end(self, session: BrowserSession) -> None:
         """End this session; its tokens are rejected within `CACHE_TTL` seconds."""
         await self.store.revoke(session.id, self.clock())
@@ -227,7 +231,7 @@ class Sessions:
             raise InvalidSession(
                 f"session {record.id}: ended with all of the user's sessions, or the membership has ended"
             )
-        if not record.identity and (membership.issuer or not (self.password_sign_in or membership.role is Role.OWNER)):
+        if not record.identity and not self.accepts_password(membership):
             raise ProviderSignInRequired(f"session {record.id}: not signed in at the identity provider")
         project = await self._default_project(record.organisation)
         return BrowserSession(record.id, user, record.organisation, project, membership.role, bool(record.identity))

@@ -32,6 +32,10 @@ class MongoIdentityStore:
         """Return the identity with this id, or `None`."""
         return await self._identities.find_record(_identity, {"_id": identity_id})
 
+    async def remove_all(self, user: str) -> None:
+        """Delete the identities of a user."""
+        await self._identities.delete_many({"user": user})
+
     async def use_state(self, state: str, expires: float) -> bool:
         """Mark the state of a sign-in as used; false if it was used before. A TTL index deletes it after `expires`."""
         return await self._states.insert_if_absent({"_id": state, EXPIRES: datetime.fromtimestamp(expires, UTC)})

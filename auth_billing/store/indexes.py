@@ -47,6 +47,7 @@ async def create_indexes(connection: StoreConnection) -> None:
     await resets.create_index([("digest", 1)], unique=True)
     await resets.create_index([(password_resets.EXPIRES, 1)], expireAfterSeconds=0)
     await connection.durable(memberships.COLLECTION).create_index([("confirmed", 1)])
+    await connection.durable(identities.COLLECTION).create_index([("user", 1)])
     await connection.durable(identities.STATES).create_index([(identities.EXPIRES, 1)], expireAfterSeconds=0)
     await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
     await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])

@@ -19,6 +19,7 @@ from auth_billing.people.reset_mails import ResetMails
 from auth_billing.people.signing_keys import load_signing_keys
 from auth_billing.people.smtp import SmtpMailer, SmtpServer, SmtpTls
 from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.identities import MongoIdentityStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.organisations import MongoOrganisationStore
@@ -56,6 +57,7 @@ def browser_access(
         sessions=MongoSessionStore(connection),
         resets=MongoPasswordResetStore(connection),
         factors=MongoSecondFactorStore(connection),
+        identities=MongoIdentityStore(connection),
         buckets=MongoBucketStore(connection),
     )
     return BrowserAccess(

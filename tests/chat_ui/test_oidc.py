@@ -28,7 +28,6 @@ from chat_ui.http.api import create_api
 from tests.chat_ui.browser_client import HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
-from tests.fakes.people import DictIdentityStore
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PEPPER, PeopleFixture
 from tests.oidc.provider_process import CLIENT_ID, CLIENT_SECRET, ProviderProcess
 
@@ -44,7 +43,7 @@ class OidcScene:
     def __init__(self, provider: ProviderProcess) -> None:
         self.provider = provider
         self.people, self.audit, self.chats = PeopleFixture(), ListAuditLogStore(), ChatHouse()
-        self.identities = DictIdentityStore()
+        self.identities = self.people.identities
         self.configuration = OidcConfiguration(
             issuer=provider.issuer,
             client_id=CLIENT_ID,

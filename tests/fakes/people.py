@@ -121,6 +121,10 @@ class DictIdentityStore:
         self.absence.check()
         return self.identities.get(identity_id)
 
+    async def remove_all(self, user: str) -> None:
+        self.absence.check()
+        self.identities = {each.id: each for each in self.identities.values() if each.user != user}
+
     async def use_state(self, state: str, expires: float) -> bool:
         self.absence.check()
         new = state not in self.states

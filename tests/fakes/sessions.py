@@ -18,6 +18,7 @@ from auth_billing.people.signing_keys import SigningKey
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictOrganisationStore, FakeClock
 from tests.fakes.people import (
+    DictIdentityStore,
     DictInvitationStore,
     DictMembershipStore,
     DictPasswordResetStore,
@@ -86,6 +87,7 @@ class PeopleFixture:
     accounts: DictOrganisationStore = field(default_factory=DictOrganisationStore)
     sessions: DictSessionStore = field(default_factory=DictSessionStore)
     factors: DictSecondFactorStore = field(default_factory=DictSecondFactorStore)
+    identities: DictIdentityStore = field(default_factory=DictIdentityStore)
     resets: DictPasswordResetStore = field(default_factory=DictPasswordResetStore)
     passwords: Passwords = field(default_factory=lambda: Passwords(CHEAP))
 
@@ -106,6 +108,7 @@ class PeopleFixture:
                 sessions=self.sessions,
                 resets=self.resets,
                 factors=self.factors,
+                identities=self.identities,
                 buckets=self.buckets,
             ),
             pepper=PEPPER,

@@ -31,6 +31,10 @@ class IdentityStore(Protocol):
         """Return the identity with this id, or `None`."""
         ...
 
+    async def remove_all(self, user: str) -> None:
+        """Delete the identities of a user, so that they sign in as the user no more."""
+        ...
+
     async def use_state(self, state: str, expires: float) -> bool:
         """Mark the state of a sign-in as used until `expires` (Unix seconds); return false if it was used before."""
         ...

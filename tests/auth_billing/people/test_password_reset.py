@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from auth_billing.errors import (
 )
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.local_owner import local_owner_email
+from auth_billing.people.oidc.identity_records import Identity
 from auth_billing.people.password_reset import SECONDS_VALID
 from auth_billing.people.people_records import User
 from auth_billing.people.sessions import SignedIn
@@ -53,6 +55,23 @@ async def test_a_link_sets_the_password_once_and_ends_all_sessions(
     with pytest.raises(ResetLinkVoid):
         await access.password_reset.use(token, PASSWORD, "10.0.0.1")
     assert people.resets.resets == {}
+
+
+@pytest.mark.parametrize(
+    ("issuer", "password_sign_in", "connected"), [("", True, False), ("https://idp", True, True), ("", False, True)]
+)
+async def test_a_reset_disconnects_identities_of_people_who_sign_in_with_the_password(
+    people: PeopleFixture, member: SignedIn, issuer: str, password_sign_in: bool, connected: bool
+) -> None:
+    user, access = member.session.user, people.process(password_sign_in=password_sign_in)
+    for each in (Identity("1", "https://idp", "eve", user.id, 1.0), Identity("2", "https://idp", "bob", "user-2", 1.0)):
+        await people.identities.add(each)
+    (membership,) = await people.memberships.of_user(user.id)
+    await people.memberships.remove(ORGANISATION, user.id)
+    await people.memberships.add(replace(membership, issuer=issuer))
+    await access.password_reset.use(await access.reset_links.make(user), FRESH, "10.0.0.1")
+    assert (await people.identities.find("1") is not None) == connected
+    assert await people.identities.find("2") is not None
 
 
 async def test_of_concurrent_uses_one_counts(people: PeopleFixture, member: SignedIn) -> None:

@@ -20,6 +20,14 @@ async def test_an_identity_belongs_to_the_user_that_was_first(people: PeopleStor
     assert await people.identities.find(identity_id(ISSUER, "bob")) is None
 
 
+async def test_all_identities_of_a_user_are_removed(people: PeopleStores) -> None:
+    for subject, user in (("alice", "user-1"), ("alice at home", "user-1"), ("bob", "user-2")):
+        await people.identities.add(Identity(identity_id(ISSUER, subject), ISSUER, subject, user, 1.0))
+    await people.identities.remove_all("user-1")
+    found = [await people.identities.find(identity_id(ISSUER, each)) for each in ("alice", "alice at home", "bob")]
+    assert [each and each.user for each in found] == [None, None, "user-2"]
+
+
 async def test_a_state_is_used_once(people: PeopleStores) -> None:
     used = await asyncio.gather(*(people.identities.use_state("state", time.time() + 600) for _ in range(6)))
     assert used.count(True) == 1
