@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -52,10 +53,16 @@ class ForwardedAttempt(Attempt):
     def release(self, piece: ChoiceDelta) -> Delta:
         """Record a piece of the answer as released and return its `Delta`.
 
-        The delta covers as many positions as the piece has log probabilities; without any, one if it is not empty.
+        The delta covers as many positions as the piece has log probabilities. Without any, it covers the estimated
+        tokens, which a client that disconnects pays for: at least one if the piece is not empty, and no more than the
+        job has left.
         """
-        tokens = len(piece.logprobs or ())
-        positions = tokens or int(piece.size > 0)
+        tokens, before = len(piece.logprobs or ()), self.token_count.tokens
+        self.token_count.add(piece.size, tokens)
+        positions = tokens
+        if piece.size and not tokens:
+            left = self._limit.completion_tokens - sum(self.positions)
+            positions = max(1, min(self.token_count.tokens - before, left))
         delta = Delta(
             job_id=self.job.id,
             attempt_id=self.attempt_id,
@@ -71,7 +78,6 @@ class ForwardedAttempt(Attempt):
         )
         self.positions[piece.choice] += positions
         self.texts[piece.choice].append(piece.text)
-        self.token_count.add(piece.size, tokens)
         self.size += piece.size
         self.progressed, self.solo = True, False
         return delta
@@ -81,11 +87,15 @@ class ForwardedAttempt(Attempt):
         """Tokens used so far: as the upstream reported if plausible, else estimated from the released output."""
         if (reported := self.plausible_usage) is not None:
             return reported
-        limit = usage_limit(self.job, self.max_model_len)
         return Usage(
-            prompt_tokens=min(estimate_prompt_tokens(self.job), limit.prompt_tokens) if self.accepted else 0,
-            completion_tokens=min(self.token_count.tokens, limit.completion_tokens),
+            prompt_tokens=min(estimate_prompt_tokens(self.job), self._limit.prompt_tokens) if self.accepted else 0,
+            completion_tokens=min(self.token_count.tokens, self._limit.completion_tokens),
         )
+
+    @cached_property
+    def _limit(self) -> Usage:
+        """The most tokens that the job may use."""
+        return usage_limit(self.job, self.max_model_len)
 
     @property
     def plausible_usage(self) -> Usage | None:

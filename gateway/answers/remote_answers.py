@@ -75,7 +75,7 @@ class RemoteAnswers:
             reading.cancel()
         if request.leaves:
             return
-        if answer is not None:
+        if answer is not None and not answer.recorded.is_set():
             self._followed.add(request.run)
             self._followers[follower] = self._spawn(_read(answer))
             self._followers[follower].add_done_callback(partial(self._forget, follower))

@@ -21,8 +21,8 @@ from gateway.errors import SlowClient
 MAX_BYTES = 4 * 1024 * 1024
 LINGER_TIMEOUT = 10.0
 """Seconds that a response without readers continues, because disconnected clients retry within seconds."""
-RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
-"""Client errors that are not stored, because a later request may succeed."""
+RETRYABLE_STATUSES = frozenset({401, 403, 404, 408, 409, 429, 499})
+"""Client errors that are not stored, because a later request may succeed: by rights, a served model, or a free slot."""
 
 
 @dataclass(frozen=True)

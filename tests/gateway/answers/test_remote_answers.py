@@ -14,7 +14,7 @@ import pytest
 from auth_billing.access.model_access import ALL_MODELS
 from gateway.answers import remote_answers
 from gateway.http.gateway import Gateway
-from router.messages import AnswerPart, AnswerState, Job, Outcome
+from router.messages import AnswerPart, AnswerState, FollowAnswer, Job, Outcome
 from tests.fakes.scripted_worker import ScriptedWorker, count
 from tests.gateway.answers.test_idempotency import CHAT, REPLAYED, Held, ask
 from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, SetStage, Stage, eventually, gateway_beside
@@ -86,6 +86,17 @@ async def test_a_second_gateway_joins_the_running_request(pair: Pair, stream: bo
         assert response.headers["content-type"] == answer.headers["content-type"]
     assert len(pair.first.worker.jobs) == 1
     assert (await pair.first.receipt()).usage.completion_tokens == 3
+
+
+async def test_a_run_is_forgotten_after_its_followers_got_its_end(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_answers, "FOLLOWED_RETENTION", 0.2)
+    asking, joined = await pair.start(stream=True), await pair.join(stream=True)
+    remote, (run,) = pair.first.gateway.idempotent.remote, pair.first.idempotency.records.values()
+    pair.held.go.set()
+    await asyncio.gather(asking, joined)
+    await eventually(lambda: not pair.first.gateway.idempotent._running)
+    remote.send_next(FollowAnswer(run=run.run_id, reply_to=pair.second.idempotent.remote.process_id))
+    await eventually(lambda: not (remote._runs or remote._followed or remote._followers))
 
 
 async def test_output_is_copied_while_it_is_generated(pair: Pair) -> None:
