@@ -44,7 +44,10 @@ from auth_billing.people.sessions import BrowserSession, ProviderLogin, SignedIn
 CHECK_INTERVAL = 300.0
 """Seconds after which a refreshed session is checked with the provider again."""
 TIMEOUT = 15.0
-"""Seconds for all calls to the provider in one sign-in or check."""
+"""Seconds for all calls to the provider in one sign-in."""
+CHECK_TIMEOUT = 7.0
+"""Seconds for those of a check. The refresh of a session waits for it, and must be answered within `GRACE_PERIOD`: the
+same token, sent by another tab or a reloaded page after that, counts as stolen."""
 MAX_TOKEN = 16 * 1024
 """Characters of a refresh token that is kept."""
 CLOCK_MARGIN = 600.0
@@ -167,7 +170,7 @@ class OidcSignIn:
         transaction = self._transactions.read(cookie, answer.state)
         if transaction is None or not await self._use(transaction):
             raise ProviderSignInRefused("sign_in_expired", "no such sign-in in this browser, or not any more")
-        tokens, claims = await _in_time(self._redeem(answer, transaction))
+        tokens, claims = await _in_time(self._redeem(answer, transaction), TIMEOUT)
         if transaction.session:
             if session is None or session.id != transaction.session:
                 raise ProviderSignInRefused("sign_in_expired", "another session began the connection")
@@ -233,7 +236,7 @@ class OidcSignIn:
         if not await store.claim_check(record.id, now - CHECK_INTERVAL, now):
             return []
         try:
-            claims = await _in_time(self._refreshed(record))
+            claims = await _in_time(self._refreshed(record), CHECK_TIMEOUT)
             if identity_id(self.configuration.issuer, claims["sub"]) != record.identity:
                 raise ProviderGrantEnded("the tokens are another user's")
             groups = groups_in(claims, self.configuration.groups_claim)
@@ -332,12 +335,12 @@ class OidcSignIn:
         return self._cipher.encrypt(token.encode()).decode() if 0 < len(token) <= MAX_TOKEN else ""
 
 
-async def _in_time(work: Awaitable[T]) -> T:
+async def _in_time(work: Awaitable[T], seconds: float) -> T:
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(seconds):
             return await work
     except TimeoutError as error:
-        raise ProviderUnavailable(f"no answer within {TIMEOUT:g} s") from error
+        raise ProviderUnavailable(f"no answer within {seconds:g} s") from error
 
 
 def _name(claims: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ What an honest provider does is tested with a real one in `tests/chat_ui/test_oi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,10 +15,13 @@ import pytest
 from auth_billing.access.roles import Role
 from auth_billing.errors import InvalidSession, ProviderSignInRefused
 from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.oidc import oidc_sign_in as oidc_sign_in_module
 from auth_billing.people.oidc.configuration import GroupRole
 from auth_billing.people.oidc.oidc_sign_in import CHECK_INTERVAL, Answer, OidcSignIn
 from auth_billing.people.oidc.provider import Metadata, Tokens
 from auth_billing.people.organisation_records import Organisation
+from auth_billing.people.refresh_tokens import parse
+from auth_billing.people.sessions import GRACE_PERIOD
 from tests.auth_billing.people.oidc.test_configuration import configuration
 from tests.auth_billing.people.oidc.test_id_tokens import CLAIMS, KEY, FakeProvider, signed
 from tests.auth_billing.people.oidc.test_provider import DISCOVERY
@@ -94,6 +98,20 @@ async def test_a_refreshed_token_of_another_subject_ends_the_session(
     with pytest.raises(InvalidSession):
         await oidc.check(session)
     assert people.sessions.sessions[session.id].revoked == people.clock.now
+
+
+async def test_a_provider_that_hangs_ends_no_session(
+    people: PeopleFixture, access: BrowserAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert oidc_sign_in_module.CHECK_TIMEOUT < GRACE_PERIOD - 2
+    monkeypatch.setattr(oidc_sign_in_module, "CHECK_TIMEOUT", 0.05)
+    provider = LyingProvider(people)
+    oidc, outcome = await sign_in(people, access, provider)
+    provider.meanwhile = asyncio.Event().wait
+    people.clock.now += CHECK_INTERVAL + 1
+    async with asyncio.timeout(1):
+        assert await oidc.check(outcome.signed_in.session) == []
+    assert await access.sessions.refresh(parse(outcome.signed_in.refresh))
 
 
 async def test_a_session_that_ends_while_the_provider_answers_connects_nothing(
