@@ -1,0 +1,1 @@
+"""The assistant: a job consumer that answers by steps (rewrite, route, tool) and by child jobs at other models."""

@@ -1,0 +1,51 @@
+"""The port through which the assistant calls models. Child jobs implement it; tests have a scripted one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from router.messages import Grammar, ToolCallDelta, ToolChoice, Usage
+
+
+class ModelCallFailed(Exception):
+    """Raised by `ModelPort.generate` if the model is unknown, unavailable, or its job failed; the text says why."""
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One call of a model: messages and tools in OpenAI's format, limits, and an optional grammar of the output."""
+
+    model: str
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]] = ()
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    grammar: Grammar | None = None
+    max_tokens: int | None = None
+    """`None`: the operator's default for the model."""
+    temperature: float = 0.0
+
+
+@dataclass(frozen=True)
+class ModelPiece:
+    """The next part of a model's output; the last piece has `usage`."""
+
+    text: str = ""
+    tool_calls: Sequence[ToolCallDelta] = ()
+    """Additions to tool calls; `text` does not contain their markup."""
+    token_ids: Sequence[int] = ()
+    """Empty if unknown, as with upstream providers."""
+    usage: Usage | None = None
+
+
+class ModelPort(Protocol):
+    """Calls models of the platform."""
+
+    def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
+        """Return the pieces of the answer to `request` as they arrive; closing the generator cancels the call.
+
+        Raises:
+            ModelCallFailed: while it is iterated: the model is unknown, unavailable, or its job failed.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Routing: rewriting follow-up questions to stand alone, and choosing the tool that a question needs."""

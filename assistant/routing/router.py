@@ -1,0 +1,45 @@
+"""The port of routing: which tool, if any, a question needs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from assistant.model_port import ModelPiece, ModelPort
+from assistant.tools.tool import Tool
+from assistant.turn import Turn
+from router.messages import Usage
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The decision of a router."""
+
+    tool: str | None
+    """Name of the tool; `None`: answer directly."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Empty if the router finds none: the tool's `from_question` does."""
+    confidence: float | None = None
+    """Probability of the decision, 0 to 1; `None`: the router has none."""
+    usage: Usage | None = None
+    """Tokens that the decision used at the router's model; `None`: it used no model."""
+    answer: AsyncGenerator[ModelPiece] | None = None
+    """The running answer, from its first piece, if the router's model answers directly; its reader closes it."""
+
+
+class Router(Protocol):
+    """A way of choosing tools."""
+
+    @property
+    def way(self) -> str:
+        """Name of the way in steps and tables: "function", "grammar" or "classifier"."""
+        ...
+
+    async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
+        """Return the tool among `tools` that `question` needs, after the turns of `history`.
+
+        Raises:
+            ModelCallFailed: the router's model did not answer.
+        """
+        ...
