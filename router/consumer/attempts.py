@@ -81,6 +81,7 @@ class Attempt(ABC):
             cached_tokens=resume.cached_tokens,
             texts=resume.texts,
             text_positions=resume.text_positions,
+            steps=resume.steps,
         )
 
     def usage_record(self, terminal: Terminal, worker: str) -> UsageRecord:

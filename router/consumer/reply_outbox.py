@@ -27,6 +27,7 @@ from router.messages import (
     Reply,
     ResumeRequest,
     Window,
+    encode,
     merge_tool_calls,
 )
 
@@ -134,11 +135,14 @@ class ReplyOutbox:
 
 
 def merge_deltas(replies: Sequence[Reply]) -> list[Reply]:
-    """Return `replies` with contiguous deltas of a choice merged into the first of them."""
+    """Return `replies` with contiguous deltas of a choice merged into the first of them, except those with steps."""
     merged: list[Reply | list[Delta]] = []
     runs: dict[tuple[str, int], list[Delta]] = {}
     for reply in replies:
         if not isinstance(reply, Delta):
+            merged.append(reply)
+        elif reply.step is not None:
+            runs.pop((reply.attempt_id, reply.choice), None)
             merged.append(reply)
         elif (run := runs.get((reply.attempt_id, reply.choice))) and run[-1].start + run[-1].positions == reply.start:
             run.append(reply)
@@ -181,6 +185,7 @@ def _size(reply: Reply) -> int:
                 + calls
                 + 7 * len(reply.token_ids)
                 + 600 * len(reply.logprobs or ())
+                + (0 if reply.step is None else len(encode(reply.step)))
             )
         case PromptEcho():
             return 120 + len(reply.text) + 7 * len(reply.token_ids)

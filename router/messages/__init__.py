@@ -5,7 +5,7 @@ Golden files in `tests/contract/golden/` pin the encoding: changing a field's en
 """
 
 # ruff: noqa: F401 - the package exports what it imports (`implicit_reexport` in pyproject.toml)
-from router.messages.base import WIRE_VERSION, FailureCode, ServiceClass, Usage
+from router.messages.base import WIRE_VERSION, FailureCode, ServiceClass, Usage, UsagePart
 from router.messages.codec import CONTROLS, JOBS, SETTLEMENTS, STATUSES, WINDOWS, Codec, encode
 from router.messages.control import (
     ActiveRequester,
@@ -65,4 +65,5 @@ from router.messages.replies import (
     Window,
     merge_tool_calls,
 )
+from router.messages.steps import Step, StepState
 from router.messages.usage import Outcome, Receipt, Settlement, UsageRecord

@@ -1,4 +1,4 @@
-"""Base types of all messages: the wire version, service classes, failure codes, token usage."""
+"""Base types of all messages: the wire version, service classes, failure codes, usage."""
 
 from __future__ import annotations
 
@@ -48,8 +48,18 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Numbers of tokens used by one job over all its choices. `cached_tokens` are part of `prompt_tokens`."""
+    """What one job used over all its choices, in tokens and in units. `cached_tokens` are part of `prompt_tokens`."""
 
     prompt_tokens: Count
     completion_tokens: Count = 0
     cached_tokens: Count = 0
+    units: dict[str, Count] = msgspec.field(default_factory=dict)
+    """Numbers of things that are priced each, by unit: `1024x1024` (images of a size), `call` (tool calls)."""
+
+
+class UsagePart(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A part of a job's usage that is priced at the price of its own model, such as a routing model or an image."""
+
+    model: str
+    """Name of a model, or `tool.NAME` for the calls of a tool."""
+    usage: Usage

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from router.messages.base import Count, Message, Probability, ServiceClass
+from router.messages.base import Count, Message, Probability, ServiceClass, UsagePart
+from router.messages.steps import Step
 
 
 class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
@@ -48,7 +49,8 @@ class Resume(Message, frozen=True, kw_only=True, tag="resume"):
     cached_tokens: Count = 0
     texts: list[str] = msgspec.field(default_factory=list)
     text_positions: list[int] = msgspec.field(default_factory=list)
-    """These six fields are what was delivered, as in `Job`."""
+    steps: list[Step] = msgspec.field(default_factory=list)
+    """These seven fields are what was delivered, as in `Job`."""
 
 
 class Ping(Message, frozen=True, kw_only=True, tag="ping"):
@@ -228,5 +230,7 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Vector length of an embedding worker; 0 if it makes no vectors or it is unknown."""
     continues: bool = True
     """Whether it can continue an answer that another worker has begun; most upstream providers can't."""
+    parts: list[UsagePart] = msgspec.field(default_factory=list)
+    """Upper bounds on what the steps of one job use, in addition to the job's own prompt and answer."""
     started: float = 0.0
     at: float = 0.0

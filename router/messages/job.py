@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from router.messages.base import Count, Message, Probability, ServiceClass
+from router.messages.steps import Step
 
 
 class ToolMode(StrEnum):
@@ -144,8 +145,8 @@ class TextOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 class Job(Message, frozen=True, kw_only=True, tag="job"):
     """One prompt to be answered with `n` choices.
 
-    `delivered`, `ended`, `embedded`, `cached_tokens`, `texts` and `text_positions` are what the client already has: a
-    resumed job continues after it. `reply_to` is the id of the gateway that gets all windows of this job.
+    `delivered`, `ended`, `embedded`, `cached_tokens`, `texts`, `text_positions` and `steps` are what the client already
+    has: a resumed job continues after it. `reply_to` is the id of the gateway that gets all windows of this job.
     """
 
     id: str
@@ -181,11 +182,14 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     """Delivered text of each choice that an upstream provider sent without token ids, before `delivered`."""
     text_positions: list[int] = msgspec.field(default_factory=list)
     """Number of positions that each of `texts` takes; empty if there are none."""
+    steps: list[Step] = msgspec.field(default_factory=list)
+    """Delivered steps, all ended; each takes one position of choice 0, before `texts`."""
 
     @property
     def begun(self) -> bool:
         """Whether an earlier attempt delivered a part of the answer to the client."""
-        return any(self.delivered) or bool(self.ended) or bool(self.embedded) or any(self.text_positions)
+        answered = any(self.delivered) or bool(self.ended) or bool(self.embedded) or any(self.text_positions)
+        return answered or bool(self.steps)
 
     def delivered_ids(self, choice: int) -> list[int]:
         """Return the delivered token ids of a choice."""
@@ -194,4 +198,5 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     def delivered_positions(self, choice: int) -> int:
         """Return the number of positions that were delivered of a choice: where its next delta starts."""
         text = self.text_positions[choice] if choice < len(self.text_positions) else 0
-        return text + len(self.delivered_ids(choice))
+        steps = len(self.steps) if choice == 0 else 0
+        return steps + text + len(self.delivered_ids(choice))

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from router.messages.base import Count, FailureCode, Message, Usage
+from router.messages.steps import Step
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
@@ -108,7 +109,8 @@ def merge_tool_calls(calls: Iterable[ToolCallDelta]) -> list[ToolCallDelta]:
 class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     """Tokens `start .. start+positions-1` of a choice, with the text that is now safe to show.
 
-    The text consists of whole characters and never contains a part of a possible stop string.
+    The text consists of whole characters and never contains a part of a possible stop string. A delta with a `step` has
+    neither text nor tokens, and precedes the first token.
     """
 
     choice: Count = msgspec.field(name="c", default=0)
@@ -116,7 +118,7 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     token_ids: list[int] = msgspec.field(name="ids")
     """Empty if unknown, as with upstream providers."""
     untokenised_positions: Count = msgspec.field(name="n", default=0)
-    """Number of pieces of a text without token ids, each one or a few tokens."""
+    """Number of pieces of a text without token ids, each one or a few tokens; 1 for a step that has ended."""
     text: str = msgspec.field(name="t", default="")
     reasoning: str = msgspec.field(name="r", default="")
     """Reasoning that an upstream provider sends apart from the text."""
@@ -129,6 +131,8 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     """Prompt tokens found in the prefix cache; set on the first delta of a job."""
     stop_reason: str | int | None = msgspec.field(name="stop", default=None)
     """Stop string or token id that ended the choice, if any."""
+    step: Step | None = None
+    """A step of the job, of choice 0 only: ended ones take one position, running ones none."""
 
     @property
     def positions(self) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from router.messages.base import FailureCode, Message, Usage
+import msgspec
+
+from router.messages.base import FailureCode, Message, Usage, UsagePart
 
 
 class Outcome(StrEnum):
@@ -31,6 +33,8 @@ class UsageRecord(Message, frozen=True, kw_only=True, tag="usage"):
     at: float
     digest: str = ""
     error: FailureCode | None = None
+    parts: list[UsagePart] = msgspec.field(default_factory=list)
+    """What the job's steps used, those of earlier attempts included."""
 
 
 class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
@@ -46,6 +50,8 @@ class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
     outcome: Outcome
     usage: Usage
     at: float
+    parts: list[UsagePart] = msgspec.field(default_factory=list)
+    """What the accepted steps used, in addition to `usage`."""
 
 
 Settlement = UsageRecord | Receipt

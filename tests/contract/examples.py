@@ -44,6 +44,8 @@ from router.messages import (
     SamplingParams,
     ServiceClass,
     Started,
+    Step,
+    StepState,
     Task,
     TextOptions,
     TextPrompt,
@@ -54,6 +56,7 @@ from router.messages import (
     ToolChoice,
     ToolMode,
     Usage,
+    UsagePart,
     UsageRecord,
     Window,
     WorkerState,
@@ -115,6 +118,26 @@ FULL_JOB = msgspec_replace(
 )
 
 USAGE = Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=4)
+ROUTING = UsagePart(model="smollm2-360m-instruct", usage=Usage(prompt_tokens=80, completion_tokens=9, cached_tokens=64))
+CALL = UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 1}))
+STEPS = [
+    Step(
+        number=0,
+        kind="route",
+        name="smollm2-360m-instruct",
+        state=StepState.DONE,
+        data={"choice": "weather", "way": "grammar", "arguments": {"place": "Kraków"}},
+        parts=[ROUTING],
+    ),
+    Step(
+        number=1,
+        kind="tool",
+        name="weather",
+        state=StepState.FAILED,
+        data={"arguments": {"place": "Kraków"}, "error": {"code": "unavailable", "message": "No answer."}},
+        parts=[CALL],
+    ),
+]
 USAGE_RECORD = UsageRecord(
     job="chatcmpl-1",
     attempt="a1",
@@ -181,7 +204,10 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         ],
     ),
     "receipt": RECEIPT,
+    "receipt_parts": msgspec_replace(RECEIPT, parts=[ROUTING, CALL]),
+    "usage_record_parts": msgspec_replace(USAGE_RECORD, parts=[ROUTING, CALL]),
     "job_minimal": JOB,
+    "job_resumed_steps": msgspec_replace(JOB, copy_number=1, steps=STEPS, delivered=[[1, 2]]),
     "job_requester": msgspec_replace(JOB, requester="user-1"),
     "job_full": FULL_JOB,
     "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),
@@ -239,6 +265,20 @@ EXAMPLES: dict[str, msgspec.Struct] = {
                 logprobs=[TokenLogprob(TokenAlternative(UNKNOWN_TOKEN_ID, "Hi", -0.5), [])] * 2,
             ),
             Failed(job_id="k", attempt_id="b", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=7),
+        ],
+    ),
+    "window_steps": Window(
+        worker_id="assistant-1",
+        replies=[
+            Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=1, step=STEPS[0]),
+            Delta(
+                job_id="j",
+                attempt_id="a",
+                start=1,
+                token_ids=[],
+                step=Step(number=1, kind="tool", name="weather", state=StepState.RUNNING),
+            ),
+            Delta(job_id="j", attempt_id="a", start=1, token_ids=[], untokenised_positions=1, step=STEPS[1]),
         ],
     ),
     "window_tool_calls": Window(
@@ -339,6 +379,9 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         embedded=[0],
         cached_tokens=16,
     ),
+    "control_resume_steps": Resume(
+        job="chatcmpl-1", attempt="b", decision=ResumeDecision.START, delivered=[[]], steps=STEPS[:1]
+    ),
     "control_resume_fail": Resume(job="chatcmpl-1", attempt="b", decision=ResumeDecision.FAIL, solo=True, crashes=3),
     "control_resume_wait": Resume(job="chatcmpl-1", attempt="b", decision=ResumeDecision.WAIT),
     "control_cancel": Cancel(job="chatcmpl-1"),
@@ -363,5 +406,6 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             per_byte=1, normal_form="NFC", per_text=5, per_conversation=40, per_message=9, tools=200
         ),
     ),
+    "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import msgspec
 import pytest
 
 from router.bus import Bus
@@ -16,6 +17,8 @@ from router.messages import (
     Finished,
     Reply,
     Started,
+    Step,
+    StepState,
     TokenAlternative,
     TokenLogprob,
     ToolCallDelta,
@@ -135,6 +138,22 @@ def test_texts_without_ids_and_parts_of_calls_are_merged_too() -> None:
     assert merge_deltas(replies) == [
         Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=4, text="a", tool_calls=calls)
     ]
+
+
+def test_a_step_is_never_merged_with_what_surrounds_it() -> None:
+    running = Delta(
+        job_id="j",
+        attempt_id="a",
+        start=0,
+        token_ids=[],
+        step=Step(number=0, kind="tool", name="weather", state=StepState.RUNNING),
+    )
+    done = msgspec.structs.replace(
+        running, untokenised_positions=1, step=Step(number=0, kind="tool", name="weather", state=StepState.DONE)
+    )
+    tokens = [Delta(job_id="j", attempt_id="a", start=start, token_ids=[start], text="x") for start in (1, 2)]
+    merged = Delta(job_id="j", attempt_id="a", start=1, token_ids=[1, 2], text="xx")
+    assert merge_deltas([running, done, *tokens]) == [running, done, merged]
 
 
 async def test_the_timer_sends_remaining_replies() -> None:
