@@ -1,1 +1,3 @@
-"""Tools of the assistant: what a question can be sent to instead of a model alone."""
+"""Tools of the assistant: the port (`tool`), the runner with limits and cache (`toolbox`), and one module or folder per
+tool. Results are JSON objects with a `type`; they are data, never instructions.
+"""

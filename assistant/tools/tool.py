@@ -1,133 +1,127 @@
-"""The port of tools: what each tool states about itself, and how it is run."""
+"""Port of tools: what the assistant can call, the context of a call, and the errors of calls.
+
+ToolError              code
+├── NotFound            not_found
+├── Unavailable         unavailable
+├── TooLarge            too_large
+├── Refused             refused
+├── InvalidArguments    invalid_arguments
+└── ToolOff             off
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-
-class ToolError(Exception):
-    """Base of the failures of a tool that a person is told about. `code` is stable, `messages` are by language."""
-
-    code: ClassVar[str] = "failed"
-    defaults: ClassVar[Mapping[str, str]] = {"en": "The tool failed.", "pl": "Narzędzie zawiodło."}
-
-    def __init__(self, messages: Mapping[str, str] | None = None) -> None:
-        self.messages: Mapping[str, str] = {**self.defaults, **(messages or {})}
-        super().__init__(self.messages["en"])
-
-    def message(self, language: str) -> str:
-        """Return the failure in plain words of `language`, in English if there are none."""
-        return self.messages.get(language, self.messages["en"])
-
-
-class NotFound(ToolError):
-    """Raised if what was asked for does not exist: a place, an article, a page."""
-
-    code = "not_found"
-    defaults: ClassVar[Mapping[str, str]] = {"en": "Nothing was found.", "pl": "Nic nie znaleziono."}
-
-
-class Unavailable(ToolError):
-    """Raised if the service behind a tool does not answer, or not in time."""
-
-    code = "unavailable"
-    defaults: ClassVar[Mapping[str, str]] = {
-        "en": "The service does not answer now.",
-        "pl": "Usługa teraz nie odpowiada.",
-    }
-
-
-class TooLarge(ToolError):
-    """Raised if a request or its result exceeds a limit."""
-
-    code = "too_large"
-    defaults: ClassVar[Mapping[str, str]] = {
-        "en": "That is too large to be handled.",
-        "pl": "To jest zbyt duże, by to obsłużyć.",
-    }
-
-
-class Refused(ToolError):
-    """Raised if a rule forbids the request: an address, a service's terms, a limit of use."""
-
-    code = "refused"
-    defaults: ClassVar[Mapping[str, str]] = {"en": "That is not permitted.", "pl": "To nie jest dozwolone."}
-
-
-class InvalidArguments(ToolError):
-    """Raised if the arguments do not match the tool's schema, or mean nothing."""
-
-    code = "invalid_arguments"
-    defaults: ClassVar[Mapping[str, str]] = {
-        "en": "The request could not be understood.",
-        "pl": "Nie udało się zrozumieć polecenia.",
-    }
-
-
-class ToolOff(ToolError):
-    """Raised if a tool is switched off, or not configured by the operator."""
-
-    code = "off"
-    defaults: ClassVar[Mapping[str, str]] = {"en": "This tool is switched off.", "pl": "To narzędzie jest wyłączone."}
+from assistant.tools import sentences
+from assistant.tools.sentences import Sentence
 
 
 @dataclass(frozen=True)
 class ToolContext:
-    """For whom a tool runs."""
+    """Context of one call of a tool: the organisation, the user or API key, and the conversation's language."""
 
     tenant: str
     requester: str
     language: str
-    """Language of the conversation: "en", "pl", ..."""
+    """BCP 47 tag, such as `en` or `pl`."""
 
 
 class Tool(Protocol):
-    """A tool of the assistant."""
+    """A function that a model can have called: fetches, computes or draws, and returns a JSON object with a `type`."""
 
     @property
     def name(self) -> str:
-        """Name: "weather", "wikipedia", "math", "image", "web_page", "mcp.SERVER.TOOL"."""
-        ...
+        """Name in calls, steps and prices, such as `weather` or `mcp.SERVER.TOOL`."""
 
     @property
     def description(self) -> str:
-        """What the tool does, for models, in English."""
-        ...
+        """What the tool does and when to call it, in English, for models."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
-        ...
+        """JSON schema of the arguments, an object."""
 
     @property
     def time_limit(self) -> float:
-        """Seconds after which a run is cancelled."""
-        ...
+        """Seconds after which a call is cancelled."""
 
     @property
     def cache_seconds(self) -> float:
-        """Seconds for which a result may be reused; 0: never."""
-        ...
+        """Seconds for which a result is reused for equal arguments in the same language; 0: never."""
 
     @property
     def answer_follows(self) -> bool:
-        """Whether a model phrases an answer from the result; else the result is the answer."""
-        ...
-
-    def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the arguments that a question in `language` states, found without a model; `None`: there are none."""
-        ...
+        """Whether a model phrases an answer from the result; otherwise the result is the answer, as for images."""
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Run the tool and return its typed result.
+        """Run the tool with valid arguments and return its result, a JSON object with a `type`.
 
         Raises:
-            ToolError: the run failed, in plain words.
+            ToolError: the call failed; its message is for the person.
         """
-        ...
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return the text of a result that the answering model reads."""
-        ...
+        """Return a result as the text that the answering model gets."""
+
+    def from_question(self, question: str, language: str) -> dict[str, Any] | None:
+        """Return arguments extracted from a question without a model; `None`: the question contains none."""
+
+
+class ToolError(Exception):
+    """Base of the errors of a tool call. The message is in plain words for the person, in their language."""
+
+    code: ClassVar[str] = "tool_error"
+    default: ClassVar[Sentence] = sentences.UNAVAILABLE
+
+    def __init__(self, sentence: Sentence | None = None, **values: object) -> None:
+        self.sentence = self.default if sentence is None else sentence
+        self.values = values
+        super().__init__(self.message("en"))
+
+    def message(self, language: str) -> str:
+        """Return the message in `language`; English for languages that have no translation."""
+        return self.sentence.text(language, **self.values)
+
+
+class NotFound(ToolError):
+    """Raised when the place, article, page or tool does not exist."""
+
+    code = "not_found"
+    default = sentences.NOT_FOUND
+
+
+class Unavailable(ToolError):
+    """Raised when a tool failed, timed out, or its outside service does not answer."""
+
+    code = "unavailable"
+    default = sentences.UNAVAILABLE
+
+
+class TooLarge(ToolError):
+    """Raised when an input or a result exceeds a limit."""
+
+    code = "too_large"
+    default = sentences.TOO_LARGE
+
+
+class Refused(ToolError):
+    """Raised when a call is forbidden, such as the address of a private network."""
+
+    code = "refused"
+    default = sentences.REFUSED
+
+
+class InvalidArguments(ToolError):
+    """Raised when arguments do not match the tool's schema or can't be read."""
+
+    code = "invalid_arguments"
+    default = sentences.INVALID_ARGUMENTS
+
+
+class ToolOff(ToolError):
+    """Raised when a tool is switched off for the conversation, the organisation or the installation."""
+
+    code = "off"
+    default = sentences.TOOL_OFF

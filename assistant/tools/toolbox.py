@@ -1,0 +1,154 @@
+"""Runs tools: checks arguments, limits time and size, caches results, and turns every failure into a `ToolError`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from assistant.tools import sentences
+from assistant.tools.argument_schema import ArgumentSchema
+from assistant.tools.sentences import Sentence
+from assistant.tools.tool import (
+    InvalidArguments,
+    NotFound,
+    Tool,
+    TooLarge,
+    ToolContext,
+    ToolError,
+    ToolOff,
+    Unavailable,
+)
+from auth_billing.ttl_cache import TtlCache
+
+MAX_ARGUMENT_BYTES = 16 * 1024
+MAX_RESULT_BYTES = 256 * 1024
+"""Most bytes of a result as JSON; it is a part of a message."""
+MAX_CACHED_BYTES = 64 * 1024
+"""Larger results are not cached."""
+CACHED_RESULTS = 128
+"""Results in the cache of one tool, so that it holds at most 8 MiB."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ToolOutcome:
+    """Result of a tool call."""
+
+    result: dict[str, Any]
+    cached: bool
+    seconds: float
+    """Wall-clock time of the call."""
+
+
+class Toolbox:
+    """The tools of an installation or an organisation, by name, and those that are off with the reason."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        off: Mapping[str, Sentence] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Create a toolbox. `off` names tools that the installation lacks or has switched off, and says why.
+
+        Raises:
+            SchemaRefused: the schema of a tool is invalid or too large.
+            ValueError: two tools have the same name.
+        """
+        self._entries: dict[str, _Entry] = {}
+        self._off = dict(off or {})
+        self._clock = clock
+        for tool in tools:
+            if tool.name in self._entries:
+                raise ValueError(f"two tools are named {tool.name!r}")
+            self._entries[tool.name] = _Entry(tool, clock)
+
+    def available(self, off: Collection[str] = ()) -> list[Tool]:
+        """Return the tools that can run, without those named in `off`, sorted by name."""
+        return [
+            entry.tool for name, entry in sorted(self._entries.items()) if name not in off and name not in self._off
+        ]
+
+    def reasons(self, language: str) -> dict[str, str]:
+        """Return why each tool of the installation that is off is off, by name, in `language`."""
+        return {name: reason.text(language, tool=name) for name, reason in sorted(self._off.items())}
+
+    async def run(
+        self, name: str, arguments: dict[str, Any], context: ToolContext, off: Collection[str] = ()
+    ) -> ToolOutcome:
+        """Run the tool `name`, or return its cached result. `off`: tools switched off for this conversation.
+
+        Raises:
+            ToolError: the call failed in any way.
+        """
+        entry = self._entry(name, off)
+        began = self._clock()
+        key = _key(name, arguments, context.language)
+        entry.schema.check(name, arguments)
+        found = entry.cache.get(key)
+        if found is not None:
+            return ToolOutcome(msgspec.json.decode(found), cached=True, seconds=self._clock() - began)
+        encoded = _encoded(await _limited(entry.tool, arguments, context), name)
+        if entry.tool.cache_seconds > 0 and len(encoded) <= MAX_CACHED_BYTES:
+            entry.cache.put(key, encoded)
+        return ToolOutcome(msgspec.json.decode(encoded), cached=False, seconds=self._clock() - began)
+
+    def _entry(self, name: str, off: Collection[str]) -> _Entry:
+        reason = self._off.get(name)
+        if reason is not None or name in off:
+            raise ToolOff(reason, tool=name)
+        entry = self._entries.get(name)
+        if entry is None:
+            raise NotFound(sentences.UNKNOWN_TOOL, tool=name)
+        return entry
+
+
+class _Entry:
+    """A tool with the validator of its arguments and the cache of its results."""
+
+    def __init__(self, tool: Tool, clock: Callable[[], float]) -> None:
+        self.tool = tool
+        self.schema = ArgumentSchema(tool.parameters)
+        self.cache: TtlCache[bytes, bytes] = TtlCache(tool.cache_seconds, CACHED_RESULTS, clock)
+
+
+def _key(name: str, arguments: dict[str, Any], language: str) -> bytes:
+    try:
+        key = msgspec.json.encode([arguments, language], order="sorted")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArguments(sentences.WRONG_ARGUMENTS, tool=name, problem=str(error)) from error
+    if len(key) > MAX_ARGUMENT_BYTES:
+        raise InvalidArguments(sentences.WRONG_ARGUMENTS, tool=name, problem=f"> {MAX_ARGUMENT_BYTES} B")
+    return key
+
+
+async def _limited(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(tool.time_limit) as deadline:
+            return await tool.run(arguments, context)
+    except ToolError:
+        raise
+    except Exception as error:
+        if isinstance(error, TimeoutError) and deadline.expired():
+            raise Unavailable(sentences.TIMED_OUT, tool=tool.name, seconds=f"{tool.time_limit:g}") from error
+        _log.exception("tool failed", tool=tool.name)
+        raise Unavailable from error
+
+
+def _encoded(result: dict[str, Any], name: str) -> bytes:
+    try:
+        encoded = msgspec.json.encode(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        _log.exception("tool result is not JSON", tool=name)
+        raise Unavailable from error
+    if len(encoded) > MAX_RESULT_BYTES:
+        raise TooLarge
+    return encoded
