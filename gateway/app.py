@@ -27,7 +27,6 @@ from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
-from gateway.errors import UpstreamUnreachable
 from gateway.http import error_handlers
 from gateway.http.authentication import unprotected_routes
 from gateway.http.gateway import Gateway
@@ -45,7 +44,6 @@ from gateway.http.routes import (
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.generation import GenerationServices
-from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
@@ -54,6 +52,8 @@ from router.bus import Bus, TypedSubscription
 from router.errors import BrokerUnavailable
 from router.messages import AnswerPart, Control, FollowAnswer, GatewayLoad, KeysChanged, WorkerStatus
 from router.model_registry import ModelRegistry
+from router.producer.errors import UpstreamUnreachable
+from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from runtime.lifecycle import StartupError
 

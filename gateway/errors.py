@@ -5,20 +5,19 @@ GatewayError
 ├── InvalidRequest: UnsupportedParameter, InvalidIdempotencyKey, ContextLengthExceeded
 ├── NotAuthenticated, AmbiguousCredentials, ScopeMissing, TooManyConnections
 ├── UnknownUrl, MethodNotAllowed, ExportsBusy, ModelNotFound, ModelUnavailable
-├── BrokerDown, Overloaded    checked locally, before a job is published
-└── GenerationError           an opened generation did not finish
-    ├── JobFailed, JobCancelled, DeadlinePassed, NotQueued
-    ├── WorkerLost (NotContinuable), UpstreamUnreachable, RepliesLost
-    └── SlowClient, ClientDisconnected, ServerShutdown
+└── BrokerDown, Overloaded    checked locally, before a job is published
 
-A `GatewayError`'s message is sent to the client and must not reveal internals.
+GenerationError (`router/producer/errors.py`)    an opened generation did not finish
+└── ClientDisconnected, ServerShutdown
+
+The messages of both are sent to the client and must not reveal internals.
 """
 
 from __future__ import annotations
 
 import math
 
-from router.messages import Failed
+from router.producer.errors import GenerationError
 
 MAX_RETRY_AFTER = 60
 """Largest `Retry-After` in seconds; OpenAI's clients ignore values above two minutes."""
@@ -133,70 +132,6 @@ class Overloaded(GatewayError):
         super().__init__()
         self.reason = reason
         self.retry_after = max(1, math.ceil(min(wait, MAX_RETRY_AFTER)))
-
-
-class GenerationError(GatewayError):
-    """Base of the errors that end a generation after its jobs were opened."""
-
-
-class JobFailed(GenerationError):
-    """Raised when the terminal reply to a job says that it failed, with the reply's failure code."""
-
-    def __init__(self, failed: Failed) -> None:
-        super().__init__(failed.message, param=failed.param)
-        self.failure = failed.code
-        self.retry_after = failed.retry_after
-
-
-class JobCancelled(GenerationError):
-    """Raised when a job was cancelled, but not by this gateway."""
-
-    message = "The request was cancelled."
-
-
-class DeadlinePassed(GenerationError):
-    """Raised when a request did not finish before its deadline."""
-
-    message = "The request was not finished before its deadline."
-
-
-class WorkerLost(GenerationError):
-    """Raised when the worker died and no other worker can resume the job."""
-
-    message = "The worker that was generating the answer was lost."
-
-
-class NotContinuable(WorkerLost):
-    """Raised when the provider that was answering was lost, after output that no other worker can continue."""
-
-    message = (
-        "The provider that was generating the answer was lost, and what it has sent (reasoning, tool calls, or a very "
-        "long text) can't be continued by another one."
-    )
-
-
-class NotQueued(GenerationError):
-    """Raised when a job that had waited for a free slot was refused by the broker; no worker has begun it."""
-
-    message = BrokerDown.message
-
-
-class UpstreamUnreachable(GenerationError):
-    """Raised when the connection to the broker is lost while a request is running."""
-
-    message = "The connection to the workers was lost."
-
-
-class RepliesLost(GenerationError):
-    """Raised when replies are missing, so that the answer has a gap."""
-
-    message = "A part of the answer was lost. Please try again."
-
-
-class SlowClient(GenerationError):
-    """Raised when a client reads its response too slowly, so that unread output exceeds a limit or a send times out."""
-
-    message = "The client reads too slowly."
 
 
 class ClientDisconnected(GenerationError):

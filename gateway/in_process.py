@@ -48,7 +48,8 @@ async def complete(
     """Run a chat completion (OpenAI's fields, one choice, no tools); yield its updates. Closing cancels the job.
 
     Raises:
-        GatewayError, AccountError, PublishError: the request was refused or failed; earlier updates stay valid.
+        GatewayError, GenerationError, AccountError, PublishError: the request was refused or failed; earlier
+            updates stay valid.
     """
     body = ChatCompletionRequest.parse(fields)
     allowance = gateway.limits.allowance(principal)

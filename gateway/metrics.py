@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from router.producer.metrics import ProducerMetrics
+
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
-class GatewayMetrics:
+class GatewayMetrics(ProducerMetrics):
     """The gateway's metrics. A `route` label is a path's template, never the path, so that its values are few."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
@@ -20,7 +24,6 @@ class GatewayMetrics:
         def histogram(name: str, text: str, *labels: str) -> Histogram:
             return Histogram(name, text, labels, buckets=_SECONDS, registry=registry)
 
-        self.registry = registry
         self.requests = counter(
             "headrace_http_requests",
             "HTTP requests answered, or abandoned by the client (status 499).",
@@ -54,19 +57,6 @@ class GatewayMetrics:
             "reason",
         )
         self.held = gauge("headrace_jobs_waiting_for_turn", "Jobs in this gateway's fair queue, not published yet.")
-        self.inbox_jobs = gauge("headrace_inbox_jobs", "Jobs whose replies are awaited.")
-        self.replies_dropped = counter(
-            "headrace_replies_dropped", "Replies that were not delivered, by reason.", "reason"
-        )
-        self.tokens_after_disconnect = counter(
-            "headrace_tokens_after_disconnect",
-            "Tokens received for disconnected clients; `headrace_tokens_for_nobody` counts those discarded by workers.",
-        )
-        self.resumed = counter("headrace_jobs_resumed", "Jobs of one worker that another worker resumed.")
-        self.doubted = counter(
-            "headrace_jobs_doubted",
-            "Liveness probes sent to a worker because its job was redelivered to another worker.",
-        )
         self.holds = counter("headrace_holds", "Credit holds requested, by outcome.", "outcome")
         self.hold_seconds = histogram(
             "headrace_hold_duration_seconds", "Time that requests waited for their credit hold."

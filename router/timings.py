@@ -35,7 +35,7 @@ class Timings:
     load_report_timeout: float = 3.0
     """Seconds after which a gateway's load report is no longer counted."""
 
-    # Gateway: recovery of running jobs (`gateway/jobs/recovery.py`).
+    # Gateway: recovery of running jobs (`router/producer/recovery.py`).
     watch_interval: float = 0.5
     """Seconds between two checks of all running jobs for silence."""
     ping_after: float = 5.0

@@ -17,11 +17,12 @@ from typing import Any
 from auth_billing.errors import AnswerNotKept
 from auth_billing.idempotency import RemoteRun
 from gateway.answers.shared_response import ResponseHead, SharedResponse
-from gateway.errors import ClientDisconnected, ServerShutdown, SlowClient
+from gateway.errors import ClientDisconnected, ServerShutdown
 from router import control_targets
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.messages import AnswerPart, AnswerState, FollowAnswer
+from router.producer.errors import SlowClient
 
 PART_BYTES = 128 * 1024
 """Most bytes of a part's body."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from starlette.types import Message
 
 from gateway.answers.event_frames import DONE, PING
-from gateway.errors import SlowClient
+from router.producer.errors import SlowClient
 
 MAX_BYTES = 4 * 1024 * 1024
 LINGER_TIMEOUT = 10.0

@@ -18,12 +18,12 @@ from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
-from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
 from router.bus import Bus
 from router.model_registry import ModelRegistry
+from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 
 

@@ -36,6 +36,16 @@ from auth_billing.money.amounts import format_usd
 from gateway import errors
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import FailureCode
+from router.producer.errors import (
+    DeadlinePassed,
+    JobCancelled,
+    JobFailed,
+    NotQueued,
+    RepliesLost,
+    SlowClient,
+    UpstreamUnreachable,
+    WorkerLost,
+)
 from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, MalformedRequest, UnsupportedMediaType
 
 
@@ -151,13 +161,13 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     FailureCode.UPSTREAM_ERROR: HttpError(502, _SERVER, "upstream_error"),
     FailureCode.UPSTREAM_TIMEOUT: HttpError(504, _SERVER, "upstream_error"),
     FailureCode.UPSTREAM_BUSY: HttpError(503, _SERVER, "overloaded", retry_after=5),
-    errors.JobCancelled: HttpError(503, _SERVER, "cancelled", should_retry=False),
-    errors.DeadlinePassed: HttpError(408, _SERVER, "deadline_exceeded"),
-    errors.WorkerLost: HttpError(503, _SERVER, "worker_lost", retry_after=1),
-    errors.NotQueued: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
-    errors.UpstreamUnreachable: HttpError(503, _SERVER, "upstream_unreachable", retry_after=5),
-    errors.RepliesLost: HttpError(503, _SERVER, "replies_lost", retry_after=1),
-    errors.SlowClient: HttpError(408, _REQUEST, "client_too_slow"),
+    JobCancelled: HttpError(503, _SERVER, "cancelled", should_retry=False),
+    DeadlinePassed: HttpError(408, _SERVER, "deadline_exceeded"),
+    WorkerLost: HttpError(503, _SERVER, "worker_lost", retry_after=1),
+    NotQueued: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
+    UpstreamUnreachable: HttpError(503, _SERVER, "upstream_unreachable", retry_after=5),
+    RepliesLost: HttpError(503, _SERVER, "replies_lost", retry_after=1),
+    SlowClient: HttpError(408, _REQUEST, "client_too_slow"),
     errors.ClientDisconnected: HttpError(499, _REQUEST, "client_disconnected"),
     errors.ServerShutdown: HttpError(503, _SERVER, "server_shutdown", retry_after=5),
     Exception: HttpError(500, _SERVER, None, message=_INTERNAL),
@@ -166,7 +176,7 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
 
 def http_error(error: Exception) -> HttpError:
     """Return the error table's row for an error: by failure code if it has one, else by its class or nearest base."""
-    if isinstance(error, errors.JobFailed):
+    if isinstance(error, JobFailed):
         return HTTP_ERRORS[error.failure]
     return next(HTTP_ERRORS[kind] for kind in type(error).__mro__ if kind in HTTP_ERRORS)
 

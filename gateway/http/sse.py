@@ -20,12 +20,13 @@ from starlette.types import Message, Receive, Scope, Send
 from auth_billing.errors import AccountError
 from gateway.admission.queue_estimator import QueueEstimate
 from gateway.answers.event_frames import DONE, PING, frame
-from gateway.errors import ClientDisconnected, GatewayError, SlowClient
+from gateway.errors import ClientDisconnected, GatewayError
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import error_body
 from gateway.jobs.generation import Generation
 from gateway.settings import GatewaySettings
+from router.producer.errors import GenerationError, SlowClient
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -168,7 +169,7 @@ async def _or_error(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield data
     except ClientDisconnected:
         return
-    except (GatewayError, AccountError) as error:
+    except (GatewayError, GenerationError, AccountError) as error:
         yield frame(error_body(error)).encode("ascii")
     except Exception as error:  # noqa: BLE001 - the status line is sent, so any error must reach the client as a frame
         _log.exception("stream broke")

@@ -1,1 +1,1 @@
-"""Job lifecycle in the gateway: building, credit hold, publishing, recovery and settlement."""
+"""Job lifecycle in the gateway: building, credit hold, publishing, reading the answer, and settlement."""

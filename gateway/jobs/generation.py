@@ -19,14 +19,23 @@ from gateway.admission.publish_queue import PublishQueue, QueuedJob
 from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
 from gateway.jobs.job_billing import RequestBilling
 from gateway.jobs.prompt_echo import EchoedPrompt
-from gateway.jobs.recovery_events import JobQueued, JobState
-from gateway.jobs.reply_inbox import ReplyInbox
-from gateway.jobs.unread_replies import Arrival
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus
 from router.errors import PublishError
 from router.messages import Cancelled, Delta, Embedded, Failed, Finished, Job, PromptEcho, PromptLogprobs, Reply, Usage
 from router.model_registry import Availability, ModelRegistry
+from router.producer.errors import (
+    DeadlinePassed,
+    GenerationError,
+    JobCancelled,
+    JobFailed,
+    NotQueued,
+    UpstreamUnreachable,
+    WorkerLost,
+)
+from router.producer.recovery_events import JobQueued, JobState
+from router.producer.reply_inbox import ReplyInbox
+from router.producer.unread_replies import Arrival
 from router.timings import Timings
 from router.transport.base import ConnectionState
 
@@ -84,7 +93,7 @@ class Generation:
         self._begin_by = self._opened + max(0.0, (jobs[0].begin_by or jobs[0].deadline) - time.time())
         self._tokens = 0
         self._streamed = services.metrics.tokens.labels(self.model)
-        self._failure: errors.GenerationError | None = None
+        self._failure: GenerationError | None = None
         """A worker's terminal error; raised after the output before it."""
         self._queue_entries: list[QueuedJob] = []
         self._publishing: asyncio.Task[None] | None = None
@@ -165,10 +174,10 @@ class Generation:
             await asyncio.gather(*publishing)
         except PublishError as error:
             _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(error))
-            self._unread.fail(errors.NotQueued())
+            self._unread.fail(NotQueued())
         except Exception:  # noqa: BLE001 - else the request would wait for its deadline
             _log.exception("waiting job not published", job=self.jobs[0].id)
-            self._unread.fail(errors.NotQueued())
+            self._unread.fail(NotQueued())
         finally:
             for task in publishing:
                 task.cancel()
@@ -186,7 +195,7 @@ class Generation:
             if isinstance(arrival.reply, Delta):
                 return
             if isinstance(arrival.reply, Failed):
-                raise errors.JobFailed(arrival.reply)
+                raise JobFailed(arrival.reply)
 
     def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
         """Iterate over the deltas of all choices, in order of arrival; each batch has those since the previous batch.
@@ -259,7 +268,7 @@ class Generation:
     async def _arrivals(self) -> list[Arrival]:
         remaining = (self._deadline if self._is_begun else self._begin_by) - time.monotonic()
         if remaining <= 0:
-            raise errors.DeadlinePassed if self._is_begun or self._is_served else errors.ModelUnavailable()
+            raise DeadlinePassed if self._is_begun or self._is_served else errors.ModelUnavailable()
         if await self._unread.wait(min(remaining, self._services.timings.silence_check_interval)):
             self._heard = time.monotonic()
             return self._unread.take_all()
@@ -283,7 +292,7 @@ class Generation:
                     yield output
                 if self._failure is not None:
                     raise self._failure
-        except errors.GenerationError as error:
+        except GenerationError as error:
             self.close(error)
             raise
 
@@ -332,13 +341,13 @@ class Generation:
         if self._services.bus.state is not ConnectionState.UP:
             self._broker_away = now
             if silence >= self._services.timings.unreachable_after:
-                raise errors.UpstreamUnreachable
+                raise UpstreamUnreachable
             return
         if silence < limit:
             return
         if now - max(self._broker_away, self._services.bus.lost_at) < limit:
             return  # the workers have to reconnect too
-        raise errors.WorkerLost if any(job.recovery.worker_id for job in self._open) else errors.ModelUnavailable()
+        raise WorkerLost if any(job.recovery.worker_id for job in self._open) else errors.ModelUnavailable()
 
     def _count(self, tokens: int) -> None:
         if not self._tokens and tokens:
@@ -353,6 +362,6 @@ class Generation:
                 self._unfinished -= 1
                 self._services.queues.record_answer(self.model, reply.usage.completion_tokens / self.jobs[0].n)
             case Failed():
-                self._failure = self._failure or errors.JobFailed(reply)
+                self._failure = self._failure or JobFailed(reply)
             case Cancelled():
-                self._failure = self._failure or errors.JobCancelled()
+                self._failure = self._failure or JobCancelled()

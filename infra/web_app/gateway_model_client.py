@@ -21,12 +21,13 @@ from auth_billing.rate_limits.limits import SubjectKind
 from chat_ui.generations import model_client
 from chat_ui.history.records import QueueStatus, TokenUsage
 from gateway import in_process
-from gateway.errors import GatewayError, JobFailed, ServerShutdown
+from gateway.errors import GatewayError, ServerShutdown
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import error_body, error_headers, http_error
 from router.errors import PublishError
 from router.messages import FailureCode, ServiceClass, Task, Usage, WorkerStatus
 from router.model_registry import ModelInfo
+from router.producer.errors import GenerationError, JobFailed
 
 TEMPERATURE, TOP_P = 0.3, 0.9
 """Chat defaults, shown by `chat_ui/web/src/chat/SettingsPanel.svelte`: with OpenAI's defaults (1 and 1) small models
@@ -66,7 +67,7 @@ class GatewayModelClient:
                         yield model_client.TextDelta(each.text, _usage(each.usage), each.cost)
                     else:
                         yield model_client.AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
-        except (GatewayError, AccountError, PublishError) as error:
+        except (GatewayError, GenerationError, AccountError, PublishError) as error:
             raise _answer_error(error, can_restart=request.continues and not begun) from error
 
     async def models(self, principal: Principal) -> list[model_client.ServedModel]:

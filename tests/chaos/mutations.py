@@ -29,7 +29,7 @@ class Mutation:
 
 def _double_delivery() -> None:
     """Some pieces of text are given out twice."""
-    from gateway.jobs.unread_replies import UnreadReplies
+    from router.producer.unread_replies import UnreadReplies
 
     right, numbers = UnreadReplies.take_all, count(1)
 
@@ -42,7 +42,7 @@ def _double_delivery() -> None:
 
 def _lost_token() -> None:
     """Some pieces of text are taken in and not given out."""
-    from gateway.jobs.unread_replies import UnreadReplies
+    from router.producer.unread_replies import UnreadReplies
 
     right, numbers = UnreadReplies.take_all, count(1)
 

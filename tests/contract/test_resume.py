@@ -10,7 +10,6 @@ import pytest
 
 from auth_billing.reaper import Reaper
 from gateway.errors import ServerShutdown
-from gateway.jobs.recovery_events import JobState, ReplyReceived
 from router.dead_letters import DeadLetters
 from router.messages import (
     AttemptReport,
@@ -24,6 +23,7 @@ from router.messages import (
     UsageRecord,
 )
 from router.model_registry import Availability
+from router.producer.recovery_events import JobState, ReplyReceived
 from router.topology import JOB_DELIVERY_LIMIT
 from tests.contract.conftest import MakeTransport
 from tests.fakes.fleet import Answer, Fleet, counted, until

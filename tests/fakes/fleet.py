@@ -13,11 +13,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from gateway.jobs.recovery import JobRecovery
-from gateway.jobs.recovery_driver import OpenJob
-from gateway.jobs.recovery_events import JobQueued
-from gateway.jobs.reply_inbox import ReplyInbox
-from gateway.metrics import GatewayMetrics
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
@@ -26,6 +21,11 @@ from router import topology
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Job, Reply, SamplingParams, Terminal, UsageRecord
 from router.model_registry import Availability
+from router.producer.metrics import ProducerMetrics
+from router.producer.recovery import JobRecovery
+from router.producer.recovery_driver import OpenJob
+from router.producer.recovery_events import JobQueued
+from router.producer.reply_inbox import ReplyInbox
 from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
@@ -136,7 +136,7 @@ class Fleet:
         self._timings = Timings(**timings)
         self.workers: dict[str, FleetWorker] = {}
         self.records: list[UsageRecord] = []
-        self.metrics = GatewayMetrics(CollectorRegistry())
+        self.metrics = ProducerMetrics(CollectorRegistry())
         self.availability = Availability.FULL
         """What the gateway believes of its workers."""
         self._tasks: list[asyncio.Task[None]] = []

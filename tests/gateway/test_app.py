@@ -9,7 +9,7 @@ import pytest
 
 from gateway import app as gateway_app
 from gateway.http import error_handlers
-from gateway.jobs.reply_inbox import ReplyInbox
+from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from runtime.lifecycle import StartupError
 from tests.gateway.conftest import MODEL, SetStage, eventually

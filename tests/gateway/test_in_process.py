@@ -13,9 +13,10 @@ from auth_billing.errors import InsufficientCredit, NoPrice, RateLimitExceeded
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import PriceList, TokenRate
 from gateway import in_process
-from gateway.errors import InvalidRequest, JobFailed, ModelNotFound
+from gateway.errors import InvalidRequest, ModelNotFound
 from gateway.in_process import AnswerUpdate, QueueUpdate
 from router.messages import FailureCode, GatewayLoad, QueuedWork, ServiceClass, Usage
+from router.producer.errors import JobFailed
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import fail, never, start_and_wait, status
 from tests.gateway.conftest import HI, MODEL, SetStage, Stage, eventually

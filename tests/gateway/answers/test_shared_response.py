@@ -8,7 +8,7 @@ import pytest
 
 from gateway.answers import shared_response
 from gateway.answers.shared_response import ResponseHead, ResponseRecorder, SharedResponse
-from gateway.errors import SlowClient
+from router.producer.errors import SlowClient
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
 

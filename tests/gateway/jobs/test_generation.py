@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from gateway.admission.other_gateways import OtherGatewaysLoad
 from gateway.admission.publish_queue import PublishQueue, _Capacity
-from gateway.errors import DeadlinePassed, JobFailed, NotQueued
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_completion_jobs
-from gateway.jobs.recovery_events import ReplyReceived
 from gateway.openai.completions import CompletionRequest
 from router.errors import QueueFull
 from router.messages import AttemptReport, AttemptState, Delta, FailureCode, Job, WorkerState
 from router.model_registry import ModelRegistry
+from router.producer.errors import DeadlinePassed, JobFailed, NotQueued
+from router.producer.recovery_events import ReplyReceived
 from tests.contract.examples import STATUS
 from tests.fakes.scripted_worker import fail, never
 from tests.gateway.conftest import KEY, MODEL, SetStage, Stage

@@ -1,5 +1,5 @@
-"""A job's life in the gateway has one home: every answer route depends on `gateway/jobs/`, and only the recovery
-changes which attempt is authoritative and how far the output is."""
+"""A job's life has one home: every answer route depends on `gateway/jobs/`, and only the recovery in
+`router/producer/` changes which attempt is authoritative and how far the output is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWNERS = {
     "token_ids": "job_output.py",
     "newest": "job_copies.py",
 }
-"""Attributes of a job's life, and the one module of the gateway that assigns them."""
+"""Attributes of a job's life, and the one module of the gateway and of the producer that assigns them."""
 ROUTES = [
     "gateway/http/routes/chat_completions.py",
     "gateway/http/routes/completions.py",
@@ -28,7 +28,8 @@ ROUTES = [
 
 
 def modules() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for path in sorted((ROOT / "gateway").rglob("*.py"))}
+    paths = [*(ROOT / "gateway").rglob("*.py"), *(ROOT / "router" / "producer").rglob("*.py")]
+    return {path: ast.parse(path.read_text()) for path in sorted(paths)}
 
 
 def assigned(tree: ast.AST) -> set[str]:
@@ -52,7 +53,7 @@ def test_no_other_module_changes_attempt_or_position() -> None:
 @pytest.mark.parametrize(("attribute", "owner"), OWNERS.items())
 def test_the_owners_do(attribute: str, owner: str) -> None:
     """The check above would pass if it looked for names that do not exist."""
-    assert attribute in assigned(ast.parse((ROOT / "gateway/jobs" / owner).read_text()))
+    assert attribute in assigned(ast.parse((ROOT / "router/producer" / owner).read_text()))
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -66,7 +67,7 @@ def test_deleting_the_home_breaks_every_answer_route(route: str) -> None:
 
 
 def test_recovery_is_sans_io() -> None:
-    source = (ROOT / "gateway/jobs/recovery.py").read_text()
+    source = (ROOT / "router/producer/recovery.py").read_text()
     imported = {
         alias.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for alias in node.names
     }

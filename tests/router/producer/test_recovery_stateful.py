@@ -13,9 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.errors import WorkerLost
-from gateway.jobs import recovery_events as events
-from gateway.jobs.recovery import JobRecovery
 from router import control_targets
 from router.messages import (
     AttemptReport,
@@ -36,6 +33,9 @@ from router.messages import (
     Usage,
 )
 from router.model_registry import Availability
+from router.producer import recovery_events as events
+from router.producer.errors import WorkerLost
+from router.producer.recovery import JobRecovery
 from router.timings import Timings
 from tests.fakes.jobs import make_job
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gateway.errors import GenerationError, SlowClient
 from router.messages import Delta, Reply
+from router.producer.errors import GenerationError, SlowClient
 
 REPLY_BYTES = 64
 """Approximate memory of a reply beside its text."""

@@ -1,17 +1,17 @@
 """The messages of one job: when to publish a fresh copy of it, and which copy counts (part of `recovery.py`).
 
 The broker dead-letters a message that was returned often, although kills, drains and restarts may have returned it;
-only the gateway can tell those from poison. So it publishes fresh, numbered copies while the answer makes progress.
-While all workers load the model, or are full, the copies that are published wait for them and no more are added, so
-that waiting does not use up the limit.
+only the job's publisher can tell those from poison. So it publishes fresh, numbered copies while the answer makes
+progress. While all workers load the model, or are full, the copies that are published wait for them and no more are
+added, so that waiting does not use up the limit.
 """
 
 from __future__ import annotations
 
 import math
 
-from gateway.jobs.recovery_events import BrokerHealth, Command, Republish
 from router.model_registry import Availability
+from router.producer.recovery_events import BrokerHealth, Command, Republish
 from router.timings import Timings
 
 

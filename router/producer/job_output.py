@@ -1,4 +1,4 @@
-"""The output of one job that its gateway has accepted: how far each choice is, and what is known of the prompt.
+"""The output of one job that its publisher has accepted: how far each choice is, and what is known of the prompt.
 
 Token ids are kept, 4 bytes each and never more than a context holds, because a new attempt continues after them. Of a
 text that a provider sent without ids the text is kept: a worker tokenises it and continues. Reasoning and tool calls
@@ -13,8 +13,8 @@ from array import array
 from enum import Enum, auto
 from typing import NamedTuple
 
-from gateway.errors import RepliesLost
 from router.messages import Delta, Embedded, EmbeddingPrompt, Finished, Job, PromptEcho, PromptLogprobs, Reply
+from router.producer.errors import RepliesLost
 
 MAX_TEXT_BYTES = 1024 * 1024
 """Most bytes of text without token ids that are kept of a choice; a longer one can't be continued."""
@@ -103,7 +103,7 @@ class _ChoiceOutput:
 
 
 class JobOutput:
-    """The tokens and vectors of one job that the gateway has accepted. Only the job's recovery changes them."""
+    """The tokens and vectors of one job that its publisher has accepted. Only the job's recovery changes them."""
 
     def __init__(self, choices: int, *, inputs: int = 0, echo: bool = False, scores: bool = False) -> None:
         """`choices`, `inputs`: numbers expected; `echo`, `scores`: prompt text, log probabilities are requested."""

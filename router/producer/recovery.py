@@ -1,7 +1,7 @@
 """Recovery of one job, as a sans-I/O state machine: `receive(event, now)` returns the commands to perform.
 
-The gateway that owns a client connection decides alone which attempt at a job is authoritative and which output
-exists (docs/design/queue-topology.md#resume). Three fences protect the answer: replies are accepted of that attempt
+The job's publisher (a gateway, or the parent of a child job) decides alone which attempt is authoritative and which
+output exists (docs/design/queue-topology.md#resume). Three fences protect the answer: replies are accepted of it
 only, in order of position only, and never after the end. It reads no clock; `recovery_driver.py` does all I/O.
 
 | state     | meaning                               | left when                                                   |
@@ -25,15 +25,15 @@ from __future__ import annotations
 import math
 from typing import get_args
 
-from gateway.errors import NotContinuable, RepliesLost, WorkerLost
-from gateway.jobs import recovery_events as events
-from gateway.jobs.job_copies import JobCopies
-from gateway.jobs.job_output import Acceptance, JobOutput
-from gateway.jobs.recovery_events import BrokerHealth, Candidate, Command, Event, Gap, JobState
-from gateway.jobs.resume_decisions import decision_on
 from router import control_targets, messages
 from router.messages import REAPER, AttemptState, FailureCode, Reply, ResumeDecision, Terminal
 from router.model_registry import Availability
+from router.producer import recovery_events as events
+from router.producer.errors import NotContinuable, RepliesLost, WorkerLost
+from router.producer.job_copies import JobCopies
+from router.producer.job_output import Acceptance, JobOutput
+from router.producer.recovery_events import BrokerHealth, Candidate, Command, Event, Gap, JobState
+from router.producer.resume_decisions import decision_on
 from router.timings import Timings
 
 PROGRESS = (messages.Delta, messages.Embedded, messages.PromptLogprobs)

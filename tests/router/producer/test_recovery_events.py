@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gateway.jobs.recovery_events import BrokerHealth
+from router.producer.recovery_events import BrokerHealth
 
 
 def test_replies_may_be_lost_until_the_later_of_both_times() -> None:

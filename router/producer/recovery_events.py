@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from gateway.errors import GenerationError
 from router.messages import Control, Reply, ResumeRequest
 from router.model_registry import Availability
+from router.producer.errors import GenerationError
 
 
 class JobState(Enum):
@@ -41,7 +41,7 @@ class Gap(NamedTuple):
 
 @dataclass
 class BrokerHealth:
-    """The gateway's broker connection as recovery sees it; the driver keeps it current. Times are monotonic seconds."""
+    """The process's broker connection as recovery sees it; the driver keeps it current. Times are monotonic seconds."""
 
     up: bool = True
     lost_at: float = float("-inf")

@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.errors import RepliesLost
-from gateway.jobs.recovery_driver import OpenJob, RecoveryDriver
-from gateway.jobs.recovery_events import (
+from router import control_targets
+from router.errors import BrokerUnavailable
+from router.messages import Cancel, Delta, Started
+from router.producer.errors import RepliesLost
+from router.producer.metrics import ProducerMetrics
+from router.producer.recovery_driver import OpenJob, RecoveryDriver
+from router.producer.recovery_events import (
     Deliver,
     Drop,
     FailRequest,
@@ -26,11 +30,7 @@ from gateway.jobs.recovery_events import (
     WakeAt,
     WorkerUnreachable,
 )
-from gateway.jobs.unread_replies import UnreadReplies
-from gateway.metrics import GatewayMetrics
-from router import control_targets
-from router.errors import BrokerUnavailable
-from router.messages import Cancel, Delta, Started
+from router.producer.unread_replies import UnreadReplies
 from router.timings import Timings
 from router.transport.base import ConnectionState
 from tests.contract.examples import JOB, msgspec_replace
@@ -63,12 +63,12 @@ def bus() -> Bus:
 
 
 @pytest.fixture
-def metrics() -> GatewayMetrics:
-    return GatewayMetrics(CollectorRegistry())
+def metrics() -> ProducerMetrics:
+    return ProducerMetrics(CollectorRegistry())
 
 
 @pytest.fixture
-def driver(bus: Bus, metrics: GatewayMetrics) -> RecoveryDriver:
+def driver(bus: Bus, metrics: ProducerMetrics) -> RecoveryDriver:
     return RecoveryDriver(bus, metrics, TIMINGS, lambda _model: True)  # type: ignore[arg-type]
 
 
@@ -101,7 +101,7 @@ async def test_control_messages_are_dropped_while_the_broker_is_down(driver: Rec
     assert bus.sent == []
 
 
-async def test_dropped_replies_are_counted_by_reason(driver: RecoveryDriver, metrics: GatewayMetrics) -> None:
+async def test_dropped_replies_are_counted_by_reason(driver: RecoveryDriver, metrics: ProducerMetrics) -> None:
     driver.perform(None, [Drop(known=False, tokens=5), Drop(known=True, tokens=0)])
     count = metrics.registry.get_sample_value
     assert count("headrace_replies_dropped_total", {"reason": "unknown_job"}) == 1

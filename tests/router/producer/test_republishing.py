@@ -6,15 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import WorkerLost
-from gateway.jobs.recovery_events import (
-    FailRequest,
-    JobRepublished,
-    JobState,
-    Republish,
-    SendControl,
-    TimerFired,
-)
 from router import control_targets
 from router.messages import (
     REAPER,
@@ -23,7 +14,16 @@ from router.messages import (
     ResumeDecision,
 )
 from router.model_registry import Availability
-from tests.gateway.jobs.test_recovery import TIMINGS, Recovery, dead, decisions, delta, pings, running
+from router.producer.errors import WorkerLost
+from router.producer.recovery_events import (
+    FailRequest,
+    JobRepublished,
+    JobState,
+    Republish,
+    SendControl,
+    TimerFired,
+)
+from tests.router.producer.test_recovery import TIMINGS, Recovery, dead, decisions, delta, pings, running
 
 
 def test_a_silent_attempt_is_pinged_then_replaced() -> None:

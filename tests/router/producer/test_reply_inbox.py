@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.errors import RepliesLost, ServerShutdown, SlowClient
-from gateway.jobs.reply_inbox import ReplyInbox
-from gateway.metrics import GatewayMetrics
 from router.messages import Cancel, Delta, Reply, Resume, ResumeDecision, ResumeRequest, Started, Window
 from router.model_registry import Availability
+from router.producer.errors import RepliesLost, SlowClient, UpstreamUnreachable
+from router.producer.metrics import ProducerMetrics
+from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from router.transport.base import ConnectionState
 from tests.contract.examples import JOB, msgspec_replace
@@ -53,7 +53,7 @@ def bus() -> Bus:
 
 @pytest.fixture
 def inbox(bus: Bus) -> ReplyInbox:
-    metrics = GatewayMetrics(CollectorRegistry())
+    metrics = ProducerMetrics(CollectorRegistry())
     return ReplyInbox(
         bus,  # type: ignore[arg-type]
         "gateway-1",
@@ -106,9 +106,9 @@ async def test_closing_cancels_jobs_that_have_not_ended(inbox: ReplyInbox, bus: 
 
 async def test_shutdown_fails_all_open_requests(inbox: ReplyInbox) -> None:
     first, second = inbox.open(JOBS[:1]), inbox.open(JOBS[1:])
-    inbox.fail_all(ServerShutdown())
+    inbox.fail_all(UpstreamUnreachable())
     for job in (*first, *second):
-        with pytest.raises(ServerShutdown):
+        with pytest.raises(UpstreamUnreachable):
             job.unread.peek()
 
 

@@ -15,17 +15,17 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from gateway.errors import RepliesLost
-from gateway.jobs import recovery_events as events
-from gateway.jobs.recovery import JobRecovery
-from gateway.jobs.resume_decisions import dismiss
-from gateway.jobs.unread_replies import UnreadReplies
-from gateway.metrics import GatewayMetrics
 from router import control_targets
 from router.bus import Bus
 from router.errors import BrokerUnavailable, PublishError
 from router.messages import Cancel, Control, Job, Reply
 from router.model_registry import Availability
+from router.producer import recovery_events as events
+from router.producer.errors import RepliesLost
+from router.producer.metrics import ProducerMetrics
+from router.producer.recovery import JobRecovery
+from router.producer.resume_decisions import dismiss
+from router.producer.unread_replies import UnreadReplies
 from router.timings import Timings
 from router.transport.base import ConnectionState
 
@@ -56,9 +56,9 @@ class OpenJob:
 
 
 class RecoveryDriver:
-    """Passes events to one gateway's job recoveries, and performs their commands. Use it on the event loop only."""
+    """Passes events to one process's job recoveries, and performs their commands. Use it on the event loop only."""
 
-    def __init__(self, bus: Bus, metrics: GatewayMetrics, timings: Timings, availability: AvailabilityOf) -> None:
+    def __init__(self, bus: Bus, metrics: ProducerMetrics, timings: Timings, availability: AvailabilityOf) -> None:
         """`availability` is that of the model registry."""
         self._bus = bus
         self._metrics = metrics

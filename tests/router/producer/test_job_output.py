@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import RepliesLost
-from gateway.jobs.job_output import MAX_TEXT_BYTES, Acceptance, JobOutput, ResumePoint
 from router.messages import (
     Delta,
     Embedded,
@@ -19,6 +17,8 @@ from router.messages import (
     ToolCallDelta,
     Usage,
 )
+from router.producer.errors import RepliesLost
+from router.producer.job_output import MAX_TEXT_BYTES, Acceptance, JobOutput, ResumePoint
 
 
 def delta(start: int, *ids: int, choice: int = 0, end: bool = False, text: str = "") -> Delta:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.jobs import recovery_events as events
-from gateway.jobs.resume_decisions import dismiss
 from router import control_targets
 from router.messages import Delta, Finished, Resume, ResumeDecision, ResumeRequest, Usage
+from router.producer import recovery_events as events
+from router.producer.resume_decisions import dismiss
 
 
 def test_a_reply_to_no_open_job_is_dropped_and_its_attempt_stopped() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.jobs.job_copies import JobCopies
-from gateway.jobs.recovery_events import BrokerHealth, Republish
+from router.producer.job_copies import JobCopies
+from router.producer.recovery_events import BrokerHealth, Republish
 from router.timings import Timings
 
 TIMINGS = replace(Timings(), republish_limit=3, fast_republishes=2, pickup_timeout=1.0, start_timeout=5.0)

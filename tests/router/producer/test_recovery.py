@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import NotContinuable, RepliesLost
-from gateway.jobs import recovery_events as events
 from gateway.jobs.prompt_echo import EchoedPrompt
-from gateway.jobs.recovery import JobRecovery
 from router import control_targets
 from router.messages import (
     AttemptReport,
@@ -40,6 +37,9 @@ from router.messages import (
     Usage,
 )
 from router.model_registry import Availability
+from router.producer import recovery_events as events
+from router.producer.errors import NotContinuable, RepliesLost
+from router.producer.recovery import JobRecovery
 from router.timings import Timings
 from tests.fakes.jobs import make_job
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from gateway.jobs import recovery_events as events
 from router import control_targets, messages
 from router.messages import Reply, ResumeDecision, Terminal
+from router.producer import recovery_events as events
 
 
 def decision_on(

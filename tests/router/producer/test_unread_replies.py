@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from gateway.errors import ClientDisconnected, RepliesLost, SlowClient
-from gateway.jobs.unread_replies import UnreadReplies
 from router.messages import Delta
+from router.producer.errors import JobCancelled, RepliesLost, SlowClient
+from router.producer.unread_replies import UnreadReplies
 
 
 def delta(text: str = "") -> Delta:
@@ -39,7 +39,7 @@ async def test_an_error_follows_the_replies_before_it_and_the_first_one_counts()
     unread = UnreadReplies(10_000, lambda: failures.append("failed"))
     unread.append(0, delta())
     unread.fail(RepliesLost())
-    unread.fail(ClientDisconnected())
+    unread.fail(JobCancelled())
     assert await unread.wait(1.0)
     unread.take_all()
     with pytest.raises(RepliesLost):
@@ -60,6 +60,6 @@ async def test_a_reader_that_is_too_far_behind_gets_an_error_instead() -> None:
 async def test_discarding_drops_what_is_unread() -> None:
     unread = UnreadReplies(10_000)
     unread.append(0, delta())
-    unread.discard(ClientDisconnected())
-    with pytest.raises(ClientDisconnected):
+    unread.discard(JobCancelled())
+    with pytest.raises(JobCancelled):
         unread.peek()

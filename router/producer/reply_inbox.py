@@ -1,4 +1,4 @@
-"""The gateway's reply inbox: one queue per process for the replies to all of its jobs.
+"""Reply inbox of a process that publishes jobs: one queue for the replies to all of its jobs.
 
 A request's jobs are opened here before they are published, so that no reply can be missed.
 """
@@ -9,31 +9,32 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from gateway.errors import GenerationError
-from gateway.jobs.recovery_driver import AvailabilityOf, OpenJob, RecoveryDriver
-from gateway.jobs.recovery_events import ReplyReceived, RequestClosed
-from gateway.jobs.unread_replies import UnreadReplies
-from gateway.metrics import GatewayMetrics
 from router.bus import Bus, TypedSubscription
 from router.messages import Job, Reply, Window
+from router.producer.errors import GenerationError
+from router.producer.metrics import ProducerMetrics
+from router.producer.recovery_driver import AvailabilityOf, OpenJob, RecoveryDriver
+from router.producer.recovery_events import ReplyReceived, RequestClosed
+from router.producer.unread_replies import UnreadReplies
 from router.timings import Timings
 
 
 class ReplyInbox:
-    """Reader of this gateway's reply queue: dispatches replies to the jobs of open requests by job id."""
+    """Reader of this process's reply queue: dispatches replies to the jobs of open requests by job id."""
 
     def __init__(
         self,
         bus: Bus,
-        gateway_id: str,
-        metrics: GatewayMetrics,
+        own_id: str,
+        metrics: ProducerMetrics,
         *,
         max_unread_bytes: int,
         availability: AvailabilityOf,
         timings: Timings,
     ) -> None:
         """`availability` is that of the model registry."""
-        self.gateway_id = gateway_id
+        self.own_id = own_id
+        """Id of this process as `Job.reply_to`."""
         self._bus = bus
         self._metrics = metrics
         self._max_unread_bytes = max_unread_bytes
@@ -45,8 +46,8 @@ class ReplyInbox:
         return len(self._jobs)
 
     async def listen(self) -> TypedSubscription[Window]:
-        """Declare and consume this gateway's reply queue, before any job is published; pass the result to `run`."""
-        return await self._bus.replies(self.gateway_id)
+        """Declare and consume this process's reply queue, before any job is published; pass the result to `run`."""
+        return await self._bus.replies(self.own_id)
 
     async def run(self, windows: TypedSubscription[Window]) -> None:
         """Dispatch the replies in `windows` to their jobs, and run recovery, until the subscription closes."""
@@ -74,7 +75,7 @@ class ReplyInbox:
         self._metrics.inbox_jobs.set(len(self))
 
     def fail_all(self, error: GenerationError) -> None:
-        """Fail every open request of this gateway: its task gets `error` after the replies already received."""
+        """Fail every open request of this process: its task gets `error` after the replies already received."""
         for job in list(self._jobs.values()):
             job.unread.fail(error)
 
