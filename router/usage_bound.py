@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, cast
 
-from router.messages import ChatPrompt, EmbeddingPrompt, Job, PromptBounds, TextPrompt, TokenPrompt, Usage
+from router.messages import ChatPrompt, EmbeddingPrompt, ImagePrompt, Job, PromptBounds, TextPrompt, TokenPrompt, Usage
 
 _NORMAL_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
 _INDENT = 4
@@ -21,9 +21,11 @@ _INDENT = 4
 
 
 def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
-    """Return upper bounds on the prompt and completion tokens of `job`; a prompt over `context` tokens is refused."""
+    """Return upper bounds on the usage of `job`: tokens, and images by size. A prompt over `context` tokens is refused."""
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
+    if isinstance(job.prompt, ImagePrompt):
+        return Usage(prompt_tokens=0, units={job.prompt.size: job.n})
     sampling = job.sampling
     prompt = _kept(job, context, _prompt_tokens(job.prompt, context, bounds))
     least = prompt if isinstance(job.prompt, TokenPrompt) else 1

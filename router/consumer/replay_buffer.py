@@ -1,6 +1,7 @@
 """Replay buffer: recent replies of each attempt, kept to be sent again after a broker restart lost them in flight.
 
-Bounded by bytes per attempt, oldest first, and by bytes of all ended attempts.
+Bounded by bytes per attempt, oldest first, and by bytes of all ended attempts. The first reply (`Started`) and the
+latest one are kept in any case, since one image may exceed the bound.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 
-from router.messages import Delta, Reply, Terminal
+from router.messages import Delta, Drawn, Reply, Terminal
 
 ATTEMPT_BYTES = 256 * 1024
 ENDED_BYTES = 16 * 1024 * 1024
@@ -22,20 +23,24 @@ class _SentReplies:
         self.replies: deque[tuple[int, Reply]] = deque()
         self.size = 0
         self.evicted_positions: dict[int, int] = {}
-        """By choice: number of leading positions whose replies were evicted."""
+        """By choice: number of leading positions whose replies were evicted; an image has one position."""
         self.evicted_others = False
-        """Whether a reply other than a delta was evicted."""
+        """Whether a reply other than a delta or an image was evicted."""
 
     def add(self, reply: Reply, size: int) -> None:
         self.replies.append((size, reply))
         self.size += size
-        while self.size > ATTEMPT_BYTES and len(self.replies) > 1:
-            size, oldest = self.replies.popleft()
+        while self.size > ATTEMPT_BYTES and len(self.replies) > 2:
+            size, oldest = self.replies[1]
+            del self.replies[1]
             self.size -= size
-            if isinstance(oldest, Delta):
-                self.evicted_positions[oldest.choice] = oldest.start + oldest.positions
-            else:
-                self.evicted_others = True
+            match oldest:
+                case Delta():
+                    self.evicted_positions[oldest.choice] = oldest.start + oldest.positions
+                case Drawn():
+                    self.evicted_positions.update(dict.fromkeys(oldest.indexes, 1))
+                case _:
+                    self.evicted_others = True
 
     def replies_after(self, received: Sequence[int]) -> list[Reply] | None:
         if self.evicted_others and not any(received):
@@ -44,12 +49,20 @@ class _SentReplies:
             choice >= len(received) or received[choice] < evicted for choice, evicted in self.evicted_positions.items()
         ):
             return None
-        return [each for _, each in self.replies if not isinstance(each, Delta) or _is_missing(each, received)]
+        return [each for _, each in self.replies if _is_missing(each, received)]
 
 
-def _is_missing(delta: Delta, received: Sequence[int]) -> bool:
-    known = received[delta.choice] if delta.choice < len(received) else 0
-    return delta.start >= known
+def _is_missing(reply: Reply, received: Sequence[int]) -> bool:
+    match reply:
+        case Delta():
+            return reply.start >= _received_of(reply.choice, received)
+        case Drawn():
+            return not all(_received_of(index, received) for index in reply.indexes)
+    return True
+
+
+def _received_of(choice: int, received: Sequence[int]) -> int:
+    return received[choice] if choice < len(received) else 0
 
 
 class ReplayBuffer:

@@ -21,6 +21,7 @@ from router.errors import BrokerUnavailable
 from router.messages import (
     AttemptReport,
     Delta,
+    Drawn,
     Embedded,
     PromptEcho,
     PromptLogprobs,
@@ -193,5 +194,7 @@ def _size(reply: Reply) -> int:
             return 120 + 600 * len(reply.logprobs)
         case Embedded():
             return 120 + 4 * sum(map(len, reply.vectors)) // 3
+        case Drawn():
+            return 120 + len(reply.revised_prompt) + 4 * sum(map(len, reply.images)) // 3
         case _:
             return 200

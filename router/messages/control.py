@@ -63,7 +63,7 @@ class Ping(Message, frozen=True, kw_only=True, tag="ping"):
     attempt: str
     reply_to: str
     received: list[int] = msgspec.field(name="have", default_factory=list)
-    """Number of tokens received of each choice."""
+    """Number of tokens received of each choice; an image counts as one."""
 
 
 class Drain(Message, frozen=True, kw_only=True, tag="drain"):
@@ -190,6 +190,7 @@ class Task(StrEnum):
 
     GENERATE = "generate"
     EMBED = "embed"
+    IMAGE = "image"
 
 
 class PromptBounds(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

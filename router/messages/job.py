@@ -69,7 +69,18 @@ class EmbeddingPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     """Number of leading dimensions to keep, then normalised again; `None` keeps all."""
 
 
-Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt
+class ImagePrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag="image"):
+    """A description of `Job.n` images to draw, one per choice; only for workers with `Task.IMAGE`.
+
+    The noise of an image depends only on (`SamplingParams.seed`, its index), so that any worker draws it again.
+    """
+
+    prompt: str
+    size: Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
+    """Width and height in pixels: `1024x768`."""
+
+
+Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt | ImagePrompt
 
 
 class GrammarKind(StrEnum):
@@ -173,7 +184,7 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     delivered: list[list[int]] = msgspec.field(default_factory=list)
     """Delivered token ids of each choice; empty if none."""
     ended: list[int] = msgspec.field(default_factory=list)
-    """Indexes of the choices that are complete."""
+    """Indexes of the choices that are complete, and of the images that were delivered."""
     embedded: list[int] = msgspec.field(default_factory=list)
     """Indexes of the inputs whose vectors were delivered."""
     cached_tokens: Count = 0

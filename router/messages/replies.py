@@ -170,6 +170,23 @@ class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
     """Tokens of these inputs; 0 if not known."""
 
 
+class Drawn(_Reply, frozen=True, kw_only=True, tag="drawn"):
+    """Images `start .. start+len(images)-1` of a job, each the bytes of a PNG file, encoded as base64.
+
+    The images of a job may arrive in any order.
+    """
+
+    start: Count = msgspec.field(name="s")
+    images: list[bytes]
+    revised_prompt: str = msgspec.field(name="revised", default="")
+    """The prompt that was drawn, if an upstream provider changed the client's."""
+
+    @property
+    def indexes(self) -> range:
+        """Indexes of the images."""
+        return range(self.start, self.start + len(self.images))
+
+
 class Finished(_Reply, frozen=True, kw_only=True, tag="finished"):
     """Terminal reply: all choices are complete."""
 
@@ -206,6 +223,7 @@ Reply = (
     | PromptLogprobs
     | Delta
     | Embedded
+    | Drawn
     | Finished
     | Failed
     | Cancelled

@@ -3,8 +3,8 @@
 Token ids are kept, 4 bytes each and never more than a context holds, because a new attempt continues after them. Of a
 text that a provider sent without ids the text is kept: a worker tokenises it and continues. Reasoning and tool calls
 of a provider can't be continued, since their markup is not known. Prompt echoes and scores are the same in every
-attempt, so only their extent counts. Embedding vectors have no order and do not depend on one another, so any attempt
-may supply the missing ones.
+attempt, so only their extent counts. Embedding vectors and images have no order and do not depend on one another, so
+any attempt may supply the missing ones; none of them is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from array import array
 from enum import Enum, auto
 from typing import NamedTuple
 
-from router.messages import Delta, Embedded, EmbeddingPrompt, Finished, Job, PromptEcho, PromptLogprobs, Reply
+from router.messages import (
+    Delta,
+    Drawn,
+    Embedded,
+    EmbeddingPrompt,
+    Finished,
+    ImagePrompt,
+    Job,
+    PromptEcho,
+    PromptLogprobs,
+    Reply,
+)
 from router.producer.errors import RepliesLost
 
 MAX_TEXT_BYTES = 1024 * 1024
@@ -102,16 +113,36 @@ class _ChoiceOutput:
             self.resumable, self.text = False, bytearray()
 
 
-class JobOutput:
-    """The tokens and vectors of one job that its publisher has accepted. Only the job's recovery changes them."""
+class _UnorderedOutput:
+    """The vectors or images of a job, which arrive in any order: which of them are missing."""
 
-    def __init__(self, choices: int, *, inputs: int = 0, echo: bool = False, scores: bool = False) -> None:
-        """`choices`, `inputs`: numbers expected; `echo`, `scores`: prompt text, log probabilities are requested."""
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.missing = set(range(count))
+
+    @property
+    def accepted(self) -> list[int]:
+        return sorted(set(range(self.count)) - self.missing)
+
+    def accept(self, indexes: range) -> Acceptance:
+        if indexes.stop > self.count:
+            raise RepliesLost
+        new = not self.missing.isdisjoint(indexes)
+        self.missing.difference_update(indexes)
+        return Acceptance.NEW if new else Acceptance.DUPLICATE
+
+
+class JobOutput:
+    """The tokens, vectors or images of one job that its publisher has accepted. Only the job's recovery changes them."""
+
+    def __init__(
+        self, choices: int, *, inputs: int = 0, images: int = 0, echo: bool = False, scores: bool = False
+    ) -> None:
+        """`choices`, `inputs`, `images`: numbers expected; `echo`, `scores`: prompt text, log probabilities too."""
         self._choices = [_ChoiceOutput() for _ in range(choices)]
         self._prompt = _PromptOutput(echo=echo, scores=scores)
-        self._inputs = inputs
-        self._missing = set(range(inputs))
-        """Inputs without a vector."""
+        self._vectors = _UnorderedOutput(inputs)
+        self._images = _UnorderedOutput(images)
         self._cached_tokens: int | None = None
 
     @classmethod
@@ -119,24 +150,33 @@ class JobOutput:
         """Return an empty output with the choices, inputs and prompt parts that `job` requests."""
         if isinstance(job.prompt, EmbeddingPrompt):
             return cls(0, inputs=len(job.prompt.inputs))
+        if isinstance(job.prompt, ImagePrompt):
+            return cls(0, images=job.n)
         return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
 
     def accept(self, reply: Reply) -> Acceptance:
         """Add the output in `reply`; return whether it was new, and if not, why it was not added.
 
         Raises:
-            RepliesLost: the reply is about a choice or an input that the job does not have.
+            RepliesLost: the reply is about a choice, an input or an image that the job does not have.
         """
         match reply:
             case Delta():
                 return self._accept_delta(reply)
             case Embedded():
-                return self._accept_vectors(reply)
+                return self._vectors.accept(range(reply.start, reply.start + len(reply.vectors)))
+            case Drawn():
+                return self._images.accept(reply.indexes)
             case PromptEcho() | PromptLogprobs():
                 return self._prompt.accept(reply)
-            case Finished() if self._missing or not all(choice.finished for choice in self._choices):
+            case Finished() if not self._complete:
                 return Acceptance.GAP
         return Acceptance.NEW
+
+    @property
+    def _complete(self) -> bool:
+        missing = self._vectors.missing or self._images.missing
+        return not missing and all(choice.finished for choice in self._choices)
 
     @property
     def begun(self) -> bool:
@@ -150,13 +190,14 @@ class JobOutput:
 
     @property
     def extent(self) -> int:
-        """Number of accepted tokens and vectors. Jobs are republished only a few times while it does not grow."""
-        return self.tokens + self._inputs - len(self._missing)
+        """Number of accepted tokens, vectors and images. A job is republished only a few times while it does not grow."""
+        return self.tokens + len(self._vectors.accepted) + len(self._images.accepted)
 
     @property
     def positions(self) -> list[int]:
-        """Number of accepted tokens of each choice, by choice index."""
-        return [choice.positions for choice in self._choices]
+        """Number of accepted tokens of each choice, by choice index; an accepted image counts as one."""
+        images = [int(index not in self._images.missing) for index in range(self._images.count)]
+        return images or [choice.positions for choice in self._choices]
 
     @property
     def resumable(self) -> bool:
@@ -169,8 +210,8 @@ class JobOutput:
         untokenised = any(choice.text_positions for choice in self._choices)
         return ResumePoint(
             [choice.token_ids.tolist() for choice in self._choices] if self.tokens else [],
-            [number for number, choice in enumerate(self._choices) if choice.finished],
-            sorted(set(range(self._inputs)) - self._missing),
+            self._images.accepted or [number for number, choice in enumerate(self._choices) if choice.finished],
+            self._vectors.accepted,
             self._cached_tokens or 0,
             [choice.text.decode() for choice in self._choices] if untokenised else [],
             [choice.text_positions for choice in self._choices] if untokenised else [],
@@ -185,11 +226,3 @@ class JobOutput:
         if acceptance is Acceptance.NEW and self._cached_tokens is None:
             self._cached_tokens = delta.cached_tokens
         return acceptance
-
-    def _accept_vectors(self, embedded: Embedded) -> Acceptance:
-        inputs = range(embedded.start, embedded.start + len(embedded.vectors))
-        if inputs.stop > self._inputs:
-            raise RepliesLost
-        new = not self._missing.isdisjoint(inputs)
-        self._missing.difference_update(inputs)
-        return Acceptance.NEW if new else Acceptance.DUPLICATE

@@ -18,6 +18,7 @@ from router.messages import (
     ChatPrompt,
     Delta,
     Drain,
+    Drawn,
     Embedded,
     EmbeddingPrompt,
     Failed,
@@ -27,6 +28,7 @@ from router.messages import (
     GatewayLoad,
     Grammar,
     GrammarKind,
+    ImagePrompt,
     Job,
     KeysChanged,
     KeySet,
@@ -222,6 +224,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "job_embedding": msgspec_replace(
         JOB, prompt=EmbeddingPrompt(inputs=["one", "two"], dimensions=64), sampling=SamplingParams(seed=0)
     ),
+    "job_image": msgspec_replace(JOB, prompt=ImagePrompt(prompt="A lighthouse", size="1024x768"), n=2, ended=[1]),
     "window_started": Window(
         worker_id="worker-1",
         replies=[Started(job_id="j", attempt_id="a", worker_id="worker-1", prompt_tokens=5, delivery_count=1)],
@@ -317,6 +320,15 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "window_embedded": Window(
         worker_id="worker-1", replies=[Embedded(job_id="j", attempt_id="a", start=0, vectors=[b"\x00\x00\x80?"])]
     ),
+    "window_drawn": Window(
+        worker_id="worker-1",
+        replies=[
+            Drawn(job_id="j", attempt_id="a", start=1, images=[b"\x89PNG\r\n\x1a\n"]),
+            Drawn(
+                job_id="k", attempt_id="b", start=0, images=[b"\x89PNG\r\n\x1a\n"], revised_prompt="A tall lighthouse"
+            ),
+        ],
+    ),
     "window_counted": Window(
         worker_id="worker-1",
         replies=[
@@ -408,4 +420,5 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     ),
     "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
+    "worker_status_draws": msgspec_replace(STATUS, task=Task.IMAGE),
 }

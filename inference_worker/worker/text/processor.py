@@ -32,6 +32,7 @@ from inference_worker.worker.text.tool_calls.tool_choice import call_parser, out
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
+    ImagePrompt,
     FailureCode,
     Grammar,
     Job,
@@ -175,6 +176,8 @@ class TextProcessor:
             return self._text_ids(prompt)
         if isinstance(prompt, EmbeddingPrompt):
             raise PromptRejected("This model makes no embeddings.", "model")
+        if isinstance(prompt, ImagePrompt):
+            raise PromptRejected("This model draws no images.", "model")
         return self._conversation_ids(prompt, job, limits)
 
     def _text_ids(self, prompt: TextPrompt) -> list[int]:

@@ -8,6 +8,7 @@ import pytest
 
 from router.messages import (
     Delta,
+    Drawn,
     Embedded,
     Finished,
     PromptEcho,
@@ -115,6 +116,24 @@ def test_vectors_may_arrive_in_any_order() -> None:
     assert output.accept(FINISHED) is Acceptance.GAP
     assert output.resume_point.embedded == [2]
     assert output.accept(vectors(0, 3)) is Acceptance.NEW
+    assert output.accept(FINISHED) is Acceptance.NEW
+
+
+def test_images_may_arrive_in_any_order_and_only_their_numbers_are_kept() -> None:
+    output = JobOutput(0, images=3)
+
+    def drawn(start: int, count: int = 1) -> Drawn:
+        return Drawn(job_id="j", attempt_id="a", start=start, images=[b"png"] * count)
+
+    assert output.accept(drawn(2)) is Acceptance.NEW
+    assert output.accept(drawn(2)) is Acceptance.DUPLICATE
+    assert output.accept(FINISHED) is Acceptance.GAP
+    assert (output.resume_point.ended, output.positions, output.extent) == ([2], [0, 0, 1], 1)
+    assert output.resumable
+    assert not output.begun, "another worker may draw the other images without a resume decision"
+    with pytest.raises(RepliesLost):
+        output.accept(drawn(2, 2))
+    assert output.accept(drawn(0, 2)) is Acceptance.NEW
     assert output.accept(FINISHED) is Acceptance.NEW
 
 
