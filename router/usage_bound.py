@@ -21,7 +21,7 @@ _INDENT = 4
 
 
 def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
-    """Return upper bounds on the usage of `job`: tokens, and images by size. A prompt over `context` tokens is refused."""
+    """Return upper bounds on the tokens, or images by size, of `job`; a prompt over `context` tokens is refused."""
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
     if isinstance(job.prompt, ImagePrompt):

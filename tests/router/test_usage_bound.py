@@ -9,6 +9,7 @@ import pytest
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
+    ImagePrompt,
     Job,
     Prompt,
     PromptBounds,
@@ -50,6 +51,11 @@ def test_token_ids_are_counted_exactly() -> None:
     assert most(job(tokens)) == (100, 900)
     assert most(job(tokens, max_tokens=5)) == (100, 5)
     assert most(job(tokens, n=3, max_tokens=5), UNKNOWN) == (100, 15)
+
+
+def test_images_are_counted_by_size() -> None:
+    drawn = job(ImagePrompt(prompt="A lighthouse", size="1024x768"), n=2)
+    assert max_usage(drawn, CONTEXT, BOUNDS) == Usage(prompt_tokens=0, units={"1024x768": 2})
 
 
 def test_a_text_is_bounded_by_its_bytes_and_added_tokens() -> None:

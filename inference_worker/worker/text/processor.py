@@ -32,9 +32,9 @@ from inference_worker.worker.text.tool_calls.tool_choice import call_parser, out
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
-    ImagePrompt,
     FailureCode,
     Grammar,
+    ImagePrompt,
     Job,
     SamplingParams,
     TextPrompt,
