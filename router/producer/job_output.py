@@ -190,7 +190,7 @@ class JobOutput:
 
     @property
     def extent(self) -> int:
-        """Number of accepted tokens, vectors and images: jobs are republished only a few times while it does not grow."""
+        """Number of accepted tokens, vectors and images: a job that adds none is republished only a few times."""
         return self.tokens + len(self._vectors.accepted) + len(self._images.accepted)
 
     @property
