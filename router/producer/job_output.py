@@ -133,7 +133,7 @@ class _UnorderedOutput:
 
 
 class JobOutput:
-    """The tokens, vectors or images of one job that its publisher has accepted. Only the job's recovery changes them."""
+    """The tokens, vectors or images of one job that its publisher has accepted; only its recovery changes them."""
 
     def __init__(
         self, choices: int, *, inputs: int = 0, images: int = 0, echo: bool = False, scores: bool = False
