@@ -1,8 +1,8 @@
 """The rule for who may act on another person's account: reset the password or the second factor.
 
 An administrator who resets both can sign in as the person. So the person must be a member of no other organisation,
-and have a lower role than the administrator, who must not have lowered it first: a former higher role counts too. Other
-accounts are reset by mail or by the operator's command line.
+and have a lower role than the administrator, who must not have lowered it first: a former higher role counts too, also
+that of an ended membership. Other accounts are reset by mail or by the operator's command line.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Membership:
     confirmed: float = 0.0
     """Time at which the issuer's groups last gave the role."""
     former: Role | None = None
-    """The highest role that the member had before changes of role; `None`: the role was not changed."""
+    """The highest role that the user had in the organisation before, also in earlier memberships; `None`: no other."""
 
     @property
     def highest_role(self) -> Role:
@@ -130,7 +130,8 @@ class MembershipStore(Protocol):
     """Store of memberships."""
 
     async def add(self, membership: Membership) -> None:
-        """Store a new membership durably; an existing one is left unchanged."""
+        """Store a new membership durably, with the highest role of an earlier one as `former`; an existing one is left
+        unchanged."""
         ...
 
     async def find(self, organisation: str, user: str) -> Membership | None:
@@ -162,7 +163,7 @@ class MembershipStore(Protocol):
         ...
 
     async def remove(self, organisation: str, user: str) -> bool:
-        """Delete a membership; return false if there was none."""
+        """End a membership, and keep its highest role for a later one; return false if there was none."""
         ...
 
 

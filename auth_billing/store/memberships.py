@@ -1,7 +1,11 @@
-"""MongoDB store of memberships: `memberships {_id: "<organisation>:<user>", organisation, user, ...}`."""
+"""MongoDB store of memberships: `memberships {_id: "<organisation>:<user>", organisation, user, ...}`.
+
+The document of an ended membership keeps only `role` and `former`: a later membership of the user gets the highest.
+"""
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 from auth_billing.access.roles import Role
@@ -10,6 +14,9 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document
 
 COLLECTION = "memberships"
+_KEPT = ("role", "former")
+_ENDED = {each.name: "" for each in fields(Membership) if each.name not in _KEPT}
+"""Fields that the end of a membership removes."""
 
 
 class MongoMembershipStore:
@@ -19,14 +26,17 @@ class MongoMembershipStore:
         self._memberships = connection.durable(COLLECTION)
 
     async def add(self, membership: Membership) -> None:
-        """Store a new membership durably; one that is stored already is not changed."""
-        former = membership.former and membership.former.value
-        fields = {**vars(membership), "role": membership.role.value, "former": former}
-        await self._memberships.insert_if_absent({"_id": _id(membership.organisation, membership.user), **fields})
+        """Store a new membership durably, with the highest role of an earlier one; a present one is not changed."""
+        ended = {"_id": _id(membership.organisation, membership.user), "organisation": None}
+        former = await self._memberships.find_record(_highest_role, ended)
+        if former is None:
+            await self._memberships.insert_if_absent({**_document(membership), "_id": ended["_id"]})
+        else:
+            await self._memberships.update_one(ended, {"$set": _document(replace(membership, former=former))})
 
     async def find(self, organisation: str, user: str) -> Membership | None:
         """Return a user's membership of an organisation, or `None`."""
-        return await self._memberships.find_record(_membership, {"_id": _id(organisation, user)})
+        return await self._memberships.find_record(_membership, _present(organisation, user))
 
     async def of_user(self, user: str) -> list[Membership]:
         """Return all memberships of a user, oldest first."""
@@ -44,20 +54,19 @@ class MongoMembershipStore:
     async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
         """Change a member's role, and the highest `former` one if given, in one update; false if no such member."""
         change = {"$set": {"role": role.value, **({"former": former.value} if former else {})}}
-        return await self._memberships.update_matching({"_id": _id(organisation, user)}, change)
+        return await self._memberships.update_matching(_present(organisation, user), change)
 
     async def confirm(self, organisation: str, user: str, now: float) -> None:
         """Note that the issuer's groups gave the membership's role at `now` (Unix seconds)."""
-        await self._memberships.update_one({"_id": _id(organisation, user)}, {"$set": {"confirmed": now}})
+        await self._memberships.update_one(_present(organisation, user), {"$set": {"confirmed": now}})
 
     async def unconfirmed(self, since: float) -> list[Membership]:
         """Return the memberships from an issuer's groups that were last confirmed before `since` (Unix seconds)."""
         return await self._all({"issuer": {"$gt": ""}, "confirmed": {"$lt": since}})
 
     async def remove(self, organisation: str, user: str) -> bool:
-        """Delete a membership; false if there was none."""
-        result = await self._memberships.delete_one({"_id": _id(organisation, user)})
-        return bool(result.deleted_count)
+        """End a membership, and keep its highest role for a later one; false if there was none."""
+        return await self._memberships.update_matching(_present(organisation, user), {"$unset": _ENDED})
 
     async def _all(self, query: dict[str, Any]) -> list[Membership]:
         found = self._memberships.find(query).sort([("added", 1), ("_id", 1)])
@@ -68,7 +77,25 @@ def _id(organisation: str, user: str) -> str:
     return f"{organisation}:{user}"
 
 
+def _present(organisation: str, user: str) -> dict[str, Any]:
+    """Return the query for a membership that has not ended."""
+    return {"_id": _id(organisation, user), "organisation": organisation}
+
+
+def _document(membership: Membership) -> dict[str, Any]:
+    former = membership.former and membership.former.value
+    return {**vars(membership), "role": membership.role.value, "former": former}
+
+
 def _membership(document: dict[str, Any]) -> Membership:
+    return from_document(Membership, document, **_roles(document))
+
+
+def _roles(document: dict[str, Any]) -> dict[str, Any]:
     former = document.get("former")
-    roles = {"role": Role(document["role"]), "former": None if former is None else Role(former)}
-    return from_document(Membership, document, **roles)
+    return {"role": Role(document["role"]), "former": None if former is None else Role(former)}
+
+
+def _highest_role(document: dict[str, Any]) -> Role:
+    roles: list[Role] = [role for role in _roles(document).values() if role is not None]
+    return max(roles, key=lambda role: role.rank)

@@ -65,10 +65,12 @@ class DictMembershipStore:
     def __init__(self) -> None:
         self.absence = Absence()
         self.memberships: dict[tuple[str, str], Membership] = {}
+        self.former: dict[tuple[str, str], Role] = {}
 
     async def add(self, membership: Membership) -> None:
         self.absence.check()
-        self.memberships.setdefault((membership.organisation, membership.user), membership)
+        id_ = membership.organisation, membership.user
+        self.memberships.setdefault(id_, replace(membership, former=self.former.get(id_, membership.former)))
 
     async def find(self, organisation: str, user: str) -> Membership | None:
         self.absence.check()
@@ -104,7 +106,10 @@ class DictMembershipStore:
 
     async def remove(self, organisation: str, user: str) -> bool:
         self.absence.check()
-        return self.memberships.pop((organisation, user), None) is not None
+        removed = self.memberships.pop((organisation, user), None)
+        if removed is not None:
+            self.former[organisation, user] = removed.highest_role
+        return removed is not None
 
 
 class DictIdentityStore:

@@ -35,6 +35,16 @@ async def test_no_account_whose_role_the_actor_lowered_first(team: TeamFixture) 
     await require_account_rights(team.memberships, team.actor("owner"), "equal")
 
 
+async def test_no_account_whose_member_was_removed_and_joined_again_in_a_lower_role(team: TeamFixture) -> None:
+    await team.add_members(owner=Role.OWNER, admin=Role.ADMIN, equal=Role.ADMIN)
+    for role in (Role.MEMBER, Role.VIEWER):
+        await team.members.remove(team.actor("admin"), "equal")
+        await team.members.join(ORG, "equal", role, team.clock())
+        with pytest.raises(NotPermitted):
+            await require_account_rights(team.memberships, team.actor("admin"), "equal")
+    await require_account_rights(team.memberships, team.actor("owner"), "equal")
+
+
 async def test_no_account_that_another_organisation_relies_on(team: TeamFixture) -> None:
     await team.add_members(owner=Role.OWNER, member=Role.MEMBER)
     await team.members.join("org-2", "member", Role.VIEWER, 5.0)

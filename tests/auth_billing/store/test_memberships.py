@@ -29,6 +29,26 @@ async def test_memberships_are_listed_changed_and_removed(people: PeopleStores) 
     assert not await people.memberships.remove("org-1", "user-bob")
 
 
+async def test_the_highest_role_outlives_the_membership(people: PeopleStores) -> None:
+    first, again = (Membership("org-1", "user-bob", role, 1.0) for role in (Role.ADMIN, Role.VIEWER))
+    await people.memberships.add(first)
+    for _ in range(2):
+        await people.memberships.set_role("org-1", "user-bob", Role.MEMBER, Role.ADMIN)
+        await people.memberships.remove("org-1", "user-bob")
+        assert await people.memberships.find("org-1", "user-bob") is None
+        assert not await people.memberships.of_user("user-bob")
+        assert not await people.memberships.of_organisation("org-1")
+        assert not await people.memberships.set_role("org-1", "user-bob", Role.OWNER)
+        await people.memberships.confirm("org-1", "user-bob", 5.0)
+        for _repeated in range(2):
+            await people.memberships.add(again)
+        assert await people.memberships.find("org-1", "user-bob") == replace(again, former=Role.ADMIN)
+    await people.memberships.remove("org-1", "user-bob")
+    await people.memberships.add(replace(again, issuer="https://issuer.example"))
+    found = await people.memberships.find("org-1", "user-bob")
+    assert found == replace(again, issuer="https://issuer.example", former=Role.ADMIN)
+
+
 async def test_memberships_from_groups_are_found_by_their_last_confirmation(people: PeopleStores) -> None:
     invited = Membership("org-1", "user-ada", Role.OWNER, 1.0)
     given = Membership("org-1", "user-bob", Role.MEMBER, 2.0, "https://issuer.example", 2.0)
