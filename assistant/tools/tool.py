@@ -26,6 +26,8 @@ class ToolContext:
     requester: str
     language: str
     """BCP 47 tag, such as `en` or `pl`."""
+    question: str = ""
+    """The person's last message as it was written, before any rewrite: what only the person may name is found in it."""
 
 
 class Tool(Protocol):
