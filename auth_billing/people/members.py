@@ -144,12 +144,27 @@ class Members:
             await self._give_up_ownership(membership)
             await self.memberships.remove(organisation, user_id)
         if user is not None:
-            await self.end_keys(KeySet(organisation=organisation, user=user_id))
-            await self.sessions.revoke_all(organisation, user_id, self.clock())
-            await self.invitations.revoke_of(organisation, user)
+            await self._end_access(organisation, user)
         if user is None or membership is None:
             raise NoSuchRecord(f"no member {user_id} of {organisation}")
         return Member(user, membership.role, membership.added)
+
+    async def remove_unconfirmed(self, membership: Membership, since: float) -> bool:
+        """End a membership that groups gave, as `remove` does, unless it was confirmed after `since` (Unix seconds).
+
+        Return whether it was ended.
+        """
+        organisation, user = membership.organisation, await self.users.find(membership.user)
+        if not await self.memberships.remove(organisation, membership.user, since):
+            return False
+        if user is not None:
+            await self._end_access(organisation, user)
+        return True
+
+    async def _end_access(self, organisation: str, user: User) -> None:
+        await self.end_keys(KeySet(organisation=organisation, user=user.id))
+        await self.sessions.revoke_all(organisation, user.id, self.clock())
+        await self.invitations.revoke_of(organisation, user)
 
     async def _membership(self, organisation: str, user_id: str) -> Membership:
         membership = await self.memberships.find(organisation, user_id)

@@ -162,8 +162,11 @@ class MembershipStore(Protocol):
         """Return the memberships from an issuer's groups that were last confirmed before `since` (Unix seconds)."""
         ...
 
-    async def remove(self, organisation: str, user: str) -> bool:
-        """End a membership, and keep its highest role for a later one; return false if there was none."""
+    async def remove(self, organisation: str, user: str, unconfirmed_since: float | None = None) -> bool:
+        """End a membership, and keep its highest role for a later one; return false if there was none.
+
+        `unconfirmed_since`: only one that `unconfirmed` would return (Unix seconds), in one update.
+        """
         ...
 
 

@@ -62,11 +62,14 @@ class MongoMembershipStore:
 
     async def unconfirmed(self, since: float) -> list[Membership]:
         """Return the memberships from an issuer's groups that were last confirmed before `since` (Unix seconds)."""
-        return await self._all({"issuer": {"$gt": ""}, "confirmed": {"$lt": since}})
+        return await self._all(_unconfirmed(since))
 
-    async def remove(self, organisation: str, user: str) -> bool:
-        """End a membership, and keep its highest role for a later one; false if there was none."""
-        return await self._memberships.update_matching(_present(organisation, user), {"$unset": _ENDED})
+    async def remove(self, organisation: str, user: str, unconfirmed_since: float | None = None) -> bool:
+        """End a membership, and keep its highest role for a later one; false if there was none (unconfirmed)."""
+        query = _present(organisation, user)
+        if unconfirmed_since is not None:
+            query |= _unconfirmed(unconfirmed_since)
+        return await self._memberships.update_matching(query, {"$unset": _ENDED})
 
     async def _all(self, query: dict[str, Any]) -> list[Membership]:
         found = self._memberships.find(query).sort([("added", 1), ("_id", 1)])
@@ -80,6 +83,11 @@ def _id(organisation: str, user: str) -> str:
 def _present(organisation: str, user: str) -> dict[str, Any]:
     """Return the query for a membership that has not ended."""
     return {"_id": _id(organisation, user), "organisation": organisation}
+
+
+def _unconfirmed(since: float) -> dict[str, Any]:
+    """Return the query for memberships from an issuer's groups that were last confirmed before `since`."""
+    return {"issuer": {"$gt": ""}, "confirmed": {"$lt": since}}
 
 
 def _document(membership: Membership) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
     settings_of_chat, oidc = environment.load(ChatSettings), environment.load(OidcSettings)
     chat = chat_services.chat(access, app.state.gateway, settings_of_chat, oidc, news)
     _add_chat(app, chat)
-    app.router.lifespan_context = _with_chat(app.router.lifespan_context, access, chat)
+    app.router.lifespan_context = _with_chat(app.router.lifespan_context, access, chat, oidc)
     return app
 
 
@@ -81,12 +81,14 @@ def _add_chat(app: FastAPI, chat: ChatServices) -> None:
     app.router.default = otherwise
 
 
-def _with_chat(gateway: Lifespan[Any], access: AccountServices, chat: ChatServices) -> Lifespan[Any]:
+def _with_chat(
+    gateway: Lifespan[Any], access: AccountServices, chat: ChatServices, oidc: OidcSettings
+) -> Lifespan[Any]:
     """Return the gateway's lifespan with the chat's nested inside: chat answers need a running gateway."""
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[Any]:
-        async with gateway(app) as state, chat_services.running(access, chat):
+        async with gateway(app) as state, chat_services.running(access, chat, oidc):
             yield state
 
     return lifespan

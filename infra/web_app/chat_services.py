@@ -113,9 +113,10 @@ def chat(
 
 
 @asynccontextmanager
-async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[None]:
+async def running(access: AccountServices, chat: ChatServices, oidc: OidcSettings) -> AsyncIterator[None]:
     """Run the chat's background tasks while the context lasts: continue answers, and clean up after imports,
-    of gateways that died; send mails. On exit, running answers are left to other gateways, and imports are cancelled.
+    of gateways that died; send mails; end unconfirmed memberships. On exit, running answers are left to other gateways,
+    and imports are cancelled.
 
     Raises:
         StartupError: the store is unavailable.
@@ -124,10 +125,10 @@ async def running(access: AccountServices, chat: ChatServices) -> AsyncIterator[
         await create_indexes(access.connection)
     except StoreUnavailable as error:
         raise StartupError(f"the store does not answer: {error}") from error
-    loops = (chat.generations.run(), chat.importer.run(), chat.reset_mails.run())
+    # Without a provider too: memberships that its groups gave must end after it was taken out of the settings.
+    unconfirmed = oidc_services.end_unconfirmed(chat.access.members, chat.audit, oidc)
+    loops = (chat.generations.run(), chat.importer.run(), chat.reset_mails.run(), unconfirmed)
     looking = [asyncio.create_task(each) for each in loops]
-    if chat.oidc is not None:
-        looking.append(asyncio.create_task(oidc_services.end_unconfirmed(chat.oidc, chat.audit)))
     try:
         yield
     finally:

@@ -11,6 +11,8 @@ from auth_billing.audit_log import AuditLog
 from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import StoreUnavailable
 from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.members import Members
+from auth_billing.people.oidc import group_roles
 from auth_billing.people.oidc.configuration import OidcConfiguration, parse_group_roles
 from auth_billing.people.oidc.oidc_sign_in import OidcSignIn
 from auth_billing.people.oidc.provider import OidcProvider
@@ -44,7 +46,6 @@ def oidc_configuration(settings: OidcSettings, public_url: str) -> OidcConfigura
         group_roles=parse_group_roles(settings.oidc_group_roles, ORGANISATION),
         label=settings.oidc_label,
         session_age=settings.oidc_session_hours * 3600.0,
-        membership_age=settings.oidc_membership_days * 86_400.0,
     )
 
 
@@ -79,11 +80,14 @@ def oidc_sign_in(
     )
 
 
-async def end_unconfirmed(oidc: OidcSignIn, audit: AuditLog) -> None:
-    """End memberships from groups that no sign-in has confirmed for long, every `CONFIRMATION_INTERVAL`."""
+async def end_unconfirmed(members: Members, audit: AuditLog, settings: OidcSettings) -> None:
+    """End memberships from groups that no sign-in has confirmed for long, every `CONFIRMATION_INTERVAL`: those of each
+    issuer, also if none is configured any more.
+    """
+    max_age = settings.oidc_membership_days * 86_400.0
     while True:
         try:
-            for user, change in await oidc.end_unconfirmed():
+            for user, change in await group_roles.end_unconfirmed(members, members.clock() - max_age):
                 details = {"role": change.role.value, "source": "identity provider"}
                 await audit.record(change.organisation, change.event, user, details=details)
         except StoreUnavailable as error:

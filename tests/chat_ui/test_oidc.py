@@ -58,7 +58,6 @@ class OidcScene:
             ),
             label="Acme",
             session_age=8 * 3600.0,
-            membership_age=30 * 86_400.0,
         )
         self.clients: list[OidcProvider] = []
         self.browsers = 0
@@ -472,16 +471,6 @@ async def test_a_session_ends_by_its_age(own_scene: OidcScene) -> None:
     assert await scene.refresh(browser) == 204
     scene.people.clock.now += 1
     assert await scene.refresh(browser) == 401
-
-
-async def test_a_membership_that_no_sign_in_confirms_ends(scene: OidcScene) -> None:
-    await scene.sign_in(scene.browser())
-    scene.people.clock.now += 29 * 86_400
-    assert not await scene.oidc.end_unconfirmed()
-    scene.people.clock.now += 2 * 86_400
-    ((_user, change),) = await scene.oidc.end_unconfirmed()
-    assert (change.event, change.organisation) == (Event.USER_DELETED, ORGANISATION)
-    assert scene.people.ended_keys
 
 
 async def test_administrators_do_not_change_a_role_that_a_group_gives(scene: OidcScene) -> None:

@@ -104,8 +104,12 @@ class DictMembershipStore:
         self.absence.check()
         return [each for each in self.memberships.values() if each.issuer and each.confirmed < since]
 
-    async def remove(self, organisation: str, user: str) -> bool:
+    async def remove(self, organisation: str, user: str, unconfirmed_since: float | None = None) -> bool:
         self.absence.check()
+        if unconfirmed_since is not None and not any(
+            (each.organisation, each.user) == (organisation, user) for each in await self.unconfirmed(unconfirmed_since)
+        ):
+            return False
         removed = self.memberships.pop((organisation, user), None)
         if removed is not None:
             self.former[organisation, user] = removed.highest_role

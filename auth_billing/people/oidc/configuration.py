@@ -44,8 +44,6 @@ class OidcConfiguration:
     """Name of the provider on the sign-in button."""
     session_age: float
     """Seconds after which a session ends and the user signs in at the provider again."""
-    membership_age: float
-    """Seconds after which a membership that no sign-in has confirmed ends."""
 
     def __post_init__(self) -> None:
         if not is_safe_url(self.issuer) or urlsplit(self.issuer).query or "#" in self.issuer:

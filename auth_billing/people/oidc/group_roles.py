@@ -90,6 +90,17 @@ async def _follow(members: Members, stored: Membership, role: Role | None, now: 
     return MembershipChange(stored.organisation, Event.USER_UPDATED, role) if changed else None
 
 
+async def end_unconfirmed(members: Members, since: float) -> list[tuple[str, MembershipChange]]:
+    """End the memberships from groups, of any issuer, that were last confirmed before `since` (Unix seconds), with
+    their sessions and API keys; return users' ids and the changes.
+    """
+    return [
+        (each.user, MembershipChange(each.organisation, Event.USER_DELETED, each.role))
+        for each in await members.memberships.unconfirmed(since)
+        if await members.remove_unconfirmed(each, since)
+    ]
+
+
 async def end_membership(members: Members, membership: Membership) -> MembershipChange | None:
     """End a membership that a group gave, with its sessions and API keys; return the change, `None` if it had ended."""
     actor = Actor(membership.organisation, membership.user, membership.role)

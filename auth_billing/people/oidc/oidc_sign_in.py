@@ -32,7 +32,7 @@ from auth_billing.ids import new_id
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.input_normalisation import RESERVED_DOMAIN, checked_email, checked_name
 from auth_billing.people.oidc.configuration import SIGN_IN_PATH, OidcConfiguration
-from auth_billing.people.oidc.group_roles import MembershipChange, apply_roles, end_membership, groups_in, roles_of
+from auth_billing.people.oidc.group_roles import MembershipChange, apply_roles, groups_in, roles_of
 from auth_billing.people.oidc.id_tokens import verified_claims
 from auth_billing.people.oidc.identity_records import Identity, IdentityStore, identity_id
 from auth_billing.people.oidc.provider import OidcProvider, Tokens
@@ -255,14 +255,6 @@ class OidcSignIn:
         if tokens.refresh:
             await self._access.sessions.store.keep_provider_token(record.id, self._sealed(tokens.refresh))
         return await self._claims(tokens)
-
-    async def end_unconfirmed(self) -> Sequence[tuple[str, MembershipChange]]:
-        """End memberships from groups that no sign-in has confirmed for long; return users' ids and the changes."""
-        members, ended = self._access.members, []
-        for each in await members.memberships.unconfirmed(self._clock() - self.configuration.membership_age):
-            change = await end_membership(members, each)
-            ended += [] if change is None else [(each.user, change)]
-        return ended
 
     async def sign_out_url(self) -> str:
         """Return the provider's URL that ends the user's session there; empty if it has none, or does not answer."""

@@ -59,3 +59,7 @@ async def test_memberships_from_groups_are_found_by_their_last_confirmation(peop
     await people.memberships.confirm("org-1", "user-bob", 5.0)
     assert await people.memberships.find("org-1", "user-bob") == replace(given, confirmed=5.0)
     assert await people.memberships.unconfirmed(5.0) == []
+    for user in ("user-ada", "user-bob"):
+        assert not await people.memberships.remove("org-1", user, 5.0)
+    assert await people.memberships.remove("org-1", "user-bob", 6.0)
+    assert await people.memberships.of_organisation("org-1") == [invited]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +12,13 @@ import pytest
 
 from auth_billing.access.roles import Role
 from auth_billing.development_account import ORGANISATION
+from auth_billing.keys.key_records import ApiKeyRecord
+from auth_billing.people.people_records import Membership, User
+from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.users import MongoUserStore
 from chat_ui.settings import OidcSettings
+from infra.web_app import oidc_services
 from infra.web_app.oidc_services import oidc_configuration
 from runtime.lifecycle import StartupError
 from tests.chat_ui.test_oidc import ALICE
@@ -86,3 +94,24 @@ async def test_a_person_signs_in_and_is_checked_over_the_real_store(
             assert (await browser.get("/me")).status_code == 401
     finally:
         provider.stop()
+
+
+@pytest.mark.store
+@pytest.mark.timeout(120)
+async def test_a_membership_from_a_provider_that_was_taken_away_ends_with_its_keys(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oidc_services, "CONFIRMATION_INTERVAL", 0.05)
+    long_ago = time.time() - 31 * 86_400.0
+    async with platform(database_url, tmp_path / "home") as served, asyncio.timeout(60):
+        memberships, keys = MongoMembershipStore(served.connection), MongoApiKeyStore(served.connection)
+        await MongoUserStore(served.connection).add(User("user-eve", "eve@example.org", "Eve", long_ago, ""))
+        key = ApiKeyRecord("hr-eve", b"", "eve4", ORGANISATION, "proj-1", "Eve's", long_ago, user="user-eve")
+        await keys.add(key)
+        await memberships.add(
+            Membership(ORGANISATION, "user-eve", Role.MEMBER, long_ago, "https://issuer.example", long_ago)
+        )
+        while await memberships.find(ORGANISATION, "user-eve") is not None:
+            await asyncio.sleep(0.05)
+        while (found := await keys.find("hr-eve")) is not None and found.revoked is None:
+            await asyncio.sleep(0.05)

@@ -19,7 +19,7 @@ def configuration(**changes: str) -> OidcConfiguration:
         "label": "Acme",
         **changes,
     }
-    return OidcConfiguration(**fields, group_roles=(), session_age=3600.0, membership_age=86_400.0)
+    return OidcConfiguration(**fields, group_roles=(), session_age=3600.0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from auth_billing.access.roles import Role
 from auth_billing.errors import ProviderSignInRefused
 from auth_billing.people.oidc.configuration import GroupRole
-from auth_billing.people.oidc.group_roles import apply_roles, groups_in, roles_of
+from auth_billing.people.oidc.group_roles import apply_roles, end_unconfirmed, groups_in, roles_of
+from auth_billing.people.people_records import Membership, User
 from tests.auth_billing.people.conftest import ORG, TeamFixture
 
 ISSUER = "https://issuer.example"
@@ -78,3 +79,34 @@ async def test_a_lower_role_ends_the_keys_that_need_the_higher_one(team: TeamFix
     assert team.memberships.memberships[ORG, "eve"].confirmed == 6.0
     await apply_roles(team.members, "eve", {ORG: Role.MEMBER}, ISSUER, 7.0)
     assert [(each.user, each.admin_only) for each in team.ended_keys] == [("eve", True)]
+
+
+async def test_memberships_of_every_issuer_end_when_they_are_unconfirmed(team: TeamFixture) -> None:
+    await team.add_members(ada=Role.OWNER)
+    for user, issuer, confirmed in (("eve", ISSUER, 5.0), ("bob", "https://other.example", 6.0), ("kim", ISSUER, 7.0)):
+        await team.users.add(User(user, f"{user}@example.org", user, 1.0, ""))
+        await apply_roles(team.members, user, {ORG: Role.MEMBER}, issuer, confirmed)
+    assert not await end_unconfirmed(team.members, 5.0)
+    assert {user for user, _change in await end_unconfirmed(team.members, 7.0)} == {"eve", "bob"}
+    assert {user for _organisation, user in team.memberships.memberships} == {"ada", "kim"}
+    assert {each.user for each in team.ended_keys} == {"eve", "bob"}
+
+
+async def test_a_membership_that_is_confirmed_meanwhile_keeps_its_keys(
+    team: TeamFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await team.add_members(ada=Role.OWNER)
+    await team.users.add(User("eve", "eve@example.org", "Eve", 1.0, ""))
+    await apply_roles(team.members, "eve", {ORG: Role.MEMBER}, ISSUER, 5.0)
+    find_unconfirmed = team.memberships.unconfirmed
+
+    async def then_sign_in(since: float) -> list[Membership]:
+        monkeypatch.undo()
+        found = await find_unconfirmed(since)
+        await apply_roles(team.members, "eve", {ORG: Role.MEMBER}, ISSUER, 9.0)
+        return found
+
+    monkeypatch.setattr(team.memberships, "unconfirmed", then_sign_in)
+    assert not await end_unconfirmed(team.members, 7.0)
+    assert team.memberships.memberships[ORG, "eve"].confirmed == 9.0
+    assert not team.ended_keys
