@@ -115,7 +115,7 @@ class AttemptTable(Generic[T]):
 
     def __init__(self) -> None:
         self._by_id: dict[str, T] = {}
-        self._by_job: dict[str, T] = {}
+        self._by_job: dict[str, list[T]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -126,21 +126,26 @@ class AttemptTable(Generic[T]):
     def add(self, attempt: T) -> None:
         """Add a running attempt; it becomes the latest one of its job."""
         self._by_id[attempt.attempt_id] = attempt
-        self._by_job[attempt.job.id] = attempt
+        self._by_job.setdefault(attempt.job.id, []).append(attempt)
 
     def remove(self, attempt: T) -> None:
         """Remove an attempt that no longer runs; does nothing if it is absent."""
         self._by_id.pop(attempt.attempt_id, None)
-        if self._by_job.get(attempt.job.id) is attempt:
-            del self._by_job[attempt.job.id]
+        others = [each for each in self._by_job.pop(attempt.job.id, []) if each is not attempt]
+        if others:
+            self._by_job[attempt.job.id] = others
 
     def by_id(self, attempt_id: str) -> T | None:
         """Return the running attempt with this id, or `None`."""
         return self._by_id.get(attempt_id)
 
-    def of_job(self, job_id: str) -> T | None:
-        """Return the latest running attempt at this job, or `None`."""
-        return self._by_job.get(job_id)
+    def of_job(self, job_id: str, reply_to: str = "") -> T | None:
+        """Return the latest running attempt at a job, or `None`.
+
+        `reply_to` tells child jobs apart that assistants opened with the same id; "" matches any.
+        """
+        attempts = reversed(self._by_job.get(job_id, []))
+        return next((each for each in attempts if reply_to in ("", each.job.reply_to)), None)
 
     def of_gateway(self, gateway: str) -> list[T]:
         """Return all running attempts at jobs whose replies go to `gateway`."""
@@ -151,17 +156,21 @@ class RecentJobIds:
     """Set of job ids kept for 10 minutes: jobs that were settled, or cancelled perhaps before they arrived."""
 
     def __init__(self) -> None:
-        self._ids: OrderedDict[str, float] = OrderedDict()
+        self._ids: OrderedDict[tuple[str, str], float] = OrderedDict()
 
-    def add(self, job_id: str) -> None:
-        """Add a job id or renew its time; drop the oldest ids, those of over 10 minutes ago or too many."""
+    def add(self, job_id: str, reply_to: str = "") -> None:
+        """Add a job id or renew its time; drop the oldest ids, those of over 10 minutes ago or too many.
+
+        If `reply_to` is set, only the job whose replies go there is meant.
+        """
         now = time.monotonic()
-        self._ids[job_id] = now
-        self._ids.move_to_end(job_id)
+        self._ids[job_id, reply_to] = now
+        self._ids.move_to_end((job_id, reply_to))
         while self._ids and (
             len(self._ids) > REMEMBERED_IDS or now - next(iter(self._ids.values())) > REMEMBERED_PERIOD
         ):
             self._ids.popitem(last=False)
 
-    def __contains__(self, job_id: str) -> bool:
-        return time.monotonic() - self._ids.get(job_id, float("-inf")) <= REMEMBERED_PERIOD
+    def __contains__(self, job: Job) -> bool:
+        added = max(self._ids.get((job.id, reply_to), float("-inf")) for reply_to in ("", job.reply_to))
+        return time.monotonic() - added <= REMEMBERED_PERIOD

@@ -153,10 +153,10 @@ class JobConsumer(Generic[T]):
             self._report(job.reply_to, job.id, "", AttemptState.HANDED_OVER)
             delivery.reject(requeue=True)
             return
-        if job.id in self._done:
+        if job in self._done:
             delivery.ack()
             return
-        current = self.attempts.of_job(job.id)
+        current = self.attempts.of_job(job.id, job.reply_to)
         if current is not None:
             self._adopt(current, envelope)
             return
@@ -165,7 +165,7 @@ class JobConsumer(Generic[T]):
             self._clocks.observe(job)
         self.attempts.add(attempt)
         self._idle.clear()
-        if job.id in self._cancelled:
+        if job in self._cancelled:
             self._handler.cancel(attempt)
         elif not self._expired(attempt):
             self.spawn(self._begin(attempt), attempt)
@@ -244,7 +244,7 @@ class JobConsumer(Generic[T]):
                 attempt.log.warning("usage record not confirmed, retrying", reason=str(error))
                 await backoff.sleep()
         if attempt.delivery.lost and attempt.attempt_id in self.outbox.replay_buffer:
-            self._done.add(attempt.job.id)
+            self._done.add(attempt.job.id, attempt.job.reply_to)
         if attempt.diagnosis is None:
             attempt.delivery.ack()
         self._remove(attempt)
@@ -278,9 +278,9 @@ class JobConsumer(Generic[T]):
                     self._stop_requested.set()
 
     def _handle_cancel(self, cancel: Cancel) -> None:
-        attempt = self.attempts.of_job(cancel.job)
+        attempt = self.attempts.of_job(cancel.job, cancel.reply_to)
         if not cancel.attempt:
-            self._cancelled.add(cancel.job)
+            self._cancelled.add(cancel.job, cancel.reply_to)
             if attempt is not None:
                 self._handler.cancel(attempt)
         elif attempt is not None and attempt.attempt_id == cancel.attempt:

@@ -29,6 +29,7 @@ from router.messages.control import (
     WorkerStatus,
 )
 from router.messages.job import (
+    MAX_DEPTH,
     ChatPrompt,
     EmbeddingPrompt,
     Grammar,

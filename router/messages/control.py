@@ -16,6 +16,8 @@ class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
     job: str
     attempt: str = ""
     """If set, stop only this attempt, without a terminal reply: another one answers the job."""
+    reply_to: str = ""
+    """If set, cancel only the job whose replies go there: a repeated child job has the id of the one before it."""
 
 
 class ResumeDecision(StrEnum):

@@ -153,11 +153,16 @@ class TextOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """Whether the worker sends the prompt back (`PromptEcho`)."""
 
 
+MAX_DEPTH = 3
+"""Largest `Job.depth`: an assistant's answer may use models that are assistants too, but not without end."""
+
+
 class Job(Message, frozen=True, kw_only=True, tag="job"):
     """One prompt to be answered with `n` choices.
 
     `delivered`, `ended`, `embedded`, `cached_tokens`, `texts`, `text_positions` and `steps` are what the client already
-    has: a resumed job continues after it. `reply_to` is the id of the gateway that gets all windows of this job.
+    has: a resumed job continues after it. `reply_to` is the id of the process that gets all windows of this
+    job: a gateway, or the assistant that opened the child job.
     """
 
     id: str
@@ -165,6 +170,10 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     tenant: str
     requester: str = ""
     """Id of the user, service account or API key that the job is for: the unit of fairness within the tenant."""
+    parent: str = ""
+    """Id of the job for whose answer this child job was opened; "" if it is a request's own job."""
+    depth: Annotated[int, msgspec.Meta(ge=0, le=MAX_DEPTH)] = 0
+    """Number of the job's ancestors."""
     reply_to: str
     created: float
     deadline: float

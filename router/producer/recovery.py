@@ -281,7 +281,7 @@ class JobRecovery:
         if not cancel or self.ended:
             return []
         target = control_targets.worker(self.worker_id) if self.worker_id else control_targets.model(self.job.model)
-        return [events.SendControl(target, messages.Cancel(job=self.job.id))]
+        return [events.SendControl(target, messages.Cancel(job=self.job.id, reply_to=self.job.reply_to))]
 
     def _reconnecting(self, now: float) -> bool:
         return now - self._broker.lost_at < self._timings.reconnect_window

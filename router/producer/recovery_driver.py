@@ -58,9 +58,12 @@ class OpenJob:
 class RecoveryDriver:
     """Passes events to one process's job recoveries, and performs their commands. Use it on the event loop only."""
 
-    def __init__(self, bus: Bus, metrics: ProducerMetrics, timings: Timings, availability: AvailabilityOf) -> None:
-        """`availability` is that of the model registry."""
+    def __init__(
+        self, bus: Bus, own_id: str, metrics: ProducerMetrics, timings: Timings, availability: AvailabilityOf
+    ) -> None:
+        """`own_id` is where the jobs' replies go; `availability` that of the model registry."""
         self._bus = bus
+        self._own_id = own_id
         self._metrics = metrics
         self._timings = timings
         self._availability = availability
@@ -181,7 +184,8 @@ class RecoveryDriver:
         if len(self._stopped) > REMEMBERED_STOPS:
             self._stopped.popitem(last=False)
         _log.info("attempt stopped", **stop._asdict())
-        self._send(control_targets.worker(worker_id), Cancel(job=job_id, attempt=attempt_id if superseded else ""))
+        attempt = attempt_id if superseded else ""
+        self._send(control_targets.worker(worker_id), Cancel(job=job_id, attempt=attempt, reply_to=self._own_id))
 
     def _fire(self, job: OpenJob, at: float) -> None:
         job.timer = None

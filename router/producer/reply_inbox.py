@@ -39,7 +39,7 @@ class ReplyInbox:
         self._metrics = metrics
         self._max_unread_bytes = max_unread_bytes
         self._jobs: dict[str, OpenJob] = {}
-        self._recovery = RecoveryDriver(bus, metrics, timings, availability)
+        self._recovery = RecoveryDriver(bus, own_id, metrics, timings, availability)
         bus.on_control_unroutable(lambda target: self._recovery.unreachable(target, self._jobs))
 
     def __len__(self) -> int:

@@ -210,6 +210,9 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "usage_record_parts": msgspec_replace(USAGE_RECORD, parts=[ROUTING, CALL]),
     "job_minimal": JOB,
     "job_resumed_steps": msgspec_replace(JOB, copy_number=1, steps=STEPS, delivered=[[1, 2]]),
+    "job_child": msgspec_replace(
+        JOB, id="chatcmpl-1-s2", parent="chatcmpl-1", depth=1, reply_to="assistant-1", cache_salt="s"
+    ),
     "job_requester": msgspec_replace(JOB, requester="user-1"),
     "job_full": FULL_JOB,
     "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),
@@ -397,6 +400,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "control_resume_fail": Resume(job="chatcmpl-1", attempt="b", decision=ResumeDecision.FAIL, solo=True, crashes=3),
     "control_resume_wait": Resume(job="chatcmpl-1", attempt="b", decision=ResumeDecision.WAIT),
     "control_cancel": Cancel(job="chatcmpl-1"),
+    "control_cancel_child": Cancel(job="chatcmpl-1-s2", reply_to="assistant-1"),
     "control_cancel_attempt": Cancel(job="chatcmpl-1", attempt="a"),
     "control_ping": Ping(job="chatcmpl-1", attempt="a", reply_to="gateway-1", received=[3, 0]),
     "control_drain": Drain(),

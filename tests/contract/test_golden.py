@@ -69,6 +69,7 @@ def test_every_file_has_its_example() -> None:
         encode(EXAMPLES["usage_record"]),
         encode(JOB).replace(b'"v":1', b'"v":2'),
         encode(JOB).replace(b'"seed":7', b'"seed":"7"'),
+        encode(EXAMPLES["job_child"]).replace(b'"depth":1', b'"depth":4'),
     ],
 )
 def test_anything_else_is_undecodable(body: bytes) -> None:

@@ -289,7 +289,7 @@ async def test_a_waiting_job_is_cancelled_without_tokens() -> None:
 async def test_a_cancel_may_arrive_before_its_job() -> None:
     async with Bench().up() as bench:
         bench.outside.send_control(control_targets.ALL, Cancel(job="j"))
-        await bench.until(lambda: "j" in bench.worker._consumer._cancelled)
+        await bench.until(lambda: make_job("j") in bench.worker._consumer._cancelled)
         await bench.send(make_job("j"))
         terminal, record = await bench.ended("j")
     assert isinstance(terminal, Cancelled)

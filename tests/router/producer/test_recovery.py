@@ -337,7 +337,7 @@ def test_closing_cancels_a_job_where_it_is() -> None:
     queued, at_worker, ended = Recovery(), running(), running()
     ended.accepts(delta(0, finish="stop"))
     ended.accepts(finished())
-    cancel = Cancel(job="j")
+    cancel = Cancel(job="j", reply_to=queued.job.reply_to)
     assert queued.receive(events.RequestClosed(cancel=True), 0) == [
         events.SendControl(control_targets.model("m"), cancel)
     ]

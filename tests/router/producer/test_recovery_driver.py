@@ -69,7 +69,7 @@ def metrics() -> ProducerMetrics:
 
 @pytest.fixture
 def driver(bus: Bus, metrics: ProducerMetrics) -> RecoveryDriver:
-    return RecoveryDriver(bus, metrics, TIMINGS, lambda _model: True)  # type: ignore[arg-type]
+    return RecoveryDriver(bus, "gateway-1", metrics, TIMINGS, lambda _model: True)  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager
@@ -91,7 +91,8 @@ async def test_replies_and_errors_reach_the_request(driver: RecoveryDriver) -> N
 async def test_an_attempt_is_stopped_once_per_interval(driver: RecoveryDriver, bus: Bus) -> None:
     stop = StopAttempt("w-1", "job", "attempt", superseded=True)
     driver.perform(None, [stop, stop, stop._replace(attempt_id="other", superseded=False)])
-    assert [control for _, control, _ in bus.sent] == [Cancel(job="job", attempt="attempt"), Cancel(job="job")]
+    cancels = [Cancel(job="job", attempt=attempt, reply_to="gateway-1") for attempt in ("attempt", "")]
+    assert [control for _, control, _ in bus.sent] == cancels
     assert {target for target, _, _ in bus.sent} == {control_targets.worker("w-1")}
 
 

@@ -94,14 +94,14 @@ async def test_workers_of_unknown_jobs_are_stopped(inbox: ReplyInbox, bus: Bus) 
     request = ResumeRequest(job_id="gone", attempt_id="a", delivery_count=1)
     await receive(inbox, delta("unknown"), request)
     assert bus.sent == [
-        Cancel(job="unknown"),
+        Cancel(job="unknown", reply_to=inbox.own_id),
         Resume(job="gone", attempt="a", decision=ResumeDecision.GONE),
     ]
 
 
 async def test_closing_cancels_jobs_that_have_not_ended(inbox: ReplyInbox, bus: Bus) -> None:
     inbox.close(inbox.open(JOBS), cancel=True)
-    assert bus.sent == [Cancel(job="job-0"), Cancel(job="job-1")]
+    assert bus.sent == [Cancel(job=job.id, reply_to=job.reply_to) for job in JOBS]
 
 
 async def test_shutdown_fails_all_open_requests(inbox: ReplyInbox) -> None:
