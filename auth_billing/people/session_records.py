@@ -34,7 +34,7 @@ class SessionRecord:
     provider_token: str = field(default="", repr=False)
     """The provider's refresh token, encrypted; empty: the provider gave none."""
     checked: float = 0.0
-    """Time at which the session was last checked with the provider."""
+    """Time at which the session was last checked with the provider; while a check runs, somewhat later."""
 
 
 class SessionStore(Protocol):
@@ -52,8 +52,8 @@ class SessionStore(Protocol):
         """Replace the valid digest `old` by `new` and store the new token sealed; false if `old` is not valid."""
         ...
 
-    async def claim_check(self, session_id: str, before: float, now: float) -> bool:
-        """Set `checked` to `now` if it is before `before`; false if it is not, or the session was revoked."""
+    async def set_checked(self, session_id: str, before: float, at: float) -> bool:
+        """Set `checked` to `at` if it is before `before`; false if it is not, or the session was revoked."""
         ...
 
     async def keep_provider_token(self, session_id: str, token: str) -> None:

@@ -37,10 +37,10 @@ class MongoSessionStore:
             {"_id": session_id, "current": old, "revoked": None}, {"$set": change}
         )
 
-    async def claim_check(self, session_id: str, before: float, now: float) -> bool:
-        """Set `checked` to `now` if it is before `before`, in one update; false if it is not, or if revoked."""
+    async def set_checked(self, session_id: str, before: float, at: float) -> bool:
+        """Set `checked` to `at` if it is before `before`, in one update; false if it is not, or if revoked."""
         due = {"_id": session_id, "checked": {"$lt": before}, "revoked": None}
-        return await self._sessions.update_matching(due, {"$set": {"checked": now}})
+        return await self._sessions.update_matching(due, {"$set": {"checked": at}})
 
     async def keep_provider_token(self, session_id: str, token: str) -> None:
         """Replace the encrypted refresh token of the identity provider."""

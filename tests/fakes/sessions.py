@@ -54,11 +54,11 @@ class DictSessionStore:
         self.sessions[session_id] = replace(found, current=new, previous=old, sealed=sealed, used=now)
         return True
 
-    async def claim_check(self, session_id: str, before: float, now: float) -> bool:
+    async def set_checked(self, session_id: str, before: float, at: float) -> bool:
         found = await self.find(session_id)
         if found is None or found.checked >= before or found.revoked is not None:
             return False
-        self.sessions[session_id] = replace(found, checked=now)
+        self.sessions[session_id] = replace(found, checked=at)
         return True
 
     async def keep_provider_token(self, session_id: str, token: str) -> None:

@@ -26,6 +26,7 @@ from auth_billing.errors import (
     ProviderGrantEnded,
     ProviderSignInRefused,
     ProviderUnavailable,
+    StoreUnavailable,
     UnacceptableValue,
 )
 from auth_billing.ids import new_id
@@ -48,6 +49,8 @@ TIMEOUT = 15.0
 CHECK_TIMEOUT = 7.0
 """Seconds for those of a check. The refresh of a session waits for it, and must be answered within `GRACE_PERIOD`: the
 same token, sent by another tab or a reloaded page after that, counts as stolen."""
+CHECK_LEASE = 15.0
+"""Seconds in which one gateway does a check, if it does not fail before; then a refresh of the session repeats it."""
 MAX_TOKEN = 16 * 1024
 """Characters of a refresh token that is kept."""
 CLOCK_MARGIN = 600.0
@@ -228,20 +231,31 @@ class OidcSignIn:
 
         Raises:
             InvalidSession: the provider ended the grant, or no group gives the membership any more.
+            StoreUnavailable: the check is not done; the next refresh of the session does it.
         """
         store, now = self._access.sessions.store, self._clock()
         record = await store.find(session.id)
         if record is None or not record.provider_token:
             return []
-        if not await store.claim_check(record.id, now - CHECK_INTERVAL, now):
+        due = now - CHECK_INTERVAL
+        if not await store.set_checked(record.id, due, due + CHECK_LEASE):
             return []
+        try:
+            changes = await self._check(session, record, now)
+            await store.set_checked(record.id, now, now)
+        except StoreUnavailable:
+            await store.set_checked(record.id, now, record.checked)
+            raise
+        return changes
+
+    async def _check(self, session: BrowserSession, record: SessionRecord, now: float) -> Sequence[MembershipChange]:
         try:
             claims = await _in_time(self._refreshed(record), CHECK_TIMEOUT)
             if identity_id(self.configuration.issuer, claims["sub"]) != record.identity:
                 raise ProviderGrantEnded("the tokens are another user's")
             groups = groups_in(claims, self.configuration.groups_claim)
         except (ProviderGrantEnded, InvalidToken) as error:
-            await store.revoke(record.id, now)
+            await self._access.sessions.store.revoke(record.id, now)
             raise InvalidSession(f"session {record.id}: the provider ended the grant") from error
         except (ProviderUnavailable, ProviderSignInRefused) as error:
             _log.warning("session not checked with the identity provider", session=record.id, reason=str(error))

@@ -45,10 +45,10 @@ async def test_all_sessions_of_a_user_in_one_organisation_are_revoked(people: Pe
 async def test_one_gateway_claims_a_check_with_the_provider(people: PeopleStores) -> None:
     session = replace(SESSION, identity="identity-1", provider_token="sealed", checked=10.0)
     await people.sessions.add(session)
-    claims = await asyncio.gather(*(people.sessions.claim_check("sess-1", 11.0, 20.0) for _ in range(6)))
+    claims = await asyncio.gather(*(people.sessions.set_checked("sess-1", 11.0, 20.0) for _ in range(6)))
     assert claims.count(True) == 1
-    assert not await people.sessions.claim_check("sess-1", 20.0, 30.0)
+    assert not await people.sessions.set_checked("sess-1", 20.0, 30.0)
     await people.sessions.keep_provider_token("sess-1", "next")
     assert await people.sessions.find("sess-1") == replace(session, provider_token="next", checked=20.0)
     await people.sessions.revoke("sess-1", 21.0)
-    assert not await people.sessions.claim_check("sess-1", 100.0, 100.0)
+    assert not await people.sessions.set_checked("sess-1", 100.0, 100.0)

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from auth_billing.access.roles import Role
-from auth_billing.errors import InvalidSession, ProviderSignInRefused
+from auth_billing.audit_log import Event
+from auth_billing.errors import InvalidSession, ProviderSignInRefused, StoreUnavailable
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.oidc import oidc_sign_in as oidc_sign_in_module
 from auth_billing.people.oidc.configuration import GroupRole
-from auth_billing.people.oidc.oidc_sign_in import CHECK_INTERVAL, Answer, OidcSignIn
+from auth_billing.people.oidc.oidc_sign_in import CHECK_INTERVAL, CHECK_LEASE, Answer, OidcSignIn
 from auth_billing.people.oidc.provider import Metadata, Tokens
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.refresh_tokens import parse
@@ -35,6 +36,7 @@ class LyingProvider(FakeProvider):
     def __init__(self, people: PeopleFixture) -> None:
         super().__init__()
         self.people, self.nonce, self.subject = people, "", "alice"
+        self.groups = ["staff"]
         self.information: dict[str, Any] = {}
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
@@ -46,7 +48,7 @@ class LyingProvider(FakeProvider):
             await self.meanwhile()
         now = int(self.people.clock())
         claims = {**CLAIMS, "sub": self.subject, "nonce": self.nonce, "iat": now, "exp": now + 300}
-        return Tokens(signed({**claims, "groups": ["staff"]}, KEY), "access", "refresh")
+        return Tokens(signed({**claims, "groups": self.groups}, KEY), "access", "refresh")
 
     async def refresh(self, token: str) -> Tokens:
         return await self.exchange("", "")
@@ -124,3 +126,55 @@ async def test_a_session_that_ends_while_the_provider_answers_connects_nothing(
     provider.nonce, provider.meanwhile = transaction.nonce, lambda: people.users.end_sessions(session.user.id)
     with pytest.raises(ProviderSignInRefused, match="meanwhile"):
         await oidc.finish(transaction.cookie, Answer(transaction.state, "code"), session)
+
+
+async def test_a_check_that_the_store_interrupted_is_repeated_by_the_next_refresh(
+    people: PeopleFixture, access: BrowserAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = LyingProvider(people)
+    oidc, outcome = await sign_in(people, access, provider)
+    session = outcome.signed_in.session
+    people.clock.now += CHECK_INTERVAL + 1
+    provider.groups = []
+    memberships = people.memberships.of_user
+
+    async def absent(_user: str) -> Any:
+        raise StoreUnavailable("no primary")
+
+    monkeypatch.setattr(people.memberships, "of_user", absent)
+    with pytest.raises(StoreUnavailable):
+        await oidc.check(session)
+    monkeypatch.setattr(people.memberships, "of_user", memberships)
+    assert [each.event for each in await oidc.check(session)] == [Event.USER_DELETED]
+    assert not people.memberships.memberships
+
+
+async def test_a_check_that_its_gateway_did_not_finish_is_repeated_after_the_lease(
+    people: PeopleFixture, access: BrowserAccess
+) -> None:
+    provider = LyingProvider(people)
+    oidc, outcome = await sign_in(people, access, provider)
+    session = outcome.signed_in.session
+    people.clock.now += CHECK_INTERVAL + 1
+    provider.groups, provider.meanwhile = [], asyncio.Event().wait
+    check = asyncio.create_task(oidc.check(session))
+    await asyncio.sleep(0.01)
+    check.cancel()
+    provider.meanwhile = None
+    assert await oidc.check(session) == []
+    people.clock.now += CHECK_LEASE + 1
+    assert [each.event for each in await oidc.check(session)] == [Event.USER_DELETED]
+
+
+async def test_a_finished_check_is_not_repeated_within_the_interval(
+    people: PeopleFixture, access: BrowserAccess
+) -> None:
+    provider = LyingProvider(people)
+    oidc, outcome = await sign_in(people, access, provider)
+    people.clock.now += CHECK_INTERVAL + 1
+    for seconds in (0.0, CHECK_INTERVAL - 1):
+        people.clock.now += seconds
+        assert await oidc.check(outcome.signed_in.session) == []
+        provider.groups = []
+    people.clock.now += 2
+    assert await oidc.check(outcome.signed_in.session)
