@@ -6,7 +6,8 @@ within a tenant each requester, has received (`router/tenant_fair_queue.py`) and
 classes. While several tenants are active, no tenant may use all slots: an eighth stays free for a newly active tenant,
 which would otherwise wait until another tenant's answer ends. In the same way no requester may use all slots of its
 tenant while several of its requesters are active. The other gateways report their totals and their active requesters:
-each gateway may use the slots that the others leave, and at least its equal share. A burst may come to several gateways
+each gateway may use the slots that the others leave, and at least its equal share; the reserve is one for all gateways,
+so that two that know only each other's last report do not take it both. A burst may come to several gateways
 at once: while others are active, a requester gets more than a gateway's equal share only after the next reports.
 """
 
@@ -111,6 +112,8 @@ class _Capacity(NamedTuple):
     """Number of sequences that this gateway may have at the workers of a model."""
 
     slots: int
+    with_reserve: int
+    """Number of slots if an eighth of the fleet's stays free."""
     with_prefetch: int
     others: OtherGatewaysLoad
     share: int
@@ -120,8 +123,9 @@ class _Capacity(NamedTuple):
 def _capacity(model: ModelInfo, others: OtherGatewaysLoad) -> _Capacity:
     share = math.ceil(model.capacity / (others.gateways + 1))
     slots = max(share, model.capacity - others.sequences)
+    with_reserve = max(_without_reserve(share), _without_reserve(model.capacity) - others.sequences)
     with_prefetch = slots + max(model.workers, math.ceil(slots * PREFETCH_SHARE))
-    return _Capacity(slots, with_prefetch, others, math.ceil(model.capacity / (others.alive + 1)))
+    return _Capacity(slots, with_reserve, with_prefetch, others, math.ceil(model.capacity / (others.alive + 1)))
 
 
 def _without_reserve(slots: int) -> int:
@@ -186,8 +190,8 @@ class _ModelQueue:
             return None
         active, others = self.active.by_tenant, capacity.others.active
         several_tenants = are_several(active.keys(), others.keys())
-        tenant_slots = _without_reserve(capacity.slots) if several_tenants else capacity.slots
-        tenant_limit = tenant_slots if several_tenants else capacity.with_prefetch
+        tenant_limit = capacity.with_reserve if several_tenants else capacity.with_prefetch
+        requester_limit = _without_reserve(capacity.with_reserve) if several_tenants else capacity.with_reserve
 
         def is_within_limit(entry: QueuedJob) -> bool:
             job = entry.job
@@ -197,7 +201,7 @@ class _ModelQueue:
             published = self._published_by_requester[job.tenant, job.requester]
             if not published or not are_several(active.get(job.tenant, ()), others.get(job.tenant, ())):
                 return True
-            if published + job.n > _without_reserve(tenant_slots):
+            if published + job.n > requester_limit:
                 return False
             return published + job.n <= _without_reserve(capacity.share) or self._burst_is_reported(job, capacity)
 

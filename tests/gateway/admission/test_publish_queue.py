@@ -136,6 +136,21 @@ async def test_a_burst_exceeds_the_equal_share_after_the_next_reports(monkeypatc
     await eventually(lambda: at_workers(noisy) == 12)
 
 
+async def test_gateways_with_one_flood_leave_the_reserve_of_the_fleet_free() -> None:
+    """Each knows only the other's last report: what one leaves at that moment must not be taken by both."""
+    loads = [OtherGatewaysLoad(active={"organisation": {"quiet"}}, alive=1, gateways=1, reported=0.0) for _ in range(2)]
+    queues = [PublishQueue(Models(64), lambda _model, n=n: loads[n]) for n in range(2)]  # type: ignore[arg-type,misc]
+    floods = [of_person(queue, "noisy", 1000) for queue in queues]
+    for _ in range(20):
+        counts = [at_workers(flood) for flood in floods]
+        assert sum(counts) <= 64 - 8
+        later = time.monotonic() + publish_queue.BURST_REPORT_DELAY
+        loads = [load._replace(sequences=counts[1 - n], reported=later) for n, load in enumerate(loads)]
+        for flood in floods:
+            for turn in [each for each in flood if each.released and not each.left][:3]:
+                turn.leave()
+
+
 async def test_active_requesters_are_reported_by_model() -> None:
     queue = fair(16)
     of_person(queue, "a", 1)
