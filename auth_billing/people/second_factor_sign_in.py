@@ -8,7 +8,7 @@ from auth_billing.errors import InvalidCode, InvalidSession
 from auth_billing.people.people_records import User, UserStore
 from auth_billing.people.second_factor import Enrolment, SecondFactor
 from auth_billing.people.second_factor_challenges import Challenge, Challenges
-from auth_billing.people.sessions import SignedIn
+from auth_billing.people.sessions import BrowserSession, SignedIn
 from auth_billing.people.sign_in import SignIn
 from auth_billing.people.sign_up import SignUp
 from auth_billing.people.throttle import SignInThrottle
@@ -70,6 +70,19 @@ class SecondFactorSignIn:
         """
         await self.sign_in.confirm_password(user, password, address)
         return await self.factors.enrol(user)
+
+    async def confirm(self, session: BrowserSession, code: str) -> tuple[list[str], SignedIn]:
+        """End the enrolment of a session's user by the app's first code, and all other sessions, which had no code.
+
+        Return the recovery codes, and a new session in place of this one.
+
+        Raises:
+            InvalidCode: the code is wrong, or no enrolment has begun.
+            InvalidSession: the session has ended.
+            TooManySignIns: too many codes were tried.
+        """
+        codes = await self.factors.confirm(session.user, code)
+        return codes, await self.sign_in.sessions.end_others(session)
 
     async def disable(self, user: User, password: str, code: str, address: str) -> None:
         """Remove the second factor of a signed-in user who gives password and code.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import structlog
 
@@ -199,6 +199,20 @@ class Sessions:
         """End all sessions of this session's user, in every organisation; gateways notice within `CACHE_TTL` s."""
         await self.users.end_sessions(session.user.id)
         self._cache.forget(session.id)
+
+    async def end_others(self, session: BrowserSession) -> SignedIn:
+        """End all sessions of this session's user, as `end_all` does, and open a new one in place of this session.
+
+        Raises:
+            InvalidSession: this session has ended, maybe concurrently.
+        """
+        record = await self._record(session.id)
+        await self._require_active(record)
+        await self.end_all(session)
+        token, version = refresh_tokens.new_token(new_id("sess-")), record.version + 1  # another, if ended concurrently
+        renewed = replace(record, id=token.session, version=version, used=self.clock(), current=token.digest)
+        await self.store.add(replace(renewed, previous=b"", sealed=b""))
+        return await self._signed_in(renewed, token)
 
     async def _successor_of(self, record: SessionRecord, used: RefreshToken) -> RefreshToken:
         """Return the successor of a used token, if that was used within `GRACE_PERIOD` and the successor was not."""

@@ -10,6 +10,7 @@ from auth_billing.people.second_factor_sign_in import WrongCode
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Caller, SameOrigin, public
 from chat_ui.http.audit_events import record_membership
+from chat_ui.http.provider_events import check_with_provider
 from chat_ui.http.request_bodies import (
     CodeJson,
     CurrentPasswordJson,
@@ -18,7 +19,7 @@ from chat_ui.http.request_bodies import (
     SecondFactorJson,
 )
 from chat_ui.http.responses import no_content, schema_response
-from chat_ui.http.routes.session import session_response
+from chat_ui.http.routes.session import session_response, set_session_cookies
 from chat_ui.http.schemas.people import Me, NewSecondFactor, RecoveryCodes, SecondFactorStatus
 from chat_ui.services import audit_actor, client_address, record_event, services_of
 
@@ -62,10 +63,14 @@ async def begin_second_factor(request: Request, caller: Caller, body: CurrentPas
 
 @router.post("/second-factor/confirm", response_model=RecoveryCodes)
 async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson) -> Response:
-    """Enable the second factor by the app's first code; only this response has the recovery codes."""
-    codes = await services_of(request).access.second_factor.confirm(caller.user, body.code)
+    """Enable the second factor by the app's first code, and end all other sessions of the person; only this response
+    has the recovery codes."""
+    codes, signed_in = await services_of(request).access.second_factor_sign_in.confirm(caller, body.code)
     await _record(request, caller, Event.SECOND_FACTOR_ENABLED)
-    return schema_response(RecoveryCodes(codes=codes))
+    await check_with_provider(request, signed_in.session)
+    response = schema_response(RecoveryCodes(codes=codes))
+    set_session_cookies(request, response, signed_in)
+    return response
 
 
 @router.delete("/second-factor", status_code=204)

@@ -219,3 +219,33 @@ async def test_while_the_store_is_away_cached_sessions_are_accepted(
     people.clock.now += CACHE_TTL
     with pytest.raises(StoreUnavailable):
         await access.sessions.authenticate(ada.access)
+
+
+async def test_all_other_sessions_end_and_a_new_one_takes_the_place_of_this(
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
+) -> None:
+    other = await access.sessions.begin(ada.session.user, ORGANISATION)
+    renewed = await access.sessions.end_others(ada.session)
+    people.clock.now += CACHE_TTL + 1
+    await dead(access, ada.access, other.access)
+    for ended in (ada, other):
+        with pytest.raises(InvalidSession):
+            await access.sessions.refresh(parse(ended.refresh))
+    assert (await access.sessions.authenticate(renewed.access)).id not in (ada.session.id, other.session.id)
+    await access.sessions.refresh(parse(renewed.refresh))
+    with pytest.raises(InvalidSession):
+        await access.sessions.end_others(ada.session)
+
+
+async def test_no_session_outlives_a_concurrent_end_of_all(
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_sessions = people.users.end_sessions
+
+    async def twice(user: str) -> None:
+        await end_sessions(user)
+        await end_sessions(user)
+
+    monkeypatch.setattr(people.users, "end_sessions", twice)
+    with pytest.raises(InvalidSession):
+        await access.sessions.end_others(ada.session)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyotp
 
 from auth_billing.access.roles import Role
+from auth_billing.people.sessions import CACHE_TTL
 from tests.chat_ui.browser_client import Browser
 from tests.chat_ui.http.test_api import Scene, error_of, scene
 from tests.fakes.sessions import PASSWORD
@@ -49,6 +50,21 @@ async def test_sign_in_asks_for_the_code_after_the_password(scene: Scene) -> Non
     assert "user" in (await Browser(scene.app, address="10.7.7.8").sign_in("member")).json()
     assert [each for each in scene.events if "factor" in each] == ["second_factor.enabled", "second_factor.disabled"]
     assert app.secret not in repr(scene.audit.entries)
+
+
+async def test_enabling_it_ends_the_other_sessions(scene: Scene) -> None:
+    member, other = await scene.browser(Role.MEMBER), Browser(scene.app, address="10.7.7.7")
+    assert (await other.sign_in("member")).status_code == 200
+    before = member.cookies
+    await enrol(scene, member)
+    assert (await member.get("/me")).status_code == 200
+    scene.people.clock.now += CACHE_TTL + 1
+    assert error_of(await other.get("/me")) == "not_signed_in"
+    assert error_of(await other.send("POST", "/session/refresh")) == "not_signed_in"
+    assert (await member.send("POST", "/session/refresh")).status_code == 204
+    stolen = Browser(scene.app, address="10.7.7.8")
+    stolen.take(before)
+    assert error_of(await stolen.get("/me")) == "not_signed_in"
 
 
 async def test_an_administrator_resets_a_members_second_factor(scene: Scene) -> None:

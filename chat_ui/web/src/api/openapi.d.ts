@@ -1035,7 +1035,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Confirm Second Factor
-         * @description Enable the second factor by the app's first code; only this response has the recovery codes.
+         * @description Enable the second factor by the app's first code, and end all other sessions of the person; only this response
+         *     has the recovery codes.
          */
         readonly post: operations["confirm_second_factor_api_second_factor_confirm_post"];
         readonly delete?: never;

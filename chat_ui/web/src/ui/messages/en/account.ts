@@ -33,7 +33,7 @@ export const account = {
   oneTimeCode: "Code",
   codeHint: "The six digits of your authenticator app, or a recovery code.",
   secondFactor: "Second factor",
-  secondFactorHint: "Signing in then needs a code of an authenticator app on your phone as well as the password.",
+  secondFactorHint: "Signing in then needs a code of an authenticator app on your phone as well as the password. Setting it up signs you out everywhere else.",
   setUpSecondFactor: "Set up a second factor",
   scanCode: "Scan this with your authenticator app, and give the code that it shows.",
   qrCode: "QR code with the secret for your authenticator app",

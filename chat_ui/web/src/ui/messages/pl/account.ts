@@ -31,7 +31,7 @@ export const account: typeof english = {
   oneTimeCode: "Kod",
   codeHint: "Sześć cyfr z aplikacji uwierzytelniającej albo kod zapasowy.",
   secondFactor: "Drugi składnik",
-  secondFactorHint: "Logowanie wymaga wtedy oprócz hasła kodu z aplikacji uwierzytelniającej w telefonie.",
+  secondFactorHint: "Logowanie wymaga wtedy oprócz hasła kodu z aplikacji uwierzytelniającej w telefonie. Skonfigurowanie wylogowuje ze wszystkich innych urządzeń.",
   setUpSecondFactor: "Skonfiguruj drugi składnik",
   scanCode: "Zeskanuj to aplikacją uwierzytelniającą i podaj kod, który pokaże.",
   qrCode: "Kod QR z sekretem dla aplikacji uwierzytelniającej",
