@@ -53,3 +53,12 @@ class Actor:
             NotPermitted: the actor's role is too low.
         """
         self.require(max((Role.ADMIN, *roles), key=lambda role: role.rank))
+
+    def require_limits_of(self, role: Role) -> None:
+        """Raise unless the actor may change what a member with `role` is limited to: owners may, and administrators
+        below their own role, so that none lifts an own limit.
+
+        Raises:
+            NotPermitted: the actor's role is too low.
+        """
+        self.require(Role.OWNER if role.rank >= Role.ADMIN.rank else Role.ADMIN)

@@ -108,7 +108,7 @@ class ModelPolicies:
         actor.require(Role.ADMIN)
         role = await self._role_of(actor.organisation, subject)
         if role is Role.ADMIN:
-            actor.require(Role.OWNER)
+            actor.require_limits_of(role)
         if role is Role.OWNER and policy != UNRESTRICTED:
             raise UnacceptableValue(subject.kind, "Owners may use every model: they can't be restricted.")
         checked_models(policy.models, "model_ids")

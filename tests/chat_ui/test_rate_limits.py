@@ -92,13 +92,17 @@ async def test_limits_of_another_organisation_do_not_exist(scene: Scene) -> None
     assert scene.chats.limits.limits == {}
 
 
-async def test_administrators_do_not_limit_owners(scene: Scene) -> None:
+async def test_only_owners_limit_owners_and_administrators(scene: Scene) -> None:
     owner, admin = await scene.person(Role.OWNER), await scene.person(Role.ADMIN)
-    body = {**NONE, "subject": f"person:{await user_of(owner)}", "requests_per_minute": 1}
-    assert (await admin.call("POST", PATH, body, status=403))["error"]["code"] == "not_permitted"
-    assert (await admin.call("GET", f"{PATH}?subject={body['subject']}"))["limits"][0]["own"] == NONE
-    await owner.call("POST", PATH, body)
-    await admin.call("POST", PATH, {**body, "subject": f"person:{await user_of(admin)}"})
+    for limited in (owner, admin):
+        body = {**NONE, "subject": f"person:{await user_of(limited)}", "requests_per_minute": 1}
+        assert (await admin.call("POST", PATH, body, status=403))["error"]["code"] == "not_permitted"
+        assert (await admin.call("GET", f"{PATH}?subject={body['subject']}"))["limits"][0]["own"] == NONE
+        await owner.call("POST", PATH, body)
+        lifted = await admin.call("POST", PATH, {**body, "requests_per_minute": None}, status=403)
+        assert lifted["error"]["code"] == "not_permitted"
+    member = await user_of(await scene.person(name="ada"))
+    await admin.call("POST", PATH, {**body, "subject": f"person:{member}"})
 
 
 @pytest.mark.parametrize("value", [0, -1, UNLIMITED, 2**63, 1.5, "5", True])

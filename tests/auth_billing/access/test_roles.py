@@ -40,3 +40,16 @@ def test_an_administrator_assigns_roles_up_to_the_own_one(own: Role, roles: list
     else:
         with pytest.raises(NotPermitted):
             actor.require_over(*roles)
+
+
+@pytest.mark.parametrize("own", Role)
+def test_only_owners_limit_owners_and_administrators(own: Role) -> None:
+    allowed = []
+    for role in Role:
+        try:
+            Actor("org-1", "user-1", own).require_limits_of(role)
+        except NotPermitted:
+            continue
+        allowed.append(role)
+    below = [Role.MEMBER, Role.VIEWER] if own is Role.ADMIN else []
+    assert allowed == (list(Role) if own is Role.OWNER else below)

@@ -77,7 +77,7 @@ async def _label(request: Request, caller: BrowserSession, name: str, *, changin
 
     Raises:
         NoSuchRecord: there is no such subject.
-        NotPermitted: the limits of a person with a higher role are to be changed.
+        NotPermitted: the limits of an owner or an administrator are to be changed, and the caller is no owner.
     """
     kind, _, id_ = name.partition(":")
     if kind == "key":
@@ -85,7 +85,7 @@ async def _label(request: Request, caller: BrowserSession, name: str, *, changin
     if kind == "person":
         member = await services_of(request).access.members.find(caller.organisation, id_)
         if changing:
-            caller.actor.require_over(member.role)
+            caller.actor.require_limits_of(member.role)
         return member.user.name
     label = (await _shared(request, caller)).get(name)
     if label is None:

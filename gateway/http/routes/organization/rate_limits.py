@@ -116,9 +116,10 @@ async def retrieve_user_rate_limit(user_id: str, admin: Reader, gateway: Current
 
 @router.post(USER, **document_route(RateLimit, body=RateLimitUpdate))
 async def modify_user_rate_limit(user_id: str, admin: Writer, body: Update, gateway: CurrentGateway) -> Response:
-    """Change the limits of a user's keys and chats together, up to the operator's. Only owners change an owner's."""
+    """Change the limits of a user's keys and chats together, up to the operator's. Only owners change those of
+    owners and administrators."""
     member = await admin.administration.members.find(admin.organisation, user_id)
-    admin.actor.require_over(member.role)
+    admin.actor.require_limits_of(member.role)
     return await _modify(admin, gateway, _of_user(admin.organisation, user_id), body)
 
 

@@ -14,6 +14,7 @@ from tests.gateway.conftest import MODEL
 from tests.gateway.http.routes.organization.conftest import OURS, AdminApi, key_of
 
 MANY = 1_000_000_000
+LIFTED = {"max_requests_per_1_minute": MANY}
 
 
 async def test_limits_of_a_project_and_its_models(admin_api: AdminApi) -> None:
@@ -142,14 +143,17 @@ async def test_a_persons_limit_is_for_all_keys_and_the_nearest_limit_is_reported
     ]
 
 
-async def test_a_person_at_the_limit_can_be_administered_but_administrators_do_not_limit_owners(
+async def test_a_person_at_the_limit_can_be_administered_but_only_owners_limit_owners_and_administrators(
     admin_api: AdminApi,
 ) -> None:
     for _ in range(3):  # the owner's admin keys have no limit of a person
         path, body = "/users/user-owner/rate_limit", {"max_requests_per_1_minute": 1}
         assert (await admin_api.request("POST", path, json=body)).status_code == 200
-    refused = await admin_api.request("POST", path, json=body, key=key_of("admin"))
-    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "insufficient_permissions")
+    own = "/users/user-admin/rate_limit"
+    assert (await admin_api.request("POST", own, json=body)).status_code == 200
+    for limited in (path, own):
+        refused = await admin_api.request("POST", limited, json=LIFTED, key=key_of("admin"))
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "insufficient_permissions")
     for user in ("user-nobody", "user-left"):
         assert (await admin_api.request("POST", f"/users/{user}/rate_limit", json=body)).status_code == 404
 
