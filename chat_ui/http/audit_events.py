@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 from fastapi import Request
 
 from auth_billing.audit_log import AuditActor, Event
-from auth_billing.errors import StoreUnavailable
+from auth_billing.errors import InvalidCode, InvalidCredentials, StoreUnavailable
 from auth_billing.people.input_normalisation import MAX_EMAIL
+from auth_billing.people.people_records import User
 from auth_billing.people.sessions import BrowserSession
-from chat_ui.services import ChatServices, audit_actor, services_of
+from chat_ui.services import ChatServices, audit_actor, client_address, services_of
 
 FAILED_SIGN_IN_INTERVAL = 600
 """Seconds in which failed sign-ins at an account have one entry, so that an attacker can't fill the store."""
@@ -34,6 +37,18 @@ async def record_membership(request: Request, session: BrowserSession) -> None:
         details = {"role": session.role.value, "email": user.email}
         event = Event.USER_ADDED
         await services.audit.record_once(session.organisation, event, user.id, joined, actor, details=details)
+
+
+@contextmanager
+def failures_recorded(request: Request, user: User) -> Iterator[None]:
+    """Context manager that records a wrong password or code of a signed-in user, who gives it again, as a failed
+    sign-in: whoever is at an open session may be another person.
+    """
+    try:
+        yield
+    except (InvalidCredentials, InvalidCode):
+        record_failed_sign_in(services_of(request), user.email, client_address(request))
+        raise
 
 
 def record_failed_sign_in(services: ChatServices, email: str, address: str) -> None:

@@ -24,6 +24,7 @@ from auth_billing.people.oidc.provider import OidcProvider
 from auth_billing.people.oidc.transactions import LIFETIME
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.sessions import CACHE_TTL
+from chat_ui.http import audit_events
 from chat_ui.http.api import create_api
 from tests.chat_ui.browser_client import HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
@@ -277,6 +278,8 @@ async def test_a_signed_in_person_connects_the_own_account_with_the_password(sce
     local = scene.browser()
     await local.sign_up(await scene.people.invite(Role.OWNER), "alice")
     assert (await connect(scene, local, "wrong password")).status_code == 401
+    await asyncio.gather(*audit_events._recording)
+    assert scene.events[-1] == (Event.LOGIN_FAILED, None)
     url = (await connect(scene, local)).json()["url"]
     assert await scene.come_back(local, await scene.provider.authorise(url, "alice")) == "/account"
     assert scene.events[-1] == (Event.IDENTITY_CONNECTED, None)

@@ -20,6 +20,7 @@ from auth_billing.people.sessions import BrowserSession
 from chat_ui.errors import UnknownUrl, response_to
 from chat_ui.http import cookies
 from chat_ui.http.access_control import Caller, SameOrigin, public
+from chat_ui.http.audit_events import failures_recorded
 from chat_ui.http.provider_events import record_changes
 from chat_ui.http.request_bodies import ConnectionJson, EmptyJson, ProviderSignInJson
 from chat_ui.http.responses import NO_STORE, schema_response
@@ -54,8 +55,9 @@ async def begin_sign_in(request: Request, _same_origin: SameOrigin, body: Provid
 @router.post("/connection", response_model=ProviderUrl)
 async def begin_connection(request: Request, caller: Caller, body: ConnectionJson) -> Response:
     """Begin to connect the own account with an identity at the provider, after password and code; return its page."""
-    address = client_address(request)
-    url, transaction = await _oidc(request).begin_connection(caller, body.password, body.code, address)
+    oidc, address = _oidc(request), client_address(request)
+    with failures_recorded(request, caller.user):
+        url, transaction = await oidc.begin_connection(caller, body.password, body.code, address)
     return _begun(request, url, transaction)
 
 

@@ -9,7 +9,7 @@ from auth_billing.people.account_events import record_account_event
 from auth_billing.people.second_factor_sign_in import WrongCode
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.http.access_control import Caller, SameOrigin, public
-from chat_ui.http.audit_events import record_membership
+from chat_ui.http.audit_events import failures_recorded, record_membership
 from chat_ui.http.provider_events import check_with_provider
 from chat_ui.http.request_bodies import (
     CodeJson,
@@ -55,7 +55,8 @@ async def read_second_factor(request: Request, caller: Caller) -> Response:
 async def begin_second_factor(request: Request, caller: Caller, body: CurrentPasswordJson) -> Response:
     """Begin to set up a second factor: return the secret for an authenticator app. Needs the password."""
     access = services_of(request).access.second_factor_sign_in
-    enrolment = await access.enrol(caller.user, body.password, client_address(request))
+    with failures_recorded(request, caller.user):
+        enrolment = await access.enrol(caller.user, body.password, client_address(request))
     return schema_response(
         NewSecondFactor(secret=enrolment.secret, uri=enrolment.uri, qr_code=enrolment.qr_code()), 201
     )
@@ -65,7 +66,8 @@ async def begin_second_factor(request: Request, caller: Caller, body: CurrentPas
 async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson) -> Response:
     """Enable the second factor by the app's first code, and end all other sessions of the person; only this response
     has the recovery codes."""
-    codes, signed_in = await services_of(request).access.second_factor_sign_in.confirm(caller, body.code)
+    with failures_recorded(request, caller.user):
+        codes, signed_in = await services_of(request).access.second_factor_sign_in.confirm(caller, body.code)
     await _record(request, caller, Event.SECOND_FACTOR_ENABLED)
     await check_with_provider(request, signed_in.session)
     response = schema_response(RecoveryCodes(codes=codes))
@@ -77,7 +79,8 @@ async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson
 async def disable_second_factor(request: Request, caller: Caller, body: DisableSecondFactorJson) -> Response:
     """Remove the second factor; needs the password, and a code of the app or a recovery code."""
     access = services_of(request).access.second_factor_sign_in
-    await access.disable(caller.user, body.password, body.code, client_address(request))
+    with failures_recorded(request, caller.user):
+        await access.disable(caller.user, body.password, body.code, client_address(request))
     await _record(request, caller, Event.SECOND_FACTOR_DISABLED)
     return no_content()
 

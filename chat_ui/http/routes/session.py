@@ -74,9 +74,10 @@ async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson)
 async def change_password(request: Request, caller: Caller, body: PasswordJson) -> Response:
     """Change the password, end all sessions of the person, and open a new one for this browser."""
     services = services_of(request)
-    signed_in = await services.access.sign_in.change_password(
-        caller, body.old_password, body.password, client_address(request)
-    )
+    with audit_events.failures_recorded(request, caller.user):
+        signed_in = await services.access.sign_in.change_password(
+            caller, body.old_password, body.password, client_address(request)
+        )
     return await session_response(request, services, signed_in, Event.PASSWORD_CHANGED)
 
 

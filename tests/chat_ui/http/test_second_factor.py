@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pyotp
+import pytest
 
 from auth_billing.access.roles import Role
 from auth_billing.people.sessions import CACHE_TTL
+from chat_ui.http import audit_events
 from tests.chat_ui.browser_client import Browser
 from tests.chat_ui.http.test_api import Scene, error_of, scene
 from tests.fakes.sessions import PASSWORD
@@ -65,6 +69,31 @@ async def test_enabling_it_ends_the_other_sessions(scene: Scene) -> None:
     stolen = Browser(scene.app, address="10.7.7.8")
     stolen.take(before)
     assert error_of(await stolen.get("/me")) == "not_signed_in"
+
+
+WRONG_PASSWORD, WRONG_CODE = "wrong password", "000000x"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/second-factor", {"password": WRONG_PASSWORD}),
+        ("POST", "/second-factor/confirm", {"code": WRONG_CODE}),
+        ("DELETE", "/second-factor", {"password": WRONG_PASSWORD, "code": WRONG_CODE}),
+        ("DELETE", "/second-factor", {"password": PASSWORD, "code": WRONG_CODE}),
+        ("POST", "/password", {"old_password": WRONG_PASSWORD, "password": "another long password"}),
+    ],
+)
+async def test_a_wrong_password_or_code_in_a_session_is_in_the_audit_log(
+    scene: Scene, method: str, path: str, body: dict[str, str]
+) -> None:
+    member = await scene.browser(Role.MEMBER)
+    user = (await member.get("/me")).json()["user"]
+    assert error_of(await member.send(method, path, body)) in ("invalid_credentials", "invalid_code")
+    await asyncio.gather(*audit_events._recording)
+    entry = scene.audit.entries[-1]
+    assert (entry.event.value, entry.target, entry.details["email"]) == ("login.failed", user["id"], user["email"])
+    assert not any(wrong in repr(entry) for wrong in (WRONG_PASSWORD, WRONG_CODE))
 
 
 async def test_an_administrator_resets_a_members_second_factor(scene: Scene) -> None:
