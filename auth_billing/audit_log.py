@@ -63,6 +63,7 @@ class Event(StrEnum):
     LOGIN_FAILED = "login.failed"
     LOGOUT_SUCCEEDED = "logout.succeeded"
     IDENTITY_CONNECTED = "identity.connected"
+    IDENTITY_DISCONNECTED = "identity.disconnected"
     USAGE_EXPORTED = "usage.exported"
 
 

@@ -32,6 +32,15 @@ class MongoIdentityStore:
         """Return the identity with this id, or `None`."""
         return await self._identities.find_record(_identity, {"_id": identity_id})
 
+    async def of_user(self, user: str) -> list[Identity]:
+        """Return the identities of a user, oldest first."""
+        found = self._identities.find({"user": user}).sort([("created", 1), ("_id", 1)])
+        return [_identity(document) async for document in found]
+
+    async def remove(self, identity_id: str, user: str) -> bool:
+        """Delete an identity of a user; false if the user has no such identity."""
+        return bool((await self._identities.delete_one({"_id": identity_id, "user": user})).deleted_count)
+
     async def remove_all(self, user: str) -> None:
         """Delete the identities of a user."""
         await self._identities.delete_many({"user": user})

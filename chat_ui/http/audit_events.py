@@ -41,8 +41,8 @@ async def record_membership(request: Request, session: BrowserSession) -> None:
 
 @contextmanager
 def failures_recorded(request: Request, user: User) -> Iterator[None]:
-    """Context manager that records a wrong password or code of a signed-in user, who gives it again, as a failed
-    sign-in: whoever is at an open session may be another person.
+    """Context manager that records a wrong password or code, which a signed-in user gives again, as a failed sign-in:
+    the client may be another person at an open session.
     """
     try:
         yield

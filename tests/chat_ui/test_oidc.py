@@ -294,6 +294,48 @@ async def test_a_signed_in_person_connects_the_own_account_with_the_password(sce
     assert (await scene.browser().sign_in("alice")).status_code == 200
 
 
+async def test_a_person_lists_and_disconnects_an_own_identity(scene: OidcScene) -> None:
+    local, other = scene.browser(), scene.browser()
+    await local.sign_up(await scene.people.invite(Role.MEMBER), "alice")
+    await other.sign_up(await scene.people.invite(Role.MEMBER), "bob")
+    await scene.come_back(local, await scene.provider.authorise((await connect(scene, local)).json()["url"], "alice"))
+    by_provider = scene.browser()
+    assert await scene.sign_in(by_provider) == "/"
+    (identity,) = (await local.get("/oidc/identities")).json()["identities"]
+    assert (identity["issuer"], identity["subject"]) == (scene.provider.issuer, "alice")
+    assert (await other.get("/oidc/identities")).json() == {"identities": []}
+    path = f"/oidc/identities/{identity['id']}"
+    assert (await local.send("DELETE", path, {"password": "wrong password"})).status_code == 401
+    assert (await other.send("DELETE", path, {"password": PASSWORD})).status_code == 404
+    assert (await local.send("DELETE", path, {"password": PASSWORD})).status_code == 204
+    assert scene.events[-1] == (Event.IDENTITY_DISCONNECTED, None)
+    assert (await local.get("/oidc/identities")).json() == {"identities": []}
+    scene.people.clock.now += CACHE_TTL + 1
+    assert await scene.me(by_provider) == 401
+    assert await scene.sign_in(scene.browser()) == "/sign-in#problem=account_exists"
+
+
+async def test_a_person_whose_password_opens_no_session_keeps_the_identity(scene: OidcScene) -> None:
+    local, browser = scene.browser(), scene.browser()
+    await local.sign_up(await scene.people.invite(Role.MEMBER), "alice")
+    await scene.come_back(local, await scene.provider.authorise((await connect(scene, local)).json()["url"], "alice"))
+    browser.move_to(scene.gateway(password_sign_in=False))
+    assert await scene.sign_in(browser) == "/"
+    (identity,) = (await browser.get("/oidc/identities")).json()["identities"]
+    refused = await browser.send("DELETE", f"/oidc/identities/{identity['id']}", {"password": PASSWORD})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_permitted")
+    assert scene.identities.identities
+
+
+async def test_a_person_of_the_provider_alone_keeps_the_identity(scene: OidcScene) -> None:
+    browser = scene.browser()
+    await scene.sign_in(browser)
+    (identity,) = (await browser.get("/oidc/identities")).json()["identities"]
+    refused = await browser.send("DELETE", f"/oidc/identities/{identity['id']}", {"password": PASSWORD})
+    assert refused.status_code == 401  # there is no password
+    assert scene.identities.identities
+
+
 async def test_a_connection_needs_the_second_factor_of_the_account(scene: OidcScene) -> None:
     local = scene.browser()
     await local.sign_up(await scene.people.invite(Role.MEMBER), "alice")

@@ -130,6 +130,18 @@ class DictIdentityStore:
         self.absence.check()
         return self.identities.get(identity_id)
 
+    async def of_user(self, user: str) -> list[Identity]:
+        self.absence.check()
+        own = [each for each in self.identities.values() if each.user == user]
+        return sorted(own, key=lambda each: (each.created, each.id))
+
+    async def remove(self, identity_id: str, user: str) -> bool:
+        found = await self.find(identity_id)
+        if found is None or found.user != user:
+            return False
+        del self.identities[identity_id]
+        return True
+
     async def remove_all(self, user: str) -> None:
         self.absence.check()
         self.identities = {each.id: each for each in self.identities.values() if each.user != user}

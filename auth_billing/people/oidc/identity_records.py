@@ -31,6 +31,14 @@ class IdentityStore(Protocol):
         """Return the identity with this id, or `None`."""
         ...
 
+    async def of_user(self, user: str) -> list[Identity]:
+        """Return the identities of a user, oldest first."""
+        ...
+
+    async def remove(self, identity_id: str, user: str) -> bool:
+        """Delete an identity of a user; return false if the user has no such identity."""
+        ...
+
     async def remove_all(self, user: str) -> None:
         """Delete the identities of a user, so that they sign in as the user no more."""
         ...

@@ -23,6 +23,8 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from auth_billing.errors import (
     InvalidSession,
+    NoSuchRecord,
+    NotPermitted,
     ProviderGrantEnded,
     ProviderSignInRefused,
     ProviderUnavailable,
@@ -139,11 +141,37 @@ class OidcSignIn:
             TooManySignIns: the address or the account has no attempts left.
             ProviderUnavailable: the provider's endpoints are not known.
         """
-        user = session.user
+        await self._confirm(session.user, password, code, address)
+        return await self._begin(self._transactions.begin("/account", session.id))
+
+    async def identities(self, user: User) -> list[Identity]:
+        """Return the identities that sign in as a user, oldest first."""
+        return await self._identities.of_user(user.id)
+
+    async def disconnect(
+        self, session: BrowserSession, identity: str, password: str, code: str, address: str
+    ) -> SignedIn:
+        """Disconnect an identity from the session's user, who gives password and code as in `begin_connection`, and end
+        all other sessions of the user; return a new session in place of this one.
+
+        Raises:
+            NotPermitted: no membership of the user accepts the password.
+            NoSuchRecord: the user has no such identity.
+            InvalidSession: the session has ended.
+            InvalidCredentials, InvalidCode, TooManySignIns: as in `begin_connection`.
+        """
+        await self._confirm(session.user, password, code, address)
+        sessions, memberships = self._access.sessions, self._access.members.memberships
+        if not any(map(sessions.accepts_password, await memberships.of_user(session.user.id))):
+            raise NotPermitted("the user signs in at the provider only")
+        if not await self._identities.remove(identity, session.user.id):
+            raise NoSuchRecord(f"no identity {identity} of {session.user.id}")
+        return await sessions.end_others(session)
+
+    async def _confirm(self, user: User, password: str, code: str, address: str) -> None:
         await self._access.sign_in.confirm_password(user, password, address)
         if await self._access.second_factor.required(user.id):
             await self._access.second_factor.verify(user.id, code)
-        return await self._begin(self._transactions.begin("/account", session.id))
 
     async def _begin(self, transaction: Transaction) -> tuple[str, Transaction]:
         metadata = await self.provider.metadata()

@@ -23,9 +23,9 @@ from chat_ui.http.access_control import Caller, SameOrigin, public
 from chat_ui.http.audit_events import failures_recorded
 from chat_ui.http.provider_events import record_changes
 from chat_ui.http.request_bodies import ConnectionJson, EmptyJson, ProviderSignInJson
-from chat_ui.http.responses import NO_STORE, schema_response
+from chat_ui.http.responses import NO_STORE, no_content, schema_response
 from chat_ui.http.routes.session import set_session_cookies
-from chat_ui.http.schemas.people import ProviderOptions, ProviderUrl
+from chat_ui.http.schemas.people import Identity, IdentityList, ProviderOptions, ProviderUrl
 from chat_ui.services import client_address, record_event, services_of
 
 MAX_PARAMETER = 4096
@@ -59,6 +59,28 @@ async def begin_connection(request: Request, caller: Caller, body: ConnectionJso
     with failures_recorded(request, caller.user):
         url, transaction = await oidc.begin_connection(caller, body.password, body.code, address)
     return _begun(request, url, transaction)
+
+
+@router.get("/identities", response_model=IdentityList)
+async def list_identities(request: Request, caller: Caller) -> Response:
+    """List the provider's accounts that sign in as the person."""
+    found = await _oidc(request).identities(caller.user)
+    rows = [
+        Identity(id=each.id, issuer=each.issuer, subject=each.subject, connected_at=int(each.created)) for each in found
+    ]
+    return schema_response(IdentityList(identities=rows))
+
+
+@router.delete("/identities/{identity}", status_code=204)
+async def disconnect_identity(request: Request, identity: str, caller: Caller, body: ConnectionJson) -> Response:
+    """Disconnect an account at the provider from the own one, after password and code; end all other sessions."""
+    oidc, address = _oidc(request), client_address(request)
+    with failures_recorded(request, caller.user):
+        signed_in = await oidc.disconnect(caller, identity, body.password, body.code, address)
+    await record_event(request, caller, Event.IDENTITY_DISCONNECTED, identity)
+    response = no_content()
+    set_session_cookies(request, response, signed_in)
+    return response
 
 
 @router.get("/callback", status_code=303, response_class=RedirectResponse)

@@ -88,6 +88,22 @@ class SignUpOptions(Schema):
     """Whether people may sign up without an invitation."""
 
 
+class Identity(Schema):
+    """An account at the identity provider that signs in as the person."""
+
+    id: str
+    issuer: str
+    subject: str
+    """The issuer's identifier of the account."""
+    connected_at: int
+
+
+class IdentityList(Schema):
+    """The person's identities, oldest first."""
+
+    identities: list[Identity]
+
+
 class PasswordResetOptions(Schema):
     """How people who have forgotten their password get a reset link."""
 

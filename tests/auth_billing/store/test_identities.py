@@ -28,6 +28,18 @@ async def test_all_identities_of_a_user_are_removed(people: PeopleStores) -> Non
     assert [each and each.user for each in found] == [None, None, "user-2"]
 
 
+async def test_the_identities_of_a_user_are_listed_and_removed(people: PeopleStores) -> None:
+    subjects = (("later", "user-1", 2.0), ("alice", "user-1", 1.0), ("bob", "user-2", 1.0))
+    later, alice, bob = (Identity(identity_id(ISSUER, name), ISSUER, name, user, at) for name, user, at in subjects)
+    for each in (later, alice, bob):
+        await people.identities.add(each)
+    assert await people.identities.of_user("user-1") == [alice, later]
+    assert not await people.identities.remove(bob.id, "user-1")
+    assert await people.identities.remove(alice.id, "user-1")
+    assert not await people.identities.remove(alice.id, "user-1")
+    assert [await people.identities.of_user(each) for each in ("user-1", "user-2")] == [[later], [bob]]
+
+
 async def test_a_state_is_used_once(people: PeopleStores) -> None:
     used = await asyncio.gather(*(people.identities.use_state("state", time.time() + 600) for _ in range(6)))
     assert used.count(True) == 1

@@ -760,6 +760,46 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/oidc/identities": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Identities
+         * @description List the provider's accounts that sign in as the person.
+         */
+        readonly get: operations["list_identities_api_oidc_identities_get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/oidc/identities/{identity}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Disconnect Identity
+         * @description Disconnect an account at the provider from the own one, after password and code; end all other sessions.
+         */
+        readonly delete: operations["disconnect_identity_api_oidc_identities__identity__delete"];
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/oidc/sign-in": {
         readonly parameters: {
             readonly query?: never;
@@ -1712,7 +1752,7 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
-        readonly Event: "organization.created" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "credit.withdrawn" | "prices.loaded" | "prices.updated" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "usage.exported";
+        readonly Event: "organization.created" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "credit.withdrawn" | "prices.loaded" | "prices.updated" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "identity.disconnected" | "usage.exported";
         /**
          * ForgottenPasswordBody
          * @description The e-mail address of an account whose password is forgotten, and the language of the mail.
@@ -1722,6 +1762,31 @@ export interface components {
             readonly email: string;
             /** @default en */
             readonly language?: components["schemas"]["Language"];
+        };
+        /**
+         * Identity
+         * @description An account at the identity provider that signs in as the person.
+         */
+        readonly Identity: {
+            /** Connected At */
+            readonly connected_at: number;
+            /** Id */
+            readonly id: string;
+            /** Issuer */
+            readonly issuer: string;
+            /**
+             * Subject
+             * @description The issuer's identifier of the account.
+             */
+            readonly subject: string;
+        };
+        /**
+         * IdentityList
+         * @description The person's identities, oldest first.
+         */
+        readonly IdentityList: {
+            /** Identities */
+            readonly identities: readonly components["schemas"]["Identity"][];
         };
         /**
          * Import
@@ -4915,6 +4980,86 @@ export interface operations {
                 content: {
                     readonly "application/json": components["schemas"]["ProviderUrl"];
                 };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_identities_api_oidc_identities_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["IdentityList"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly disconnect_identity_api_oidc_identities__identity__delete: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly identity: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["ConnectionBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The request is invalid or not permitted */
             readonly "4XX": {

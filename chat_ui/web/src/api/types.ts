@@ -6,6 +6,7 @@ type Schemas = components["schemas"];
 export type Role = Schemas["Role"];
 export type Me = Schemas["Me"];
 export type ProviderOptions = Schemas["ProviderOptions"];
+export type IdentityList = Schemas["IdentityList"];
 export type PendingSignIn = Schemas["PendingSignIn"];
 export type NewSecondFactor = Schemas["NewSecondFactor"];
 export type SignIn = Schemas["SignInBody"];

@@ -98,6 +98,7 @@ const events: Record<AuditRow["event"], string> = {
   "second_factor.enabled": "Second factor set up",
   "second_factor.disabled": "Second factor removed",
   "identity.connected": "Account connected with the identity provider",
+  "identity.disconnected": "Account disconnected from the identity provider",
   "login.succeeded": "Signed in",
   "login.failed": "Sign-in failed",
   "logout.succeeded": "Signed out",

@@ -81,6 +81,7 @@ export const admin: typeof english = {
     "second_factor.enabled": "Włączono drugi składnik",
     "second_factor.disabled": "Usunięto drugi składnik",
     "identity.connected": "Połączono konto z dostawcą tożsamości",
+    "identity.disconnected": "Odłączono konto od dostawcy tożsamości",
     "login.succeeded": "Zalogowano",
     "login.failed": "Nieudane logowanie",
     "logout.succeeded": "Wylogowano",
