@@ -1,0 +1,259 @@
+"""Blobs: immutable bytes with random ids, in a folder or an S3 bucket (through fsspec).
+
+A blob is either stored completely or not at all, whenever its writer dies. Its reader checks size and SHA-256.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from auth_billing.ids import LENGTH, new_id
+from runtime.lifecycle import StartupError
+from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, BlobTooLarge
+
+PREFIX = "blob_"
+CHUNK = 1024 * 1024
+"""Bytes that a stream reads at once."""
+THREADS = 8
+"""Reads and writes that run at the same time in one process."""
+DRAFT = ".part"
+"""Suffix of a file in a folder while it is written."""
+_ID = re.compile(rf"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}")
+_FOLDER_LETTERS = 2
+"""Letters of an id that name the blob's folder, so that no folder has too many files."""
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class BlobInfo:
+    """Size in bytes and SHA-256 (64 hexadecimal digits) of a blob's content, which its reader checks."""
+
+    size: int
+    sha256: str
+
+    @staticmethod
+    def of(content: bytes) -> BlobInfo:
+        """Return size and SHA-256 of `content`."""
+        return BlobInfo(len(content), hashlib.sha256(content).hexdigest())
+
+
+def new_blob_id() -> str:
+    """Return a new random blob id: `blob_` and 24 letters and digits."""
+    return new_id(PREFIX)
+
+
+def is_blob_id(text: str) -> bool:
+    """Return whether `text` has the form of a blob id; other texts never reach the file system."""
+    return _ID.fullmatch(text) is not None
+
+
+class Blobs:
+    """Blobs below a URL of fsspec: `file:///folder`, `s3://bucket/prefix`, or `memory://name` in tests.
+
+    Calls block threads of their own, not the event loop. A URL belongs to one installation: the sweeper deletes all
+    blobs there that the installation has no document of.
+
+    Args:
+        options: options of the fsspec file system, such as the credentials of S3.
+        max_bytes: the largest blob.
+
+    Raises:
+        StartupError: the URL is malformed, or its file system is not installed.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any] | None = None, *, max_bytes: int) -> None:
+        try:
+            self._files, root = fsspec.core.url_to_fs(url, skip_instance_cache=True, **(options or {}))
+        except (ValueError, ImportError) as error:
+            raise StartupError(f"HEADRACE_BLOBS_URL={url}: {error}") from error
+        self._root = str(root).rstrip("/")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="blobs")
+        self.max_bytes = max_bytes
+
+    async def check(self) -> None:
+        """Write and delete a small blob, and so create the folder if it is missing.
+
+        Raises:
+            StartupError: the folder is not writable, or the bucket does not answer.
+        """
+        probe = new_blob_id()
+        try:
+            await self.put(probe, b"")
+            await self.delete(probe)
+        except BlobsUnavailable as error:
+            raise StartupError(f"can't use HEADRACE_BLOBS_URL: {error}") from error
+
+    async def put(self, blob: str, content: bytes) -> BlobInfo:
+        """Write a new blob: all of it, or nothing if it fails or the process dies. Return its size and SHA-256.
+
+        Raises:
+            BlobTooLarge: the content exceeds `max_bytes`; nothing is written.
+            BlobsUnavailable: the write failed.
+        """
+        if len(content) > self.max_bytes:
+            raise BlobTooLarge(len(content), self.max_bytes)
+        await self._run(self._write, self._path(blob), content)
+        return await self._run(BlobInfo.of, content)
+
+    async def get(self, blob: str, info: BlobInfo) -> bytes:
+        """Return the content of a blob.
+
+        Raises:
+            BlobNotFound, BlobsUnavailable: the blob can't be read.
+            BlobCorrupt: the content differs from `info`.
+        """
+        return b"".join([chunk async for chunk in self.stream(blob, info)])
+
+    async def stream(self, blob: str, info: BlobInfo) -> AsyncIterator[bytes]:
+        """Yield the content of a blob in chunks; the last one is yielded only if all content agrees with `info`.
+
+        Raises:
+            BlobNotFound, BlobsUnavailable: the blob can't be read.
+            BlobCorrupt: the content differs from `info`.
+        """
+        path, digest, position, held = self._path(blob), hashlib.sha256(), 0, b""
+        if (size := await self._run(self._files.size, path)) != info.size:
+            raise BlobCorrupt(f"{blob} has {size} bytes instead of {info.size}")
+        while position < size:
+            chunk = await self._run(self._read, path, position, min(position + CHUNK, size))
+            if not chunk:
+                raise BlobCorrupt(f"{blob} ends after {position} of {size} bytes")
+            if held:
+                yield held
+            await self._run(digest.update, chunk)
+            position, held = position + len(chunk), chunk
+        if digest.hexdigest() != info.sha256:
+            raise BlobCorrupt(f"{blob} has another SHA-256 than what was written")
+        yield held
+
+    async def delete(self, blob: str) -> None:
+        """Delete a blob, and what a writer that died left of it; does nothing if there is none.
+
+        Raises:
+            BlobsUnavailable: the blob may still be there.
+        """
+        await self._run(self._remove, self._path(blob))
+
+    async def folders(self) -> list[str]:
+        """Return the names of the folders that hold blobs, for `list_folder`."""
+        return await self._run(self._folders)
+
+    async def list_folder(self, folder: str) -> list[str]:
+        """Return the ids of the blobs in a folder, those of unfinished writes included."""
+        return await self._run(self._list, f"{self._root}/{folder}")
+
+    async def modified(self, blob: str) -> float:
+        """Return when a blob was written, in Unix seconds.
+
+        Raises:
+            BlobNotFound, BlobsUnavailable: the blob can't be read.
+        """
+        return await self._run(self._modified, self._path(blob))
+
+    def close(self) -> None:
+        """Let running reads and writes end, and end their threads."""
+        self._threads.shutdown()
+
+    async def _run(self, call: Callable[..., ResultT], *arguments: Any) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(_translated, call, *arguments))
+
+    def _path(self, blob: str) -> str:
+        if not is_blob_id(blob):
+            raise BlobNotFound(f"{blob[:64]!r} is no blob id")
+        random = blob.removeprefix(PREFIX)
+        return f"{self._root}/{random[:_FOLDER_LETTERS]}/{blob}"
+
+    def _write(self, path: str, content: bytes) -> None:
+        try:
+            if isinstance(self._files, LocalFileSystem):
+                _write_file(path, content)
+            else:
+                self._files.pipe_file(path, content)  # one PUT: S3 shows an object when it is complete
+        except FileNotFoundError as error:
+            raise BlobsUnavailable(f"the folder or bucket is missing: {error}") from error
+
+    def _read(self, path: str, start: int, end: int) -> bytes:
+        return bytes(self._files.cat_file(path, start=start, end=end))
+
+    def _remove(self, path: str) -> None:
+        drafts = [path + DRAFT] if isinstance(self._files, LocalFileSystem) else []
+        for each in [path, *drafts]:
+            try:
+                self._files.rm_file(each)
+            except FileNotFoundError:
+                continue
+
+    def _folders(self) -> list[str]:
+        return [name for name in self._names(self._root) if len(name) == _FOLDER_LETTERS]
+
+    def _list(self, folder: str) -> list[str]:
+        names = {name.removesuffix(DRAFT) for name in self._names(folder)}
+        return sorted(name for name in names if is_blob_id(name))
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            listed = self._files.ls(folder, detail=False, refresh=True)
+        except FileNotFoundError:
+            return []
+        return [str(each).rstrip("/").rpartition("/")[2] for each in listed]
+
+    def _modified(self, path: str) -> float:
+        try:
+            return float(self._files.modified(path).timestamp())
+        except FileNotFoundError:
+            if not isinstance(self._files, LocalFileSystem):
+                raise
+            return float(self._files.modified(path + DRAFT).timestamp())
+
+
+def _write_file(path: str, content: bytes) -> None:
+    """Write a draft and rename it: the file has all of `content` or does not exist, also after a power failure."""
+    folder, draft = os.path.dirname(path), path + DRAFT
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(draft, path)
+    _sync_folder(folder)
+    _sync_folder(os.path.dirname(folder))
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _translated(call: Callable[..., ResultT], *arguments: Any) -> ResultT:
+    failures: tuple[type[Exception], ...] = (OSError, *_s3_errors())
+    try:
+        return call(*arguments)
+    except FileNotFoundError as error:
+        raise BlobNotFound("there is no such blob") from error
+    except failures as error:
+        raise BlobsUnavailable(str(error) or type(error).__name__) from error
+
+
+def _s3_errors() -> tuple[type[Exception], ...]:
+    """Return the base classes of botocore's errors, which s3fs raises too, if it is installed."""
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the extra `s3`
+    except ImportError:
+        return ()
+    return (BotoCoreError, ClientError)
