@@ -205,7 +205,7 @@ async def test_a_slow_resolver_ends_in_time(site: HostileSite) -> None:
 
 
 async def test_bombs_are_not_inflated(client: HttpClient, site: HostileSite) -> None:
-    bomb = gzip.compress(b"\0" * (100 * 1024 * 1024), compresslevel=9)
+    bomb = gzip.compress(b"\0" * (100 * 1024 * 1024), compresslevel=1)
     site.paths["/"] = response(bomb, content_encoding="gzip")
     await refused_quickly(TooLarge, get(client, site))
 
