@@ -13,6 +13,7 @@ from auth_billing.money.holds import ORGANISATION_BUDGET
 from auth_billing.money.ledger import REVENUE, SETTLE, customer_account
 from router.messages import Outcome, Usage
 from router.timings import Timings
+from router.usage_arithmetic import NO_USAGE, JobUsage, exceeds, merged
 
 CREDIT_KINDS = {"topup": "cash", "promo": "promo", "refund": "refunds"}
 """Ledger account that each kind of credit comes from."""
@@ -104,9 +105,13 @@ def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Differen
     if job.final is None or job.cost is None:
         yield Difference(Check.READABLE, job.organisation, job.id, f"{job.state} without a cost")
         return
-    right = min(job.price.cost(job.final.usage), job.hold)
+    answer, parts = job.shares(JobUsage(job.final.usage, job.final.parts))
+    right = answer + sum(parts)
     if job.cost != right:
         yield Difference(Check.COST_IS_PRICE, job.organisation, job.id, f"cost {job.cost}, should be {right}")
+    elif job.final.part_costs != parts:
+        detail = f"parts cost {list(job.final.part_costs)}, should be {list(parts)}"
+        yield Difference(Check.COST_IS_PRICE, job.organisation, job.id, detail)
 
 
 def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timings: Timings) -> Iterator[Difference]:
@@ -128,16 +133,18 @@ def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[D
             Check.LEDGER_IS_JOBS, job.organisation, job.id, f"charged {row.amount}, the job is {job.state}"
         )
         return
-    charged = (row.organisation, row.amount, row.usage, row.price_version)
-    said = (job.organisation, job.cost, job.final.usage, job.price.version)
-    for what, one, other in zip(("organisation", "amount", "usage", "price"), charged, said, strict=True):
+    charged = (row.organisation, row.amount, row.usage, row.parts, row.price_version)
+    said = (job.organisation, job.cost, job.final.usage, job.final.parts, job.price.version)
+    for what, one, other in zip(("organisation", "amount", "usage", "parts", "price"), charged, said, strict=True):
         if one != other:
             detail = f"{what}: {one} in the ledger, {other} in the job"
             yield Difference(Check.LEDGER_IS_JOBS, job.organisation, job.id, detail)
 
 
-def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if a finished job is charged for more tokens than `worked`, its workers' usage records, has.
+def check_usage_of_job(
+    job: JobRecord, worked: Sequence[JobUsage], now: float, timings: Timings
+) -> Iterator[Difference]:
+    """Yield a difference if a finished job is charged for more than `worked`, its workers' usage records, has.
 
     Skipped are free jobs, failed ones (a crashed worker sends no record) and recent ones (a record may arrive late).
     """
@@ -146,11 +153,16 @@ def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float, timi
         return
     if final.at > now - timings.settlement_overdue_after:
         return
-    completion = sum(each.completion_tokens for each in worked)
-    prompt = max((each.prompt_tokens for each in worked), default=0)
+    completion = sum(each.answer.completion_tokens for each in worked)
+    prompt = max((each.answer.prompt_tokens for each in worked), default=0)
     if final.usage.completion_tokens > completion or final.usage.prompt_tokens > prompt:
         detail = f"charged {_tokens(final.usage)}, worked {prompt} + {completion} tokens"
         yield Difference(Check.WORKED, job.organisation, job.id, detail)
+    recorded = {part.model: part.usage for part in merged(part for each in worked for part in each.parts)}
+    for part in final.parts:
+        if exceeds(part.usage, recorded.get(part.model, NO_USAGE)):
+            detail = f"charged {part.usage} of {part.model}, worked {recorded.get(part.model)}"
+            yield Difference(Check.WORKED, job.organisation, job.id, detail)
 
 
 def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from auth_billing.money.billing_records import Balance, JobRecord
-from router.messages import Usage
+from router.messages import Usage, UsagePart
+from router.usage_arithmetic import JobUsage
 
 
 class Check(StrEnum):
@@ -59,6 +60,7 @@ class RawLedgerEntry:
     kind: object
     job: str | None = None
     usage: Usage | None = None
+    parts: tuple[UsagePart, ...] = ()
     price_version: object = None
     number: object = None
 
@@ -126,7 +128,7 @@ class AuditStore(Protocol):
         """Return the settlement entries of these jobs in the ledger, by job id."""
         ...
 
-    async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[Usage]]:
+    async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[JobUsage]]:
         """Return the usage that workers recorded for these jobs: by job id, one entry per attempt."""
         ...
 

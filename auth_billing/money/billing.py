@@ -28,6 +28,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
 from router.messages import Outcome, Usage
 from router.timings import DEFAULT_TIMINGS, Timings
+from router.usage_arithmetic import JobUsage, merged
 
 MAX_TRIES = 5
 """Most tries of a hold that is refused although the account, read just after, allows it."""
@@ -76,7 +77,7 @@ class Billing:
 
         Raises:
             InsufficientCredit, BudgetExhausted, AccountClosed: the account does not allow it; nothing is held.
-            NoPrice: the price list has no entry for the model.
+            NoPrice: the price list has no entry for the model, or for a model or unit that the job's steps may use.
             StoreUnavailable: the outcome is unknown; a hold that was taken is released soon.
             ValueError: a job's id has other characters than letters, digits, `_` and `-`.
         """
@@ -118,11 +119,11 @@ class Billing:
         await self._settler.settle(dict.fromkeys(jobs, nothing))
         self._uncertain.difference_update(jobs)
 
-    async def checkpoint(self, usage_by_job: Mapping[str, Usage]) -> None:
-        """Store, by job id, the tokens delivered to clients so far: what they pay if this gateway dies.
+    async def checkpoint(self, usage_by_job: Mapping[str, JobUsage]) -> None:
+        """Store, by job id, the usage delivered to clients so far: what they pay if this gateway dies.
 
         Raises:
-            StoreUnavailable: may be ignored; the next checkpoint includes these tokens.
+            StoreUnavailable: may be ignored; the next checkpoint includes this usage.
         """
         await self.flush_jobs(usage_by_job)
         waiting = iter(usage_by_job.items())
@@ -156,7 +157,10 @@ class Billing:
         prices, now = await self._prices.current(), self._clock()
         jobs = []
         for request in requests:
-            price = prices.price(request.model, request.service_class)
+            price = prices.price_of(request.model, request.max_usage, request.service_class)
+            parts = merged(request.max_parts)
+            part_prices = {part.model: prices.price_of(part.model, part.usage, request.service_class) for part in parts}
+            part_cost = sum(part_prices[part.model].cost(part.usage) for part in parts)
             jobs.append(
                 JobRecord(
                     id=check_id(request.job),
@@ -171,7 +175,8 @@ class Billing:
                     deadline=request.deadline,
                     month=month_of(now),
                     price=price,
-                    hold=price.cost(request.max_usage),
+                    hold=price.cost(request.max_usage) + part_cost,
+                    part_prices=part_prices,
                     idempotency=request.idempotency,
                 )
             )

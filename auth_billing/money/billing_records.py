@@ -8,13 +8,14 @@ is then unknown, and the caller repeats it: every write may be repeated.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
 from auth_billing.money.holds import budget_names
 from auth_billing.prices.pricing import Price
-from router.messages import Outcome, ServiceClass, Usage
+from router.messages import Outcome, ServiceClass, Usage, UsagePart
+from router.usage_arithmetic import JobUsage
 
 
 class JobState(StrEnum):
@@ -44,8 +45,12 @@ class UsageStatement:
     """A statement about a job, on which a settlement can be based: the usage to pay for, and how the job ended."""
 
     usage: Usage
+    """The usage of the answer, priced as the job's model."""
     outcome: Outcome
     source: SettlementSource
+    _: KW_ONLY
+    parts: tuple[UsagePart, ...] = ()
+    """The usage of the steps, one part for each model, priced as that model."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,13 @@ class FinalUsage(UsageStatement):
     """The statement that a job was settled to, with the time of the settlement (`at`, Unix seconds)."""
 
     at: float
+    _: KW_ONLY
+    part_costs: tuple[int, ...] = ()
+    """What each of `parts` cost, in nano-USD: the rest of the job's cost is that of the answer."""
 
     def agrees(self, other: UsageStatement) -> bool:
         """Return whether `other` states the same usage and outcome; the sources may differ."""
-        return (self.usage, self.outcome) == (other.usage, other.outcome)
+        return (self.usage, self.parts, self.outcome) == (other.usage, other.parts, other.outcome)
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,9 @@ class JobRecord:
     price: Price
     hold: int
     state: JobState = JobState.HELD
-    checkpoint: Usage | None = None
+    part_prices: Mapping[str, Price] = field(default_factory=dict)
+    """The prices at acceptance of the models that the job's steps may use, by model."""
+    checkpoint: JobUsage | None = None
     """The usage that the job's gateway last reported as delivered to the client."""
     idempotency: str = ""
     """Id of the record of the request's idempotency key, with which the receipt of the job is stored."""
@@ -89,6 +99,22 @@ class JobRecord:
     def budgets(self) -> tuple[str, ...]:
         """The names of the budgets that the job counts against."""
         return tuple(budget_names(self.project, self.key))
+
+    def cost_of(self, used: JobUsage) -> int:
+        """Return what the job would cost without its hold: its answer at its price, each part at that of its model."""
+        return self.price.cost(used.answer) + sum(map(self._part_cost, used.parts))
+
+    def shares(self, used: JobUsage) -> tuple[int, tuple[int, ...]]:
+        """Return what the answer and each part are charged: together at most the hold, what exceeds it is cut last."""
+        left, charged = self.hold, []
+        for cost in (self.price.cost(used.answer), *map(self._part_cost, used.parts)):
+            charged.append(min(cost, left))
+            left -= charged[-1]
+        return charged[0], tuple(charged[1:])
+
+    def _part_cost(self, part: UsagePart) -> int:
+        price = self.part_prices.get(part.model)
+        return 0 if price is None else price.cost(part.usage)
 
 
 @dataclass(frozen=True)
@@ -177,6 +203,7 @@ class LedgerEntry:
     job: str | None = None
     usage: Usage | None = None
     price_version: int | None = None
+    parts: tuple[UsagePart, ...] = ()
 
 
 class BalanceStore(Protocol):
@@ -253,7 +280,7 @@ class JobStore(Protocol):
         """Return the stored jobs among these ids, by id."""
         ...
 
-    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
+    async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
         """Raise the checkpoints of jobs that are `HELD` to the delivered `usage`; none decreases. Not journaled."""
         ...
 

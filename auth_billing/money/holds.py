@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from router.messages import ServiceClass, Usage
+from router.messages import ServiceClass, Usage, UsagePart
 
 MAX_HOLD = 10**18
 """The most that one request can hold, in nano-USD: the sum of a few holds stays within the store's 64 bits."""
@@ -26,8 +26,9 @@ class HoldRequest:
     """A job that needs a hold before it is queued.
 
     `job` is the job's id, `model` the name in the price list, `gateway` the id of the gateway process that answers for
-    the job, `deadline` Unix seconds, `max_usage` the largest usage that the job can have, which the hold covers,
-    `idempotency` the id of the record of the request's idempotency key.
+    the job, `deadline` Unix seconds, `max_usage` the largest usage that the job's answer can have and `max_parts` the
+    largest of its steps, by model, which the hold covers, `idempotency` the id of the record of the request's
+    idempotency key.
     """
 
     job: str
@@ -37,6 +38,7 @@ class HoldRequest:
     deadline: float
     max_usage: Usage
     idempotency: str = ""
+    max_parts: Sequence[UsagePart] = ()
 
 
 def budget_names(project: str, key: str) -> Iterator[str]:

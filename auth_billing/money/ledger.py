@@ -27,4 +27,5 @@ def settlement_entry(charge: Charge) -> LedgerEntry:
         job=job.id,
         usage=charge.final.usage,
         price_version=job.price.version,
+        parts=charge.final.parts,
     )

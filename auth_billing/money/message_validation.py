@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from router.messages import Usage
+from auth_billing.prices.pricing import MAX_UNITS, UNIT_NAME
+from router.messages import Usage, UsagePart
 
 MAX_INT = 2**63 - 1
 """The largest integer that the store can hold (64 bits)."""
+
+MAX_PARTS = 64
+"""Most parts of one job's usage."""
+MAX_NAME = 256
+"""Longest name of a model or unit, in characters."""
 
 _ID = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
@@ -18,9 +25,19 @@ def ids_error(*ids: str) -> str | None:
 
 
 def usage_error(usage: Usage) -> str | None:
-    """Return the reason if the token counts of a usage can't be true, else `None`."""
-    if any(not 0 <= n <= MAX_INT for n in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)):
-        return "a number of tokens is negative or past 64 bits"
+    """Return the reason if the counts of a usage can't be true, or its units can't be stored, else `None`."""
+    counts = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, *usage.units.values())
+    if any(not 0 <= n <= MAX_INT for n in counts):
+        return "a number of tokens or units is negative or past 64 bits"
     if usage.cached_tokens > usage.prompt_tokens:
         return "more cached tokens than prompt tokens"
+    if len(usage.units) > MAX_UNITS or any(not UNIT_NAME.fullmatch(unit) for unit in usage.units):
+        return "too many units, or a malformed name of one"
     return None
+
+
+def parts_error(parts: Sequence[UsagePart]) -> str | None:
+    """Return the reason if the parts of a job's usage can't be true, else `None`."""
+    if len(parts) > MAX_PARTS or any(not part.model or len(part.model) > MAX_NAME for part in parts):
+        return "too many parts, or a malformed name of a model"
+    return next((reason for part in parts if (reason := usage_error(part.usage)) is not None), None)

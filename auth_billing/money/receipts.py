@@ -15,12 +15,13 @@ from tenacity.wait import wait_base
 from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing_records import SettlementSource, UsageStatement
-from auth_billing.money.message_validation import ids_error, usage_error
+from auth_billing.money.message_validation import ids_error, parts_error, usage_error
 from auth_billing.money.settler import SettlementResult, Settler
 from router import topology
 from router.bus import Bus, Envelope
 from router.errors import PublishError
 from router.messages import Receipt
+from router.usage_arithmetic import merged
 from runtime.retry import Backoff
 
 _log = structlog.get_logger(__name__)
@@ -88,9 +89,9 @@ class ReceiptHandler:
 
 
 def receipt_error(receipt: Receipt) -> str | None:
-    """Return the reason if a receipt's ids or token counts can't be true, else `None`."""
-    return ids_error(receipt.job) or usage_error(receipt.usage)
+    """Return the reason if a receipt's ids or counts can't be true, else `None`."""
+    return ids_error(receipt.job) or usage_error(receipt.usage) or parts_error(receipt.parts)
 
 
 def _statement(receipt: Receipt) -> UsageStatement:
-    return UsageStatement(receipt.usage, receipt.outcome, SettlementSource.RECEIPT)
+    return UsageStatement(receipt.usage, receipt.outcome, SettlementSource.RECEIPT, parts=merged(receipt.parts))

@@ -23,6 +23,7 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing_records import BillingStores, Charge, FinalUsage, JobRecord, JobState, UsageStatement
 from auth_billing.money.ledger import settlement_entry
+from router.usage_arithmetic import JobUsage
 
 BATCH_SIZE = 64
 """Most jobs in one write: the embedded store does that in a fraction of its time limit."""
@@ -99,13 +100,29 @@ class Settler:
         return {job: self._result(jobs.get(job), each, own.get(job)) for job, each in statements.items()}
 
     def _charge(self, job: JobRecord, statement: UsageStatement) -> Charge:
-        final = FinalUsage(statement.usage, statement.outcome, statement.source, self._clock())
-        cost = job.price.cost(final.usage)
-        if cost > job.hold:
+        used = JobUsage(statement.usage, statement.parts)
+        cost, (answer, parts) = job.cost_of(used), job.shares(used)
+        final = FinalUsage(
+            statement.usage,
+            statement.outcome,
+            statement.source,
+            self._clock(),
+            parts=statement.parts,
+            part_costs=parts,
+        )
+        unpriced = [part.model for part in statement.parts if part.model not in job.part_prices]
+        if cost > job.hold or unpriced:
             # No customer pays more than the hold: a wrong bound is the operator's loss, and must be looked into.
             self._metrics.clamped.inc()
-            _log.error("cost clamped to the hold", job=job.id, cost=cost, hold=job.hold, source=final.source.value)
-        return Charge(job, min(cost, job.hold), final)
+            _log.error(
+                "cost clamped to the hold",
+                job=job.id,
+                cost=cost,
+                hold=job.hold,
+                source=final.source.value,
+                unpriced=unpriced,
+            )
+        return Charge(job, answer + sum(parts), final)
 
     def _result(self, job: JobRecord | None, statement: UsageStatement, own: FinalUsage | None) -> SettlementResult:
         if job is None or job.final is None:

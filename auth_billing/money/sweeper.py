@@ -33,6 +33,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.money.usage_store import UsageStore
 from router.messages import Outcome, Usage
 from router.timings import DEFAULT_TIMINGS, Timings
+from router.usage_arithmetic import NO_USAGE, JobUsage, least, least_parts, most_parts
 
 MAX_JOBS = 10_000
 RETAINED_MONTHS = 3
@@ -132,13 +133,13 @@ class Sweeper:
     async def _settle(self, jobs: Sequence[JobRecord], reason: str) -> None:
         statements = await self._answered(jobs)
         jobs = [job for job in jobs if job.id not in statements]
-        used: dict[str, Usage] = {}
+        used: dict[str, JobUsage] = {}
         for job, usage in await self.usage_store.of_jobs([job.id for job in jobs]) if jobs else ():
-            if job not in used or usage.completion_tokens > used[job].completion_tokens:
-                used[job] = usage  # a later attempt's usage includes what earlier ones delivered
+            used[job] = _later(used[job], usage) if job in used else usage
+        lesser = {job.id: _lesser(job.checkpoint, used.get(job.id)) for job in jobs}
         statements |= {
-            job.id: UsageStatement(_lesser(job.checkpoint, used.get(job.id)), Outcome.CANCELLED, SettlementSource.SWEPT)
-            for job in jobs
+            job: UsageStatement(each.answer, Outcome.CANCELLED, SettlementSource.SWEPT, parts=each.parts)
+            for job, each in lesser.items()
         }
         if statements:
             await self.settler.settle(statements)
@@ -203,15 +204,16 @@ class FirstSeen:
         self._since = {key: since for key, since in self._since.items() if key in kept}
 
 
-def _lesser(checkpoint: Usage | None, reported: Usage | None) -> Usage:
+def _later(one: JobUsage, other: JobUsage) -> JobUsage:
+    """Return the usage of the later of two attempts, which includes what the earlier one delivered."""
+    later = other if other.answer.completion_tokens > one.answer.completion_tokens else one
+    return JobUsage(later.answer, most_parts(one.parts, other.parts))
+
+
+def _lesser(checkpoint: JobUsage | None, reported: JobUsage | None) -> JobUsage:
     """Return what the client surely got: nothing without a checkpoint, and at most what the worker reported."""
     if checkpoint is None:
-        return Usage(prompt_tokens=0)
+        return JobUsage(NO_USAGE)
     if reported is None:
         return checkpoint
-    prompt = min(checkpoint.prompt_tokens, reported.prompt_tokens)
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=min(checkpoint.completion_tokens, reported.completion_tokens),
-        cached_tokens=min(prompt, max(checkpoint.cached_tokens, reported.cached_tokens)),
-    )
+    return JobUsage(least(checkpoint.answer, reported.answer), least_parts(checkpoint.parts, reported.parts))

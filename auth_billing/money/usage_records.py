@@ -15,7 +15,7 @@ from tenacity.wait import wait_base
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.message_validation import ids_error, usage_error
+from auth_billing.money.message_validation import ids_error, parts_error, usage_error
 from auth_billing.money.usage_store import Insertion, UsageStore
 from router import topology
 from router.bus import Bus, Envelope
@@ -104,9 +104,9 @@ class UsageRecordHandler:
 
 
 def record_error(record: UsageRecord) -> str | None:
-    """Return the reason if a usage record's names, time, ids or token counts can't be true, else `None`."""
+    """Return the reason if a usage record's names, time, ids or counts can't be true, else `None`."""
     if any(len(text) > MAX_TEXT for text in (record.tenant, record.model, record.worker, record.digest)):
         return f"a name is longer than {MAX_TEXT} characters"
     if not math.isfinite(record.at):
         return "the time is not a number"
-    return ids_error(record.job, record.attempt) or usage_error(record.usage)
+    return ids_error(record.job, record.attempt) or usage_error(record.usage) or parts_error(record.parts)

@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Protocol
 
-from router.messages import Usage, UsageRecord
+from router.messages import UsageRecord
+from router.usage_arithmetic import JobUsage
 
 
 class Insertion(Enum):
@@ -43,6 +44,6 @@ class UsageStore(Protocol):
         """
         ...
 
-    async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
+    async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, JobUsage]]:
         """Return a pair of job id and usage for each recorded attempt at these jobs."""
         ...

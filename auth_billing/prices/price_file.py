@@ -14,8 +14,14 @@
     [models."text-embedding-3-small"]
     embedding = "0.02"
 
+    [models."sd-turbo"]
+    units = { "512x512" = "0.004" } # USD for each image of this size
+
+    [models."tool.weather"]         # a tool of the assistant
+    units = { call = "0.001" }      # USD for each call
+
 Prices are decimal strings, since floats are not exact. A price that is not a whole number of nano-USD per token
-(0.001 USD per million) makes the file invalid.
+(0.001 USD per million) or per unit makes the file invalid.
 """
 
 from __future__ import annotations
@@ -26,15 +32,36 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
-from auth_billing.prices.pricing import MAX_TOKEN_PRICE, PriceList, RateCard, TokenRate
+from auth_billing.errors import UnacceptableValue
+from auth_billing.prices.pricing import (
+    MAX_TOKEN_PRICE,
+    MAX_UNIT_PRICE,
+    MAX_UNITS,
+    PriceList,
+    RateCard,
+    TokenRate,
+    check_unit,
+)
 from router.messages import ServiceClass
 from router.topology import check_model_name
 from runtime.lifecycle import StartupError
 
 NANO_PER_MILLIONTH = 1000
 """Nano-USD per token in one USD per million tokens."""
+NANO_DIGITS = 9
+"""Decimal places of a nano-USD."""
 MAX_DIGITS = 12
 """Characters of a number: the product of a price and a factor is then exact in `Decimal`'s 28 digits."""
 DEFAULT_FILE = Path(__file__).with_name("default_prices.toml")
@@ -59,10 +86,27 @@ def _nano(amount: Decimal, what: str) -> int:
     return int(nano)
 
 
+def _unit_nano(amount: Decimal, unit: str) -> int:
+    nano = amount.scaleb(NANO_DIGITS)
+    if nano != int(nano):
+        raise ValueError(f"`units.{unit}` is {amount:f} USD: that is no whole number of nano-USD")
+    if nano > MAX_UNIT_PRICE:
+        raise ValueError(f"`units.{unit}` is {amount:f} USD: more than 1000 USD")
+    return int(nano)
+
+
+def _unit(name: str) -> str:
+    try:
+        return check_unit(name)
+    except UnacceptableValue as error:
+        raise ValueError(str(error)) from error
+
+
 FileT = TypeVar("FileT", bound=BaseModel)
 
 Amount = Annotated[Decimal, BeforeValidator(_decimal)]
-"""USD per million tokens, or a factor."""
+"""USD per million tokens or per unit, or a factor."""
+Unit = Annotated[str, AfterValidator(_unit)]
 
 
 class _Table(BaseModel):
@@ -70,35 +114,42 @@ class _Table(BaseModel):
 
 
 class Tokens(_Table):
-    """Prices by kind of token: of a text model, or of an embedding model."""
+    """Prices by kind of token, of a text model or of an embedding model, and by unit, such as images and calls."""
 
     input: Amount | None = None
     cached_input: Amount | None = None
     output: Amount | None = None
     embedding: Amount | None = None
+    units: Annotated[dict[Unit, Amount], Field(max_length=MAX_UNITS)] = {}
+    """USD for each unit, by its name."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         text = (self.input, self.output)
-        if self.embedding is None and None in text:
-            raise ValueError("must have `input` and `output`, or `embedding`")
+        only_units = bool(self.units) and all(each is None for each in (*text, self.cached_input))
+        if self.embedding is None and None in text and not only_units:
+            raise ValueError("must have `input` and `output`, `embedding`, or only `units`")
         if self.embedding is not None and any(each is not None for each in (*text, self.cached_input)):
             raise ValueError("`embedding` stands alone: a model that embeds has no other tokens")
         self.rate(Decimal(1))
         return self
 
     def rate(self, factor: Decimal) -> TokenRate:
-        """Return these prices as nano-USD per token, multiplied by `factor` (of a service class).
+        """Return these prices as nano-USD per token and unit, multiplied by `factor` (of a service class).
 
         Raises:
             ValueError: a price is not a whole number of nano-USD, or too large; the message names it.
         """
+        units = {unit: _unit_nano(each * factor, unit) for unit, each in self.units.items()}
         if self.embedding is not None:
             price = _nano(self.embedding * factor, "`embedding`")
-            return TokenRate(price, price, 0)
+            return TokenRate(price, price, 0, units=units)
+        if self.input is None:
+            return TokenRate(0, 0, 0, units=units)
         given = {"input": self.input, "cached_input": self.cached_input, "output": self.output}
         prices = {name: _nano(each * factor, f"`{name}`") for name, each in given.items() if each is not None}
-        rate = TokenRate(prices["input"], prices.get("cached_input", prices["input"]), prices["output"])
+        cached = prices.get("cached_input", prices["input"])
+        rate = TokenRate(prices["input"], cached, prices["output"], units=units)
         if rate.cached_input > rate.input:
             raise ValueError("`cached_input` is more than `input`")
         return rate

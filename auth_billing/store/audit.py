@@ -16,7 +16,9 @@ from auth_billing.money.billing_records import Balance, JobRecord, JobState
 from auth_billing.money.ledger import SETTLE
 from auth_billing.store import balances, jobs, ledger, usage
 from auth_billing.store.connection import StoreConnection
-from router.messages import Usage
+from auth_billing.store.usage_documents import parts_from_documents, usage_from_document
+from router.messages import Usage, UsagePart
+from router.usage_arithmetic import JobUsage
 
 READ_TIMEOUT = 60.0
 """Seconds for one read: the sum of a large ledger takes longer than a request may."""
@@ -62,12 +64,12 @@ class MongoAuditStore:
         ids = {f"{job}:settle:0": job for job in jobs}
         return {ids[each["_id"]]: _row(each) for each in await _all(self._ledger, {"_id": {"$in": list(ids)}})}
 
-    async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[Usage]]:
+    async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[JobUsage]]:
         """Return the usage that workers recorded for these jobs, by job id, one item per attempt."""
-        found: dict[str, list[Usage]] = defaultdict(list)
+        found: dict[str, list[JobUsage]] = defaultdict(list)
         for document in await _all(self._usage, {"job": {"$in": list(jobs)}}):
-            used = _usage(document)
-            if used is not None:
+            used = _read(usage.used_from_document, document)
+            if isinstance(used, JobUsage):
                 found[document["job"]].append(used)
         return found
 
@@ -130,11 +132,19 @@ def _row(document: Mapping[str, Any]) -> RawLedgerEntry:
             name: document.get(name) for name in ("debit", "credit", "amount", "kind", "job", "price_version", "number")
         },
         usage=_usage(document),
+        parts=_parts(document),
     )
 
 
 def _usage(document: Mapping[str, Any]) -> Usage | None:
     try:
-        return Usage(**document["usage"])
+        return usage_from_document(document["usage"])
     except (KeyError, TypeError):
         return None
+
+
+def _parts(document: Mapping[str, Any]) -> tuple[UsagePart, ...]:
+    try:
+        return parts_from_documents(document.get("parts", ()))
+    except (KeyError, TypeError):
+        return ()

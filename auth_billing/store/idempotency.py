@@ -5,7 +5,10 @@
         fingerprint, attempt, gateway: str,
         lease: float,                              Unix seconds; 0 once there is an answer
         expires: date,
-        answer: {status, headers, body, usage: {job: {prompt_tokens, completion_tokens, cached_tokens, outcome}}} | null
+        answer: {
+            status, headers, body,
+            usage: {job: {prompt_tokens, completion_tokens, cached_tokens, outcome, units | absent, parts | absent}}
+        } | null
     }
 
 The process that inserts the unique `_id` runs the request. A TTL index deletes expired records. Response bodies are
@@ -24,8 +27,13 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
 from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.jobs import usage_to_document
-from router.messages import Outcome, Usage
+from auth_billing.store.usage_documents import (
+    parts_from_documents,
+    parts_to_documents,
+    usage_from_document,
+    usage_to_document,
+)
+from router.messages import Outcome, Receipt
 
 COLLECTION = "idempotency"
 MAX_TRIES = 3
@@ -79,7 +87,7 @@ class MongoIdempotencyStore:
             RecordRefused: the response is too large for a document.
         """
         body = None if answer.body is None else await asyncio.to_thread(zlib.compress, answer.body, 1)
-        usage = {each.job: {**usage_to_document(each.usage), "outcome": each.outcome.value} for each in answer.receipts}
+        usage = {each.job: _stated(each) for each in answer.receipts}
         kept = {"status": answer.status, "headers": answer.headers, "body": body, "usage": usage}
         return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
 
@@ -118,8 +126,14 @@ async def _from_document(document: dict[str, Any]) -> IdempotencyRecord:
 
 
 def _statement(stated: Mapping[str, Any]) -> UsageStatement:
-    counts = {name: count for name, count in stated.items() if name != "outcome"}
-    return UsageStatement(Usage(**counts), Outcome(stated["outcome"]), SettlementSource.SWEPT)
+    parts = parts_from_documents(stated.get("parts", ()))
+    outcome = Outcome(stated["outcome"])
+    return UsageStatement(usage_from_document(stated), outcome, SettlementSource.SWEPT, parts=parts)
+
+
+def _stated(receipt: Receipt) -> dict[str, Any]:
+    document = {**usage_to_document(receipt.usage), "outcome": receipt.outcome.value}
+    return {**document, "parts": parts_to_documents(receipt.parts)} if receipt.parts else document
 
 
 async def _read(kept: dict[str, Any]) -> KeptAnswer:

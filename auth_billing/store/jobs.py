@@ -6,18 +6,27 @@
         model, service_class, gateway: str,
         created, deadline: float,                  Unix seconds
         month: "2026-11",                          the month whose budgets it counts against
-        price: {version, input, cached_input, output: int},    nano-USD per token, at acceptance
+        price: {version, input, cached_input, output: int, units: {<unit>: int} | absent},
+                                                   nano-USD per token and unit, at acceptance
+        part_prices: [{model, price}] | absent,    of the models that the job's steps may use
         hold: int,                                 nano-USD
         state: "held" | "settling" | "settled",
-        checkpoint: {prompt_tokens, completion_tokens, cached_tokens: int} | absent,
+        checkpoint: {prompt_tokens, completion_tokens, cached_tokens: int, units | absent, parts: [part], extent: int}
+            | absent,                              `parts`, `extent`: absent in jobs without steps and units
         idempotency: str | absent,                 id of the record of the request's idempotency key
         from "settling" on, written once:
         cost: int,                                 nano-USD, at most `hold`
-        final: {prompt_tokens, completion_tokens, cached_tokens: int, outcome, source: str, at: float}
+        final: {
+            prompt_tokens, completion_tokens, cached_tokens: int, outcome, source: str, at: float,
+            units | absent, unit_cost: int | absent,
+            parts: [{<part>, cost, input_cost, cached_cost, output_cost, unit_cost: int}] | absent,
+            part_cost: int | absent                the sum of the parts' `cost`, which is contained in the job's
+        }
     }
 
-`final.source` is `receipt`, `void` (never queued) or `swept` (`billing_records.SettlementSource`); `final.outcome` is
-`finished`, `failed` or `cancelled`; `final.at` is the time of the settlement (Unix seconds).
+`usage_documents.py` describes `units` and parts. `final.source` is `receipt`, `void` (never queued) or `swept`
+(`billing_records.SettlementSource`); `final.outcome` is `finished`, `failed` or `cancelled`; `final.at` is the time of
+the settlement (Unix seconds).
 """
 
 from __future__ import annotations
@@ -30,7 +39,15 @@ import pymongo
 from auth_billing.money.billing_records import Charge, FinalUsage, JobRecord, JobState, SettlementSource
 from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection
+from auth_billing.store.prices import rate_to_document
+from auth_billing.store.usage_documents import (
+    parts_from_documents,
+    parts_to_documents,
+    usage_from_document,
+    usage_to_document,
+)
 from router.messages import Outcome, ServiceClass, Usage
+from router.usage_arithmetic import JobUsage
 
 COLLECTION = "jobs"
 
@@ -55,13 +72,13 @@ class MongoJobStore:
         found = [job_from_document(each) async for each in self._jobs.find({"_id": {"$in": list(jobs)}})]
         return {job.id: job for job in found}
 
-    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
-        """Raise the checkpoints of jobs that are `HELD` to the delivered tokens; none decreases. Not journaled."""
+    async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
+        """Raise the checkpoints of jobs that are `HELD` to the delivered usage; none decreases. Not journaled."""
         if not usage:
             return
-        counts = [usage_to_document(each) for each in usage.values()]
-        by_field = {name: _by_job(usage, [each[name] for each in counts]) for name in counts[0]}
-        checkpoint = {name: {"$max": [f"$checkpoint.{name}", count]} for name, count in by_field.items()}
+        checkpoint = _higher_tokens(usage)
+        if any(each.parts or each.answer.units for each in usage.values()):
+            checkpoint |= _higher_units_and_parts(usage)
         with pymongo.timeout(BATCH_TIMEOUT):
             await self._unjournaled.update_many(_held(usage), [{"$set": {"checkpoint": checkpoint}}])
 
@@ -71,7 +88,7 @@ class MongoJobStore:
         charged = {
             "state": JobState.SETTLING.value,
             "cost": _by_job(jobs, [charge.cost for charge in charges]),
-            "final": _by_job(jobs, [_final_to_document(charge.final) for charge in charges]),
+            "final": _by_job(jobs, [_final_to_document(charge) for charge in charges]),
         }
         with pymongo.timeout(BATCH_TIMEOUT):
             result = await self._jobs.update_many(_held(jobs), [{"$set": charged}])
@@ -118,13 +135,46 @@ def _by_job(jobs: Collection[str], values: Sequence[Any]) -> dict[str, Any]:
     return {"$arrayElemAt": [{"$literal": list(values)}, {"$indexOfArray": [{"$literal": list(jobs)}, "$_id"]}]}
 
 
+def _higher_tokens(usage: Mapping[str, JobUsage]) -> dict[str, Any]:
+    """Return expressions for the token counts of checkpoints, the larger of each."""
+    return {
+        name: {"$max": [f"$checkpoint.{name}", _by_job(usage, [getattr(each.answer, name) for each in usage.values()])]}
+        for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
+    }
+
+
+def _higher_units_and_parts(usage: Mapping[str, JobUsage]) -> dict[str, Any]:
+    """Return expressions for the units and parts of checkpoints, which are replaced together if they have grown.
+
+    A gateway only adds to them, so their total, the `extent`, says which of two checkpoints is the later one.
+    """
+    extents = _by_job(usage, [_extent(each) for each in usage.values()])
+    grown = {"$gt": [extents, {"$ifNull": ["$checkpoint.extent", 0]}]}
+    values: dict[str, tuple[Any, list[Any]]] = {
+        "units": ({}, [dict(each.answer.units) for each in usage.values()]),
+        "parts": ([], [parts_to_documents(each.parts) for each in usage.values()]),
+        "extent": (0, [_extent(each) for each in usage.values()]),
+    }
+    return {
+        name: {"$cond": [grown, _by_job(usage, new), {"$ifNull": [f"$checkpoint.{name}", {"$literal": none}]}]}
+        for name, (none, new) in values.items()
+    }
+
+
+def _extent(used: JobUsage) -> int:
+    usages = [Usage(prompt_tokens=0, units=used.answer.units), *(part.usage for part in used.parts)]
+    return sum(each.prompt_tokens + each.completion_tokens + sum(each.units.values()) for each in usages)
+
+
 def _to_document(job: JobRecord) -> dict[str, Any]:
+    prices = [{"model": model, "price": rate_to_document(price)} for model, price in job.part_prices.items()]
     return {
         "_id": job.id,
         **{name: getattr(job, name) for name in ("organisation", "project", "key", "user", "model")},
         "service_class": job.service_class.value,
         **{name: getattr(job, name) for name in ("gateway", "created", "deadline", "month")},
-        "price": dict(vars(job.price)),
+        "price": rate_to_document(job.price),
+        **({"part_prices": prices} if prices else {}),
         "hold": job.hold,
         "state": job.state.value,
         **({"idempotency": job.idempotency} if job.idempotency else {}),
@@ -141,23 +191,51 @@ def job_from_document(document: Mapping[str, Any]) -> JobRecord:
         **{name: document[name] for name in ("created", "deadline", "month", "hold")},
         price=Price(**document["price"]),
         state=JobState(document["state"]),
-        checkpoint=None if checkpoint is None else Usage(**checkpoint),
+        part_prices={each["model"]: Price(**each["price"]) for each in document.get("part_prices", ())},
+        checkpoint=None if checkpoint is None else _used(checkpoint),
         idempotency=document.get("idempotency", ""),
         cost=document.get("cost"),
         final=None if final is None else _final_from_document(final),
     )
 
 
-def usage_to_document(usage: Usage) -> dict[str, int]:
-    """Convert a usage to the fields that a document has for it."""
-    return {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
+def _used(document: Mapping[str, Any]) -> JobUsage:
+    return JobUsage(usage_from_document(document), parts_from_documents(document.get("parts", ())))
 
 
-def _final_to_document(final: FinalUsage) -> dict[str, Any]:
+def _final_to_document(charge: Charge) -> dict[str, Any]:
+    final, price = charge.final, charge.job.price
     fields = {"outcome": final.outcome.value, "source": final.source.value, "at": final.at}
-    return {**usage_to_document(final.usage), **fields}
+    document = {**usage_to_document(final.usage), **fields}
+    if final.usage.units:
+        document["unit_cost"] = price.unit_cost(final.usage)
+    if final.parts:
+        document["parts"] = [
+            {**part, "cost": cost, **_costs(charge.job.part_prices.get(used.model), used.usage)}
+            for part, used, cost in zip(parts_to_documents(final.parts), final.parts, final.part_costs, strict=True)
+        ]
+        document["part_cost"] = sum(final.part_costs)
+    return document
+
+
+def _costs(price: Price | None, usage: Usage) -> dict[str, int]:
+    """Return the cost of each kind of usage, as usage reports add them up; zero without a price."""
+    price = price or Price(0, 0, 0, 0)
+    return {
+        "input_cost": (usage.prompt_tokens - usage.cached_tokens) * price.input,
+        "cached_cost": usage.cached_tokens * price.cached_input,
+        "output_cost": usage.completion_tokens * price.output,
+        "unit_cost": price.unit_cost(usage),
+    }
 
 
 def _final_from_document(document: Mapping[str, Any]) -> FinalUsage:
-    usage = Usage(**{name: document[name] for name in ("prompt_tokens", "completion_tokens", "cached_tokens")})
-    return FinalUsage(usage, Outcome(document["outcome"]), SettlementSource(document["source"]), document["at"])
+    parts = document.get("parts", ())
+    return FinalUsage(
+        usage_from_document(document),
+        Outcome(document["outcome"]),
+        SettlementSource(document["source"]),
+        document["at"],
+        parts=parts_from_documents(parts),
+        part_costs=tuple(each["cost"] for each in parts),
+    )

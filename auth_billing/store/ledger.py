@@ -8,7 +8,8 @@
         kind: str,                    "settle" for jobs
         at: float,                    Unix seconds
         job: str,                     this and the fields below: entries of jobs only
-        usage: {prompt_tokens, completion_tokens, cached_tokens: int},
+        usage: {prompt_tokens, completion_tokens, cached_tokens: int, units: {...} | absent},
+        parts: [part] | absent,       usage of the job's steps by model (`usage_documents.py`)
         price_version: int
     }
 
@@ -24,6 +25,7 @@ import pymongo
 
 from auth_billing.money.billing_records import LedgerEntry
 from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection
+from auth_billing.store.usage_documents import parts_to_documents, usage_to_document
 
 COLLECTION = "ledger"
 
@@ -43,9 +45,10 @@ class MongoLedgerStore:
 
 def _to_document(entry: LedgerEntry) -> dict[str, Any]:
     fields = dict(vars(entry))
-    usage = fields.pop("usage")
+    usage, parts = fields.pop("usage"), fields.pop("parts")
     document = {"_id": fields.pop("id"), **{name: value for name, value in fields.items() if value is not None}}
     if usage is not None:
-        names = ("prompt_tokens", "completion_tokens", "cached_tokens")
-        document["usage"] = {name: getattr(usage, name) for name in names}
+        document["usage"] = usage_to_document(usage)
+    if parts:
+        document["parts"] = parts_to_documents(parts)
     return document

@@ -1,6 +1,7 @@
 """MongoDB store of price lists: `prices {_id: version, at, in_file, rates: [{model, class, input, ...}]}`.
 
 `rates` is a list, because model names contain dots and cannot be field names. The default rates have no model.
+`units`, the prices of units by name, is absent where a model has none.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _to_document(version: PriceVersion) -> dict[str, Any]:
     prices = version.prices
     tables = [*prices.models.items(), *([] if prices.default is None else [(None, prices.default)])]
     rows = [
-        {"model": model, "class": service_class.value, **vars(rate)}
+        {"model": model, "class": service_class.value, **rate_to_document(rate)}
         for model, rates in tables
         for service_class, rate in rates.items()
     ]
@@ -44,9 +45,14 @@ def _to_document(version: PriceVersion) -> dict[str, Any]:
 def _from_document(document: dict[str, Any]) -> PriceVersion:
     tables: dict[str | None, dict[ServiceClass, TokenRate]] = {}
     for row in document["rates"]:
-        rate = TokenRate(row["input"], row["cached_input"], row["output"])
+        rate = TokenRate(row["input"], row["cached_input"], row["output"], units=row.get("units", {}))
         tables.setdefault(row["model"], {})[ServiceClass(row["class"])] = rate
     default: RateCard | None = tables.pop(None, None)
     models: dict[str, RateCard] = {model: rates for model, rates in tables.items() if model is not None}
     prices = PriceList(document["_id"], models, default)
     return PriceVersion(prices, document["at"], in_file=document.get("in_file", False))
+
+
+def rate_to_document(rate: TokenRate) -> dict[str, Any]:
+    """Convert a rate or price to the fields of a document; `units` is left out if there are none."""
+    return {name: value for name, value in vars(rate).items() if name != "units" or value}

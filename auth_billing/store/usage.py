@@ -6,14 +6,19 @@ stored once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from auth_billing.money.usage_store import Insertion
 from auth_billing.store.connection import StoreConnection
-from router.messages import Usage, UsageRecord
+from auth_billing.store.usage_documents import (
+    parts_from_documents,
+    parts_to_documents,
+    usage_from_document,
+    usage_to_document,
+)
+from router.messages import UsageRecord
+from router.usage_arithmetic import JobUsage
 
 COLLECTION = "usage"
 
@@ -44,22 +49,27 @@ class MongoUsageStore:
         stored = await self._usage.find_one({"_id": document["_id"]})
         return Insertion.REPEATED if _same(stored, document) else Insertion.CONFLICTING
 
-    async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
+    async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, JobUsage]]:
         """Return a pair of job id and usage for each recorded attempt at these jobs."""
-        found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True})
-        return [(each["job"], Usage(**each["usage"])) async for each in found]
+        found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True, "parts": True})
+        return [(each["job"], used_from_document(each)) async for each in found]
 
 
 def _to_document(record: UsageRecord) -> dict[str, Any]:
-    usage = record.usage
     return {
         "_id": f"{record.job}:{record.attempt}",
         **{name: str(getattr(record, name)) for name in ("job", "attempt", "tenant", "model", "worker", "digest")},
         "outcome": record.outcome.value,
         "error": record.error.value if record.error is not None else None,
-        "usage": msgspec.structs.asdict(usage),
+        "usage": usage_to_document(record.usage),
+        **({"parts": parts_to_documents(record.parts)} if record.parts else {}),
         "at": record.at,
     }
+
+
+def used_from_document(document: Mapping[str, Any]) -> JobUsage:
+    """Convert a usage record's document to the usage that it records."""
+    return JobUsage(usage_from_document(document["usage"]), parts_from_documents(document.get("parts", ())))
 
 
 def _same(stored: dict[str, Any] | None, document: dict[str, Any]) -> bool:

@@ -12,7 +12,8 @@ from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.usage_store import Insertion
 from auth_billing.people.organisation_records import Organisation, Project
-from router.messages import KeySet, Usage, UsageRecord
+from router.messages import KeySet, UsageRecord
+from router.usage_arithmetic import JobUsage, merged
 
 
 class FakeClock:
@@ -160,9 +161,121 @@ class DictUsageStore:
             await self.writing.wait()
         return [await self.add(record) is Insertion.NEW for record in records]
 
-    async def of_jobs(self, jobs: Collection[str]) -> list[tuple[str, Usage]]:
+    async def of_jobs(self, jobs: Collection[str]) -> list[tuple[str, JobUsage]]:
         self.absence.check()
-        return [(record.job, record.usage) for record in self.records.values() if record.job in jobs]
+        found = [record for record in self.records.values() if record.job in jobs]
+        return [(record.job, JobUsage(record.usage, merged(record.parts))) for record in found]
+
+    async def add(self, record: ApiKeyRecord) -> None:
+        self.absence.check()
+        self.records[record.key_id] = record
+
+    async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
+        self.absence.check()
+        of = [
+            r for r in self.records.values() if (r.organisation, r.project, r.revoked) == (organisation, project, None)
+        ]
+        return sorted(of, key=lambda record: (-record.created, record.key_id))
+
+    async def rename(self, key_id: str, name: str) -> None:
+        self._change(key_id, name=name)
+
+    async def expire(self, key_id: str, at: float) -> None:
+        self._change(key_id, expires=min(at, self.records[key_id].expires or at))
+
+    async def set_last_used(self, uses: Mapping[str, float]) -> None:
+        for key_id, at in uses.items():
+            if key_id in self.records:
+                self._change(key_id, last_used=max(at, self.records[key_id].last_used or 0.0))
+
+    async def revoke(self, keys: KeySet, now: float) -> int:
+        self.absence.check()
+        named = keys.key or keys.organisation or keys.project or keys.user
+        live = [r for r in self.records.values() if named and r.is_in(keys) and r.revoked is None]
+        for record in live:
+            self.records[record.key_id] = replace(record, revoked=now)
+        return len(live)
+
+    def _change(self, key_id: str, **fields: Any) -> None:
+        self.absence.check()
+        if key_id in self.records:
+            self.records[key_id] = replace(self.records[key_id], **fields)
+
+
+class DictOrganisationStore:
+    def __init__(self) -> None:
+        self.organisations: dict[str, Organisation] = {}
+        self.all_projects: dict[str, Project] = {}
+        self.owners: dict[str, set[str]] = {}
+
+    async def ensure_organisation(self, organisation: Organisation) -> None:
+        self.organisations.setdefault(organisation.id, organisation)
+
+    async def ensure_project(self, project: Project) -> None:
+        self.all_projects.setdefault(project.id, project)
+
+    async def find_organisation(self, organisation: str) -> Organisation | None:
+        return self.organisations.get(organisation)
+
+    async def find_organisations(self, ids: Sequence[str]) -> list[Organisation]:
+        return [each for each in self.organisations.values() if each.id in ids]
+
+    async def page(self, after: str, limit: int) -> list[Organisation]:
+        return [self.organisations[id] for id in sorted(self.organisations) if id > after][:limit]
+
+    async def projects(self, organisation: str) -> list[Project]:
+        own = [project for project in self.all_projects.values() if project.organisation == organisation]
+        return sorted(own, key=lambda project: (project.created, project.id))
+
+    async def find_project(self, organisation: str, project: str) -> Project | None:
+        found = self.all_projects.get(project)
+        return found if found is not None and found.organisation == organisation else None
+
+    async def rename_project(self, organisation: str, project: str, name: str) -> None:
+        if (found := await self.find_project(organisation, project)) is not None:
+            self.all_projects[project] = replace(found, name=name)
+
+    async def archive_project(self, organisation: str, project: str, now: float) -> None:
+        found = await self.find_project(organisation, project)
+        if found is not None and found.archived is None:
+            self.all_projects[project] = replace(found, archived=now)
+
+    async def add_owner(self, organisation: str, user: str) -> None:
+        if organisation in self.organisations:
+            self.owners.setdefault(organisation, set()).add(user)
+
+    async def give_up_owner(self, organisation: str, user: str) -> bool:
+        owners = self.owners.get(organisation, set())
+        if owners == {user}:
+            return False
+        owners.discard(user)
+        return True
+
+
+class DictUsageStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.lose_answer = 0
+        """Store the next so many records, but fail to say so."""
+        self.records: dict[tuple[str, str], UsageRecord] = {}
+        self.refused: set[str] = set()
+        self.batches: list[int] = []
+        """How many records each write of many had."""
+        self.writing: asyncio.Event | None = None
+        """If there is one, a write of many waits for it."""
+
+    async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
+        self.batches.append(len(records))
+        if self.writing is not None:
+            await self.writing.wait()
+        return [await self.add(record) is Insertion.NEW for record in records]
+
+    async def of_jobs(self, jobs: Collection[str]) -> list[tuple[str, JobUsage]]:
+        self.absence.check()
+        used = {key: JobUsage(each.usage, merged(each.parts)) for key, each in self.records.items()}
+        return [
+            (record.job, used[record.job, record.attempt]) for record in self.records.values() if record.job in jobs
+        ]
 
     async def add(self, record: UsageRecord) -> Insertion:
         self.absence.check()

@@ -9,7 +9,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.billing import Billing
 from auth_billing.money.holds import HoldRequest
-from router.messages import Usage
+from router.usage_arithmetic import JobUsage
 
 
 class FakeBilling(Billing):
@@ -18,7 +18,7 @@ class FakeBilling(Billing):
         """Every hold that was taken, by job id."""
         self.payers: dict[str, Principal] = {}
         self.voided: list[str] = []
-        self.checkpoints: list[dict[str, Usage]] = []
+        self.checkpoints: list[dict[str, JobUsage]] = []
         self.renewed: list[str] = []
         self.refusal: AccountError | None = None
         """The error that `reserve` raises."""
@@ -56,7 +56,7 @@ class FakeBilling(Billing):
         while self.unwritten.intersection(jobs):
             await asyncio.sleep(0.001)
 
-    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
+    async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
         self._answer()
         self.checkpoints.append(dict(usage))
 

@@ -20,7 +20,8 @@ from auth_billing.money.billing_records import (
 from auth_billing.money.message_validation import MAX_INT
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import PriceList, TokenRate
-from router.messages import ServiceClass, Usage
+from router.messages import ServiceClass
+from router.usage_arithmetic import JobUsage, most, most_parts
 from tests.fakes.accounts import Absence
 
 
@@ -189,7 +190,7 @@ class DictJobStore:
         await asyncio.sleep(0)
         return {job: self.jobs[job] for job in jobs if job in self.jobs}
 
-    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
+    async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
         self.absence.check()
         for job, each in usage.items():
             there = self.jobs.get(job)
@@ -232,12 +233,8 @@ class DictJobStore:
         return {job.gateway for job in self.jobs.values() if job.state is JobState.HELD}
 
 
-def _most(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        prompt_tokens=max(one.prompt_tokens, other.prompt_tokens),
-        completion_tokens=max(one.completion_tokens, other.completion_tokens),
-        cached_tokens=max(one.cached_tokens, other.cached_tokens),
-    )
+def _most(one: JobUsage, other: JobUsage) -> JobUsage:
+    return JobUsage(most(one.answer, other.answer), most_parts(one.parts, other.parts))
 
 
 class DictLedgerStore:

@@ -12,6 +12,7 @@ from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import Balance, JobRecord
 from auth_billing.money.job_write_buffer import BATCH_SIZE, MAX_LAG
 from router.messages import Usage
+from router.usage_arithmetic import JobUsage
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.accounts import Absence, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
@@ -103,7 +104,7 @@ async def test_checkpoints_of_many_jobs_are_written_in_batches(
     monkeypatch.setattr(DictJobStore, "checkpoint", counted)
     jobs = [f"many-{n}" for n in range(BATCH_SIZE + 6)]
     await asyncio.gather(*map(gateway.reserve, jobs))
-    await gateway.billing.checkpoint(dict.fromkeys(jobs, Usage(prompt_tokens=1, completion_tokens=2)))
+    await gateway.billing.checkpoint(dict.fromkeys(jobs, JobUsage(Usage(prompt_tokens=1, completion_tokens=2))))
     assert sizes == [BATCH_SIZE, 6]
     assert all(gateway.jobs.jobs[job].checkpoint for job in jobs)
 

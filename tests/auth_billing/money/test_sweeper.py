@@ -23,6 +23,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.money.sweeper import Sweeper
 from router.messages import Outcome, Usage
 from router.timings import DEFAULT_TIMINGS
+from router.usage_arithmetic import JobUsage
 from tests.auth_billing.money.test_usage_records import record
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
@@ -130,7 +131,7 @@ async def test_jobs_of_a_silent_gateway_cost_the_lesser_of_checkpoint_and_record
     await stage.hold("job-1")
     await stage.pass_time(30)
     if checkpoint is not None:
-        await stage.billing.checkpoint({"job-1": checkpoint})
+        await stage.billing.checkpoint({"job-1": JobUsage(checkpoint)})
     if reported is not None:
         await stage.usage.add(record(job="job-1", usage=reported))
     await stage.pass_time(25, gateway_lives=False)
@@ -146,7 +147,9 @@ async def test_a_job_with_an_idempotency_key_costs_what_is_stored_with_its_answe
     """Without a stored answer a repeated request runs, and is billed, from the beginning."""
     await stage.hold("job-1", "job-of-the-dead-run", idempotency="record")
     await stage.pass_time(30)
-    checkpoints = dict.fromkeys(("job-1", "job-of-the-dead-run"), Usage(prompt_tokens=10, completion_tokens=2))
+    checkpoints = dict.fromkeys(
+        ("job-1", "job-of-the-dead-run"), JobUsage(Usage(prompt_tokens=10, completion_tokens=2))
+    )
     await stage.billing.checkpoint(checkpoints)
     if answered:
         statement = UsageStatement(DELIVERED, Outcome.FINISHED, SettlementSource.SWEPT)

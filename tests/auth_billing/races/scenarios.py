@@ -21,6 +21,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
+from router.usage_arithmetic import JobUsage
 from tests.auth_billing.money.test_usage_records import record
 from tests.auth_billing.races.process_pool import Race, Racer
 from tests.auth_billing.workload import HELD, hold, hold_request, principal
@@ -72,7 +73,7 @@ async def sweep_a_live_gateway(racer: Racer, names: Sequence[str]) -> None:
         await _sweep(racer)
     elif racer.number == 2:
         for tokens in (2, 3):
-            await racer.billing.checkpoint({job: statement(tokens).usage for job in jobs})
+            await racer.billing.checkpoint({job: JobUsage(statement(tokens).usage) for job in jobs})
             await racer.billing.record_heartbeat(GATEWAY)
     else:
         await racer.settle(dict.fromkeys(jobs, statement(8)))
@@ -86,7 +87,7 @@ async def disconnect_at_the_end(racer: Racer, names: Sequence[str]) -> None:
     elif racer.number == 1:
         await racer.settle(dict.fromkeys(jobs, statement(8)))
     elif racer.number == 2:
-        await racer.billing.checkpoint({job: statement(8).usage for job in jobs})
+        await racer.billing.checkpoint({job: JobUsage(statement(8).usage) for job in jobs})
         reports = [record(job=job, usage=statement(8).usage) for job in jobs]
         await MongoUsageStore(racer.connection).add_new([msgspec.structs.replace(each) for each in reports])
     else:

@@ -19,6 +19,7 @@ from auth_billing.money.billing_records import (
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore
 from router.messages import Outcome, Usage
+from router.usage_arithmetic import JobUsage
 from tests.auth_billing.conftest import SetAccount
 from tests.auth_billing.money.test_usage_reports import job
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
@@ -56,9 +57,13 @@ async def test_a_checkpoint_never_decreases(stores: BillingStores, billing: Bill
     await set_account(ORGANISATION, available=HELD)
     await hold(billing, principal(), [hold_request("job-1")])
     for tokens in (3, 9, 5):
-        await billing.checkpoint({"job-1": Usage(prompt_tokens=8, completion_tokens=tokens), "job-2": USED})
+        await billing.checkpoint(
+            {"job-1": JobUsage(Usage(prompt_tokens=8, completion_tokens=tokens)), "job-2": JobUsage(USED)}
+        )
     jobs = await stores.jobs.find(["job-1", "job-2"])
-    assert {job.checkpoint for job in jobs.values()} == {Usage(prompt_tokens=8, completion_tokens=9)}
+    assert [job.checkpoint for job in jobs.values()] == [JobUsage(Usage(prompt_tokens=8, completion_tokens=9))] * len(
+        jobs
+    )
 
 
 @pytest.mark.store

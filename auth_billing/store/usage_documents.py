@@ -1,0 +1,35 @@
+"""Conversion of usage, and of the parts of a job's usage, to the fields of MongoDB documents and back.
+
+usage: {prompt_tokens, completion_tokens, cached_tokens: int, units: {<unit>: int} | absent}
+part: {model: str, <the fields of usage>}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from router.messages import Usage, UsagePart
+
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+
+
+def usage_to_document(usage: Usage) -> dict[str, Any]:
+    """Convert a usage to the fields that a document has for it; `units` is left out if there are none."""
+    counts: dict[str, Any] = {name: getattr(usage, name) for name in _COUNTS}
+    return {**counts, "units": dict(usage.units)} if usage.units else counts
+
+
+def usage_from_document(document: Mapping[str, Any]) -> Usage:
+    """Convert the fields of a document to a usage; other fields are left out."""
+    return Usage(**{name: document[name] for name in _COUNTS}, units=document.get("units", {}))
+
+
+def parts_to_documents(parts: Iterable[UsagePart]) -> list[dict[str, Any]]:
+    """Convert parts of a job's usage to a list for a document."""
+    return [{"model": each.model, **usage_to_document(each.usage)} for each in parts]
+
+
+def parts_from_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[UsagePart, ...]:
+    """Convert a document's list to parts of a job's usage."""
+    return tuple(UsagePart(model=each["model"], usage=usage_from_document(each)) for each in documents)
