@@ -10,12 +10,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import reduce
 
 import msgspec
 
-from router.messages import PromptBounds, Task, WorkerState, WorkerStatus
+from router.messages import PromptBounds, Task, UsagePart, WorkerState, WorkerStatus
 from router.throughput import Throughput
 from router.timings import DEFAULT_TIMINGS
+from router.usage_arithmetic import most_parts
 
 RECENTLY_ALIVE_PERIOD = 60.0
 """Seconds since the last heartbeat of a worker for which requests to its model wait for its return."""
@@ -53,6 +55,8 @@ class ModelInfo:
     """Largest value of its workers, in bytes; 0 if a worker does not report it."""
     prompt_bounds: PromptBounds
     """Bounds that hold for all of its workers."""
+    max_parts: tuple[UsagePart, ...]
+    """Upper bounds on what the steps of one job use, by model: the largest of its workers' bounds."""
     task: Task
     """Generation or embedding; the same for all of its workers, unless the operator gave two models one name."""
     dimensions: int
@@ -193,6 +197,7 @@ class ModelRegistry:
             max_model_len=min(status.max_model_len for status in limits),
             longest_model_len=max(status.max_model_len for status in limits),
             prompt_bounds=_for_all([status.prompt_bounds for status in limits]),
+            max_parts=reduce(most_parts, [status.parts for status in limits], ()),
             max_token_bytes=max(token_bytes) if all(token_bytes) else 0,
             task=limits[-1].task,
             dimensions=min(status.dimensions for status in limits),

@@ -60,9 +60,9 @@ class RawLedgerEntry:
     kind: object
     job: str | None = None
     usage: Usage | None = None
-    parts: tuple[UsagePart, ...] = ()
     price_version: object = None
     number: object = None
+    parts: tuple[UsagePart, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ class MongoJobStore:
         if any(each.parts or each.answer.units for each in usage.values()):
             checkpoint |= _higher_units_and_parts(usage)
         with pymongo.timeout(BATCH_TIMEOUT):
-            await self._unjournaled.update_many(_held(usage), [{"$set": {"checkpoint": checkpoint}}])
+            await self._unjournaled.update_many(
+                _held(usage), [{"$set": {f"checkpoint.{name}": value for name, value in checkpoint.items()}}]
+            )
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
         """Move jobs from `HELD` to `SETTLING` with cost (nano-USD) and usage, journaled; return if all were `HELD`."""

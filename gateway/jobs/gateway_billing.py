@@ -87,6 +87,7 @@ class GatewayBilling:
                 gateway=self.gateway,
                 deadline=job.deadline,
                 max_usage=max_usage(job, model.longest_model_len, model.prompt_bounds),
+                max_parts=model.max_parts,
                 idempotency="" if keyed is None else keyed.record_id,
             )
             for job in jobs

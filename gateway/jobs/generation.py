@@ -22,7 +22,19 @@ from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus
 from router.errors import PublishError
-from router.messages import Cancelled, Delta, Embedded, Failed, Finished, Job, PromptEcho, PromptLogprobs, Reply, Usage
+from router.messages import (
+    Cancelled,
+    Delta,
+    Embedded,
+    Failed,
+    Finished,
+    Job,
+    PromptEcho,
+    PromptLogprobs,
+    Reply,
+    Usage,
+    UsagePart,
+)
 from router.model_registry import Availability, ModelRegistry
 from router.producer.errors import (
     DeadlinePassed,
@@ -119,6 +131,11 @@ class Generation:
     def usage(self) -> Usage:
         """Total usage of the finished jobs, which the response reports and the client is billed for."""
         return self._billing.usage
+
+    @property
+    def parts(self) -> Sequence[UsagePart]:
+        """Total usage of the jobs' steps until now, by model, which the client is billed for in addition to `usage`."""
+        return self._billing.parts
 
     @property
     def usage_so_far(self) -> Usage:
@@ -329,7 +346,7 @@ class Generation:
             else:
                 self._note(reply)
         if deltas:
-            self._count(sum(delta.positions for _, delta in deltas))
+            self._count(sum(delta.positions for _, delta in deltas if delta.step is None))
         return deltas
 
     def _check_silence(self) -> None:

@@ -1,10 +1,11 @@
 """Billing of one request's jobs: a hold before they are queued, and exactly one receipt or void for each at the end.
 
 A receipt states the usage that the client received: the whole usage of a finished job; of any other job the prompt and
-the delivered tokens, or nothing if no token was delivered (docs/design/reliability-contract.md#I4). A response
-that is not streamed and fails costs nothing, unless the client disconnected. The end of an answer is delivered after
-its receipts are confirmed, so that it is billed even if the gateway dies (docs/design/money.md#settlement). Receipts of
-a request with an idempotency key are withheld until its answer is stored (`keyed_billing.py`).
+the delivered tokens, or nothing if no token was delivered (docs/design/reliability-contract.md#I4); and of each job
+what its delivered steps used, by model. A response that is not streamed and fails costs nothing, unless the client
+disconnected. The end of an answer is delivered after its receipts are confirmed, so that it is billed even if the
+gateway dies (docs/design/money.md#settlement). Receipts of a request with an idempotency key are withheld until its
+answer is stored (`keyed_billing.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -24,7 +25,8 @@ from auth_billing.money.holds import HoldRequest
 from auth_billing.money.job_write_buffer import FLUSH_DELAY
 from gateway.errors import ClientDisconnected
 from gateway.jobs.keyed_billing import KeyedBilling
-from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Usage
+from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Step, Usage, UsagePart
+from router.usage_arithmetic import NO_USAGE, JobUsage, exceeds, least, least_parts, merged, total
 
 CHECKPOINT_TOKENS = 64
 """Delivered tokens of a job since its last checkpoint that make the next one due."""
@@ -69,8 +71,10 @@ class _BilledJob:
         self.hold = hold
         self.queued = False
         self.finished: Usage | None = None
-        self.checkpointed = 0
-        """Number of delivered tokens in the last stored checkpoint."""
+        self.checkpointed = JobUsage(NO_USAGE)
+        """The delivered usage in the last stored checkpoint."""
+        self.parts: tuple[UsagePart, ...] = ()
+        """Usage of the delivered steps, by model."""
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._tokens = 0
@@ -85,13 +89,21 @@ class _BilledJob:
     @property
     def unsaved_tokens(self) -> int:
         """Number of delivered tokens since the last stored checkpoint."""
-        return self._tokens - self.checkpointed
+        return self._tokens - self.checkpointed.answer.completion_tokens
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the last stored checkpoint has all that was delivered."""
+        return self.unsaved_tokens <= 0 and self.parts == self.checkpointed.parts
 
     def take(self, reply: Reply) -> None:
         """Count the output that `reply` delivers."""
         match reply:
             case Started():
                 self._prompt_tokens = reply.prompt_tokens
+            case Delta(step=Step() as step):
+                if step.state.ended and step.parts:
+                    self.parts = self._capped_parts(merged([*self.parts, *step.parts]))
             case Delta():
                 self._tokens += reply.positions
                 self._cached_tokens = max(self._cached_tokens, reply.cached_tokens)
@@ -104,7 +116,7 @@ class _BilledJob:
     def so_far(self) -> Usage:
         """Usage of the delivered output; zero before the first token."""
         if not self.begun:
-            return Usage(prompt_tokens=0)
+            return NO_USAGE
         if self._embedded:
             return self._capped(Usage(prompt_tokens=sum(self._embedded.values())))
         return self._capped(
@@ -117,16 +129,17 @@ class _BilledJob:
 
     def _capped(self, usage: Usage) -> Usage:
         """Cap `usage` at the hold: no client is billed for more, even if a faulty worker reports it."""
-        most = self.hold.max_usage
-        if usage.prompt_tokens <= most.prompt_tokens and usage.completion_tokens <= most.completion_tokens:
+        bound = self.hold.max_usage
+        if not exceeds(usage, bound):
             return usage
-        _log.error("job used more than its hold", job=self.hold.job, used=usage, most=most)
-        prompt = min(usage.prompt_tokens, most.prompt_tokens)
-        return Usage(
-            prompt_tokens=prompt,
-            completion_tokens=min(usage.completion_tokens, most.completion_tokens),
-            cached_tokens=min(usage.cached_tokens, prompt),
-        )
+        _log.error("job used more than its hold", job=self.hold.job, used=usage, most=bound)
+        return least(usage, bound)
+
+    def _capped_parts(self, parts: tuple[UsagePart, ...]) -> tuple[UsagePart, ...]:
+        capped = least_parts(parts, self.hold.max_parts)
+        if capped != parts:
+            _log.error("steps used more than their hold", job=self.hold.job, used=parts, most=self.hold.max_parts)
+        return capped
 
 
 class RequestBilling:
@@ -161,12 +174,17 @@ class RequestBilling:
     @property
     def usage(self) -> Usage:
         """Total final usage of the finished jobs (one job per prompt), which the response reports."""
-        return _sum(job.finished for job in self._jobs if job.finished is not None)
+        return total(job.finished for job in self._jobs if job.finished is not None)
 
     @property
     def so_far(self) -> Usage:
         """Total usage of all jobs: final usage of finished jobs, delivered output of the others."""
-        return _sum(job.finished or job.so_far for job in self._jobs)
+        return total(job.finished or job.so_far for job in self._jobs)
+
+    @property
+    def parts(self) -> tuple[UsagePart, ...]:
+        """Total usage of the steps of all jobs until now, by model, which the response reports beside `usage`."""
+        return merged(part for job in self._jobs for part in job.parts)
 
     async def reserve(self) -> None:
         """Hold credit for the most that the jobs may cost. Raises as `BillingPort.reserve` does."""
@@ -186,21 +204,21 @@ class RequestBilling:
         self._jobs[number].queued = True
 
     def take(self, number: int, reply: Reply) -> None:
-        """Count the tokens of a reply about job `number` as delivered to the client."""
+        """Count the tokens, or the step, of a reply about job `number` as delivered to the client."""
         job = self._jobs[number]
         job.take(reply)
-        if job.unsaved_tokens >= CHECKPOINT_TOKENS:
+        if job.unsaved_tokens >= CHECKPOINT_TOKENS or job.parts != job.checkpointed.parts:
             self._port.checkpoint_soon()
 
-    def unsaved_usage(self) -> Mapping[str, Usage]:
-        """Return, by job id, the usage so far of jobs that delivered tokens since their last stored checkpoint."""
-        return {job.hold.job: job.so_far for job in self._jobs if job.unsaved_tokens > 0}
+    def unsaved_usage(self) -> Mapping[str, JobUsage]:
+        """Return, by job id, the usage so far of jobs that delivered output since their last stored checkpoint."""
+        return {job.hold.job: JobUsage(job.so_far, job.parts) for job in self._jobs if not job.is_saved}
 
-    def checkpointed(self, saved: Mapping[str, Usage]) -> None:
+    def checkpointed(self, saved: Mapping[str, JobUsage]) -> None:
         """Record the usage, by job id, that the latest checkpoint stored."""
         for job in self._jobs:
             if (usage := saved.get(job.hold.job)) is not None:
-                job.checkpointed = usage.completion_tokens
+                job.checkpointed = usage
 
     def close(self, error: Exception) -> None:
         """Void jobs that were not queued, submit or withhold the others' receipts; `error` ended unfinished jobs."""
@@ -221,7 +239,7 @@ class RequestBilling:
         """Submit the receipts of the ended request; without usage unless the tenant `pays`."""
         receipts, self.receipts = self.receipts, []
         for each in receipts:
-            free = msgspec.structs.replace(each, usage=Usage(prompt_tokens=0), outcome=Outcome.CANCELLED)
+            free = msgspec.structs.replace(each, usage=NO_USAGE, parts=[], outcome=Outcome.CANCELLED)
             self._confirmations.append(self._port.submit_receipt(each if pays else free))
 
     async def wait_for_receipts(self, seconds: float) -> None:
@@ -248,17 +266,7 @@ class RequestBilling:
             tenant=self._principal.tenant,
             gateway=job.hold.gateway,
             outcome=outcome,
-            usage=usage if pays else Usage(prompt_tokens=0),
+            usage=usage if pays else NO_USAGE,
+            parts=list(job.parts) if pays else [],
             at=time.time(),
         )
-
-
-def _sum(usages: Iterable[Usage]) -> Usage:
-    total = Usage(prompt_tokens=0)
-    for each in usages:
-        total = Usage(
-            prompt_tokens=total.prompt_tokens + each.prompt_tokens,
-            completion_tokens=total.completion_tokens + each.completion_tokens,
-            cached_tokens=total.cached_tokens + each.cached_tokens,
-        )
-    return total

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from router.diagnosis import Diagnosis
-from router.messages import Cancelled, Failed, Finished, Job, Outcome, Resume, Terminal, Usage, UsageRecord
+from router.messages import Cancelled, Failed, Finished, Job, Outcome, Resume, Terminal, Usage, UsagePart, UsageRecord
 from router.transport.base import Delivery
 
 REMEMBERED_PERIOD = 600.0
@@ -71,6 +71,11 @@ class Attempt(ABC):
     def digest(self) -> str:
         """SHA-256 (hex) of the output released to the gateway, for the usage record."""
 
+    @property
+    def parts(self) -> list[UsagePart]:
+        """Usage of the job's steps so far, those of earlier attempts included."""
+        return [part for step in self.job.steps for part in step.parts]
+
     def continue_after(self, resume: Resume) -> None:
         """Put what earlier attempts delivered, as the gateway's `Resume` lists it, into the attempt's job."""
         self.job = msgspec.structs.replace(
@@ -97,6 +102,7 @@ class Attempt(ABC):
             at=time.time(),
             digest=self.digest,
             error=terminal.code if isinstance(terminal, Failed) else None,
+            parts=self.parts,
         )
 
     @property

@@ -24,6 +24,7 @@ from router.messages import (
     PromptEcho,
     PromptLogprobs,
     Reply,
+    Step,
 )
 from router.producer.errors import RepliesLost
 
@@ -50,6 +51,7 @@ class ResumePoint(NamedTuple):
     cached_tokens: int
     texts: list[str]
     text_positions: list[int]
+    steps: list[Step]
 
 
 class _PromptOutput:
@@ -91,19 +93,31 @@ class _ChoiceOutput:
         self.resumable = True
         self.positions = 0
         self.finished = False
+        self.steps: list[Step] = []
+        """Ended steps, which take the first positions."""
 
     def accept(self, delta: Delta) -> Acceptance:
         if self.finished or delta.start < self.positions:
             return Acceptance.DUPLICATE
         if delta.start > self.positions:
             return Acceptance.GAP
-        if delta.token_ids:
+        if delta.step is not None:
+            self._accept_step(delta, delta.step)
+        elif delta.token_ids:
             self.token_ids.extend(delta.token_ids)
         elif delta.positions:
             self._accept_text(delta)
         self.positions += delta.positions
         self.finished = delta.finish_reason is not None
         return Acceptance.NEW
+
+    def _accept_step(self, delta: Delta, step: Step) -> None:
+        ended = step.state.ended
+        answers = delta.token_ids or delta.text or delta.reasoning or delta.tool_calls or delta.finish_reason
+        if answers or delta.positions != int(ended) or self.positions != len(self.steps):
+            raise RepliesLost
+        if ended:
+            self.steps.append(step)
 
     def _accept_text(self, delta: Delta) -> None:
         opaque = bool(delta.reasoning or delta.tool_calls or self.token_ids)
@@ -158,7 +172,8 @@ class JobOutput:
         """Add the output in `reply`; return whether it was new, and if not, why it was not added.
 
         Raises:
-            RepliesLost: the reply is about a choice, an input or an image that the job does not have.
+            RepliesLost: the reply is about a choice, an input or an image that the job does not have, or it is a step
+                of another choice than the first, after the first token, or with a part of the answer.
         """
         match reply:
             case Delta():
@@ -180,12 +195,12 @@ class JobOutput:
 
     @property
     def begun(self) -> bool:
-        """Whether a choice has a token or has ended, so that a new attempt must continue instead of starting over."""
+        """Whether there is a step, a token or an ended choice, so that a new attempt continues, not starts over."""
         return self.tokens > 0 or any(choice.finished for choice in self._choices)
 
     @property
     def tokens(self) -> int:
-        """Number of accepted tokens, over all choices."""
+        """Number of accepted tokens and steps, over all choices."""
         return sum(choice.positions for choice in self._choices)
 
     @property
@@ -195,7 +210,7 @@ class JobOutput:
 
     @property
     def positions(self) -> list[int]:
-        """Number of accepted tokens of each choice, by choice index; an accepted image counts as one."""
+        """Number of accepted tokens of each choice, by choice index; an accepted step or image counts as one."""
         images = [int(index not in self._images.missing) for index in range(self._images.count)]
         return images or [choice.positions for choice in self._choices]
 
@@ -215,10 +230,11 @@ class JobOutput:
             self._cached_tokens or 0,
             [choice.text.decode() for choice in self._choices] if untokenised else [],
             [choice.text_positions for choice in self._choices] if untokenised else [],
+            [step for choice in self._choices for step in choice.steps],
         )
 
     def _accept_delta(self, delta: Delta) -> Acceptance:
-        if delta.choice >= len(self._choices):
+        if delta.choice >= len(self._choices) or (delta.step is not None and delta.choice):
             raise RepliesLost
         if not self._prompt.complete:
             return Acceptance.GAP

@@ -8,7 +8,9 @@ from auth_billing.access.principal import Principal
 from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import BillingStores, JobState, SettlementSource, UsageStatement
 from auth_billing.money.holds import HoldRequest
-from router.messages import Outcome, ServiceClass, Usage
+from auth_billing.prices.pricing import PriceList, TokenRate
+from router.messages import Outcome, ServiceClass, Usage, UsagePart
+from tests.fakes.billing_stores import flat_price
 
 ORGANISATION = "org-1"
 HELD = 1_000
@@ -20,8 +22,28 @@ COST = 60 * 2 + 40 * 1 + 7 * 10
 """Nano-USD that `USED` costs at the price `flat_price`."""
 
 
-def receipt(usage: Usage = USED, outcome: Outcome = Outcome.FINISHED) -> UsageStatement:
-    return UsageStatement(usage, outcome, SettlementSource.RECEIPT)
+MAX_PARTS = (
+    UsagePart(model="router-1.5", usage=Usage(prompt_tokens=50, completion_tokens=10)),
+    UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"512x512": 4})),
+    UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 2})),
+    UsagePart(model="tool.free", usage=Usage(prompt_tokens=0, units={"call": 9})),
+)
+HELD_FOR_PARTS = 50 * 2 + 10 * 10 + 4 * 300 + 2 * 7
+"""Nano-USD that `hold_request` holds in addition for `MAX_PARTS`, at the prices `PART_PRICES`."""
+PART_PRICES = PriceList(
+    1,
+    {
+        "painter": dict.fromkeys(ServiceClass, TokenRate(0, 0, 0, units={"512x512": 300})),
+        "tool.weather": dict.fromkeys(ServiceClass, TokenRate(0, 0, 0, units={"call": 7})),
+    },
+    flat_price().default,
+)
+
+
+def receipt(
+    usage: Usage = USED, outcome: Outcome = Outcome.FINISHED, parts: Sequence[UsagePart] = ()
+) -> UsageStatement:
+    return UsageStatement(usage, outcome, SettlementSource.RECEIPT, parts=tuple(parts))
 
 
 def principal(organisation: str = ORGANISATION, project: str = "proj_1", key: str = "key1") -> Principal:
@@ -35,8 +57,9 @@ def hold_request(
     deadline: float = 1e10,
     max_usage: Usage = MAX_USAGE,
     idempotency: str = "",
+    max_parts: Sequence[UsagePart] = (),
 ) -> HoldRequest:
-    return HoldRequest(job, "m", ServiceClass.DEFAULT, gateway, deadline, max_usage, idempotency)
+    return HoldRequest(job, "m", ServiceClass.DEFAULT, gateway, deadline, max_usage, idempotency, max_parts)
 
 
 async def hold(billing: Billing, who: Principal, requests: Sequence[HoldRequest]) -> None:

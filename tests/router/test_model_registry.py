@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from router import model_registry
-from router.messages import PromptBounds, WorkerState, WorkerStatus
+from router.messages import PromptBounds, Usage, UsagePart, WorkerState, WorkerStatus
 from router.model_registry import Availability, ModelRegistry
 from tests.contract.examples import STATUS
 from tests.fakes.accounts import FakeClock
@@ -226,3 +226,14 @@ def test_workers_over_the_maximum_are_ignored(registry: ModelRegistry, monkeypat
     registry.observe(status(worker="w-1", model="m-1", running=5))
     assert [(model.name, model.running) for model in registry.models()] == [("m-0", STATUS.running), ("m-1", 5)]
     assert not registry.is_empty
+
+
+def test_the_parts_of_a_model_are_the_largest_of_its_workers(registry: ModelRegistry) -> None:
+    def part(model: str, calls: int, tokens: int = 0) -> UsagePart:
+        return UsagePart(model=model, usage=Usage(prompt_tokens=tokens, units={"call": calls}))
+
+    registry.observe(status(parts=[part("tool.weather", 2, 5), part("tool.math", 1)]))
+    registry.observe(status(worker="w-2", parts=[part("tool.weather", 3), part("router", 1)]))
+    model = registry.find("m")
+    assert model is not None
+    assert model.max_parts == (part("tool.weather", 3, 5), part("tool.math", 1), part("router", 1))

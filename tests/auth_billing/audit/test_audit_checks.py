@@ -21,9 +21,11 @@ from auth_billing.audit.audit_checks import (
     check_usage_of_job,
 )
 from auth_billing.audit.audit_records import Check, LedgerSums, RawLedgerEntry
-from auth_billing.money.billing_records import Balance, Hold, JobState
-from router.messages import Usage
+from auth_billing.money.billing_records import Balance, Hold, JobRecord, JobState
+from auth_billing.prices.pricing import Price
+from router.messages import Usage, UsagePart
 from router.timings import Timings
+from router.usage_arithmetic import JobUsage
 from tests.auth_billing.money.test_usage_reports import job
 
 NOW = 1_000_000.0
@@ -128,8 +130,8 @@ def test_a_job_and_its_ledger_entry_agree() -> None:
 
 
 def test_a_finished_job_is_charged_no_more_than_its_workers_recorded() -> None:
-    assert not checks(check_usage_of_job(SETTLED, [USED], NOW, TIMINGS))
-    split = [Usage(prompt_tokens=10, completion_tokens=1), Usage(prompt_tokens=10, completion_tokens=2)]
+    assert not checks(check_usage_of_job(SETTLED, [JobUsage(USED)], NOW, TIMINGS))
+    split = [JobUsage(Usage(prompt_tokens=10, completion_tokens=tokens)) for tokens in (1, 2)]
     assert not checks(check_usage_of_job(SETTLED, split, NOW, TIMINGS))  # two attempts
     assert checks(check_usage_of_job(SETTLED, split[:1], NOW, TIMINGS)) == {Check.WORKED}
     assert checks(check_usage_of_job(SETTLED, [], NOW, TIMINGS)) == {Check.WORKED}
@@ -162,3 +164,29 @@ def test_the_job_of_an_entry_exists() -> None:
         Check.ROW_HAS_JOB
     }
     assert not checks(check_job_of_entry(replace(ENTRY, kind="topup", job=None), {}))
+
+
+PARTS = (
+    UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"512x512": 2})),
+    UsagePart(model="tool.free", usage=Usage(prompt_tokens=0, units={"call": 1})),
+)
+
+
+def _with_parts(**changes: Any) -> JobRecord:
+    assert SETTLED.final is not None
+    assert SETTLED.cost is not None
+    final = replace(SETTLED.final, **({"parts": PARTS, "part_costs": (600, 0)} | changes))
+    prices = {"painter": Price(0, 0, 0, 1, units={"512x512": 300}), "tool.free": Price(0, 0, 0, 1)}
+    return replace(SETTLED, cost=SETTLED.cost + 600, part_prices=prices, final=final)
+
+
+def test_parts_cost_their_prices_and_are_in_the_ledger_and_in_usage_records() -> None:
+    job = _with_parts()
+    assert not checks(check_job(job, NOW, TIMINGS))
+    assert checks(check_job(replace(job, cost=SETTLED.cost), NOW, TIMINGS)) == {Check.COST_IS_PRICE}
+    assert checks(check_job(_with_parts(part_costs=(599, 1)), NOW, TIMINGS)) == {Check.COST_IS_PRICE}
+    entry = replace(ENTRY, amount=job.cost, parts=PARTS)
+    assert not checks(check_entry_of_job(job, entry))
+    assert checks(check_entry_of_job(job, replace(entry, parts=PARTS[:1]))) == {Check.LEDGER_IS_JOBS}
+    assert not checks(check_usage_of_job(job, [JobUsage(USED, PARTS)], NOW, TIMINGS))
+    assert checks(check_usage_of_job(job, [JobUsage(USED, PARTS[:1])], NOW, TIMINGS)) == {Check.WORKED}

@@ -9,13 +9,13 @@ from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import BillingStores
 from auth_billing.money.settler import Settler
-from tests.auth_billing.workload import NOW
+from tests.auth_billing.workload import NOW, PART_PRICES
 from tests.fakes.billing_stores import price_book
 
 
 @pytest.fixture
 def billing(stores: BillingStores) -> Billing:
-    return Billing(stores, price_book(), clock=lambda: NOW)
+    return Billing(stores, price_book(PART_PRICES), clock=lambda: NOW)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ async def test_checkpoints_of_many_jobs_are_written_in_batches(
 ) -> None:
     checkpoint, sizes = DictJobStore.checkpoint, []
 
-    async def counted(store: DictJobStore, usage: Mapping[str, Usage]) -> None:
+    async def counted(store: DictJobStore, usage: Mapping[str, JobUsage]) -> None:
         sizes.append(len(usage))
         await checkpoint(store, usage)
 

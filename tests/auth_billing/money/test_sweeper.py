@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -21,11 +23,22 @@ from auth_billing.money.billing_records import (
 from auth_billing.money.holds import month_of
 from auth_billing.money.settler import Settler
 from auth_billing.money.sweeper import Sweeper
-from router.messages import Outcome, Usage
+from auth_billing.prices.pricing import PriceList
+from router.messages import Outcome, Usage, UsagePart
 from router.timings import DEFAULT_TIMINGS
 from router.usage_arithmetic import JobUsage
 from tests.auth_billing.money.test_usage_records import record
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
+from tests.auth_billing.workload import (
+    HELD,
+    HELD_FOR_PARTS,
+    MAX_PARTS,
+    ORGANISATION,
+    PART_PRICES,
+    check_idle,
+    hold,
+    hold_request,
+    principal,
+)
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
 from tests.fakes.billing_stores import DictAnsweredJobs, DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
@@ -37,7 +50,7 @@ DELIVERED = Usage(prompt_tokens=10, completion_tokens=6)
 class SweeperStage:
     """A sweeper that runs every `INTERVAL` seconds of a fake clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, prices: PriceList | None = None) -> None:
         self.absence = Absence()
         self.stores: BillingStores = dict_billing_stores(self.absence)
         self.usage = DictUsageStore()
@@ -45,7 +58,7 @@ class SweeperStage:
         self.wall = FakeClock(1_700_000_000.0)
         self.metrics = BillingMetrics(CollectorRegistry())
         self.settler = Settler(self.stores, self.metrics, clock=self.wall)
-        self.billing = Billing(self.stores, price_book(), clock=self.wall)
+        self.billing = Billing(self.stores, price_book(prices), clock=self.wall)
         self.flowing = True
         self.sweeper = self.new_sweeper()
 
@@ -60,13 +73,17 @@ class SweeperStage:
             monotonic=self.clock,
         )
 
-    async def hold(self, *jobs: str, seconds: float = 600.0, idempotency: str = "") -> None:
+    async def hold(
+        self, *jobs: str, seconds: float = 600.0, idempotency: str = "", max_parts: Sequence[UsagePart] = ()
+    ) -> None:
         balances = self.balances
         await balances.create(ORGANISATION)
         balance = balances.balances[ORGANISATION]
-        balances.balances[ORGANISATION] = replace(balance, available=balance.available + len(jobs) * HELD)
+        balances.balances[ORGANISATION] = replace(
+            balance, available=balance.available + len(jobs) * (HELD + (HELD_FOR_PARTS if max_parts else 0))
+        )
         deadline = self.wall.now + seconds
-        requests = [hold_request(job, deadline=deadline, idempotency=idempotency) for job in jobs]
+        requests = [hold_request(job, deadline=deadline, idempotency=idempotency, max_parts=max_parts) for job in jobs]
         await hold(self.billing, principal(), requests)
 
     async def pass_time(self, seconds: float, *, gateway_lives: bool = True) -> None:
@@ -249,3 +266,31 @@ async def test_past_months_are_deleted(stage: SweeperStage) -> None:
     used = stage.balances.balances[ORGANISATION].used
     assert len(used) == 3
     assert month_of(stage.wall.now) in used
+
+
+@pytest.mark.parametrize(
+    ("delivered", "reported", "cost"),
+    [
+        (0, None, 0),
+        (2, None, 600 + 80),
+        (2, 4, 600 + 80),
+        (3, 1, 300 + 80),
+    ],
+)
+async def test_the_parts_of_a_silent_gateways_jobs_cost_the_lesser_of_checkpoint_and_record(
+    delivered: int, reported: int | None, cost: int
+) -> None:
+    def drawn(count: int) -> UsagePart:
+        return UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"512x512": count}))
+
+    stage = SweeperStage(PART_PRICES)
+    await stage.hold("job-1", max_parts=MAX_PARTS)
+    await stage.pass_time(30)
+    if delivered:
+        await stage.billing.checkpoint({"job-1": JobUsage(DELIVERED, (drawn(delivered),))})
+    if reported is not None:
+        crashed = record(job="job-1", usage=Usage(prompt_tokens=10), parts=[drawn(1)])
+        await stage.usage.add(msgspec.structs.replace(crashed, attempt="first"))
+        await stage.usage.add(record(job="job-1", usage=DELIVERED, parts=[drawn(reported)]))
+    await stage.pass_time(40, gateway_lives=False)
+    assert await check_idle(stage.stores, ORGANISATION, HELD + HELD_FOR_PARTS, ["job-1"]) == cost

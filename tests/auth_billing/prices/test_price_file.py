@@ -119,3 +119,42 @@ def test_an_invalid_file_is_a_one_line_error(tmp_path: Path, old: str, new: str,
 def test_a_missing_file_is_a_startup_error(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="No such file"):
         price_file.source(tmp_path / "none.toml")
+
+
+def test_units_cost_what_the_file_says(tmp_path: Path) -> None:
+    prices = read(
+        tmp_path,
+        """
+[models.painter]
+units = { "512x512" = "0.004", "1024x1024" = "0.04" }
+tiers = { priority = "2", flex = { units = { "512x512" = "0.001" } } }
+[models."tool.weather"]
+units = { call = "0.000000001" }
+[models.both]
+input = "0.15"
+output = "0.6"
+units = { call = "1000" }
+""",
+    )
+    usual = {"512x512": 4_000_000, "1024x1024": 40_000_000}
+    assert prices.models["painter"][ServiceClass.DEFAULT] == TokenRate(0, 0, 0, units=usual)
+    doubled = {unit: 2 * price for unit, price in usual.items()}
+    assert prices.models["painter"][ServiceClass.PRIORITY] == TokenRate(0, 0, 0, units=doubled)
+    assert prices.models["painter"][ServiceClass.FLEX] == TokenRate(0, 0, 0, units={"512x512": 1_000_000})
+    assert prices.models["tool.weather"][ServiceClass.DEFAULT].units == {"call": 1}
+    assert prices.models["both"][ServiceClass.FLEX] == TokenRate(150, 150, 600, units={"call": 10**12})
+
+
+@pytest.mark.parametrize(
+    ("units", "reason"),
+    [
+        ('{ call = "0.0000000001" }', "no whole number of nano-USD"),
+        ('{ call = "1000.1" }', "more than 1000 USD"),
+        ('{ "a.b" = "1" }', "only letters, digits"),
+        ("{ call = 1 }", "must be a string"),
+        ("{}", "must have `input` and `output`, `embedding`, or only `units`"),
+    ],
+)
+def test_invalid_prices_of_units_are_reported(tmp_path: Path, units: str, reason: str) -> None:
+    with pytest.raises(StartupError, match=reason):
+        read(tmp_path, f"[models.painter]\nunits = {units}\n")

@@ -13,7 +13,7 @@ from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
 from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
-from tests.contract.examples import RECEIPT, msgspec_replace
+from tests.contract.examples import CALL, RECEIPT, ROUTING, msgspec_replace
 
 pytestmark = pytest.mark.store
 
@@ -80,3 +80,12 @@ async def test_a_response_too_large_for_a_document_is_refused(connection: StoreC
 async def test_a_ttl_index_deletes_expired_keys(connection: StoreConnection) -> None:
     indexes = await connection.durable("idempotency").index_information()
     assert [index["expireAfterSeconds"] for index in indexes.values() if "expireAfterSeconds" in index] == [0]
+
+
+async def test_the_parts_of_a_receipt_are_stored_with_the_answer(connection: StoreConnection) -> None:
+    store = MongoIdempotencyStore(connection)
+    receipt = msgspec_replace(RECEIPT, parts=[ROUTING, CALL])
+    assert await store.insert(IDEMPOTENT) is None
+    assert await store.finish(IDEMPOTENT.id, IDEMPOTENT.run_id, replace(ANSWER, receipts=[receipt]))
+    statement = (await store.statements([IDEMPOTENT.id]))[receipt.job]
+    assert (statement.usage, statement.parts) == (receipt.usage, (ROUTING, CALL))

@@ -16,13 +16,23 @@ from auth_billing.money.billing_records import (
     JobState,
     SettlementSource,
 )
+from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore
 from router.messages import Outcome, Usage
 from router.usage_arithmetic import JobUsage
 from tests.auth_billing.conftest import SetAccount
 from tests.auth_billing.money.test_usage_reports import job
-from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
+from tests.auth_billing.workload import (
+    HELD,
+    HELD_FOR_PARTS,
+    MAX_PARTS,
+    ORGANISATION,
+    PART_PRICES,
+    hold,
+    hold_request,
+    principal,
+)
 from tests.child_process import StoreProcess
 from tests.fakes.billing_stores import price_book
 
@@ -34,7 +44,7 @@ USED = Usage(prompt_tokens=100, completion_tokens=7, cached_tokens=40)
 
 @pytest.fixture
 def billing(stores: BillingStores) -> Billing:
-    return Billing(stores, price_book(), clock=lambda: NOW)
+    return Billing(stores, price_book(PART_PRICES), clock=lambda: NOW)
 
 
 async def test_a_second_charge_changes_nothing(
@@ -105,3 +115,43 @@ async def test_an_unfinished_settlement_is_listed_until_it_is_finished(stores: B
     await stores.jobs.finish([held.id])
     assert list(await stores.jobs.settling_since(NOW + 1, 9)) == []
     assert (await stores.jobs.find([held.id]))[held.id].state is JobState.SETTLED
+
+
+async def test_parts_are_stored_with_their_prices_and_costs(
+    stores: BillingStores, billing: Billing, set_account: SetAccount
+) -> None:
+    await set_account(ORGANISATION, available=HELD + HELD_FOR_PARTS)
+    await hold(billing, principal(), [hold_request("job-1", max_parts=MAX_PARTS)])
+    job = (await stores.jobs.find(["job-1"]))["job-1"]
+    assert job.hold == HELD + HELD_FOR_PARTS
+    assert job.part_prices["painter"].units == {"512x512": 300}
+    assert job.part_prices["tool.free"] == Price(0, 0, 0, 1)
+    final = FinalUsage(
+        Usage(prompt_tokens=1, units={"call": 3}),
+        Outcome.FINISHED,
+        SettlementSource.RECEIPT,
+        NOW,
+        parts=MAX_PARTS,
+        part_costs=(200, 1_200, 14, 0),
+    )
+    assert await stores.jobs.charge([Charge(job, 1_416, final)])
+    charged = (await stores.jobs.find(["job-1"]))["job-1"]
+    assert (charged.cost, charged.final, charged.part_prices) == (1_416, final, job.part_prices)
+
+
+async def test_a_checkpoint_has_the_parts_of_the_latest_step(
+    stores: BillingStores, billing: Billing, set_account: SetAccount
+) -> None:
+    await set_account(ORGANISATION, available=9 * (HELD + HELD_FOR_PARTS))
+    requests = [hold_request(job, max_parts=MAX_PARTS) for job in ("job-1", "job-2")]
+    await hold(billing, principal(), requests)
+    drawn = Usage(prompt_tokens=4, units={"512x512": 1})
+    plain = JobUsage(Usage(prompt_tokens=8, completion_tokens=9))
+    early, late = JobUsage(Usage(prompt_tokens=0), MAX_PARTS[:1]), JobUsage(drawn, MAX_PARTS)
+    for checkpoint in (early, late, early, JobUsage(Usage(prompt_tokens=8, completion_tokens=5), MAX_PARTS[:1])):
+        await billing.checkpoint({"job-1": checkpoint, "job-2": plain})
+    await billing.checkpoint({"job-1": plain})
+    jobs = await stores.jobs.find(["job-1", "job-2"])
+    counts = Usage(prompt_tokens=8, completion_tokens=9, units={"512x512": 1})
+    assert jobs["job-1"].checkpoint == JobUsage(counts, MAX_PARTS)
+    assert jobs["job-2"].checkpoint == plain

@@ -25,6 +25,9 @@ async def test_a_version_is_read_as_stored_even_with_dots_in_a_models_name(conne
     assert await prices.newest() == VERSION
     assert await prices.add(locked := replace(VERSION, prices=replace(VERSION.prices, version=2), in_file=True))
     assert await prices.newest() == locked
+    drawn = {each: TokenRate(0, 0, 0, units={"512x512": 7, "call": 1}) for each in ServiceClass}
+    assert await prices.add(units := replace(VERSION, prices=PriceList(3, {"painter": drawn}, None)))
+    assert await prices.newest() == units
 
 
 async def test_a_number_is_stored_once_and_the_highest_is_in_force(connection: StoreConnection) -> None:

@@ -20,6 +20,7 @@ from router.messages import (
     Usage,
 )
 from router.timings import Timings
+from router.usage_arithmetic import JobUsage
 from runtime.circuit_breaker import FAILURES
 from tests.fakes.scripted_worker import ScriptedWorker, say, usage
 from tests.gateway.conftest import KEY, Serve, SetStage, Stage, eventually, reset
@@ -222,7 +223,7 @@ async def test_checkpoints_have_the_delivered_usage(set_stage: SetStage, monkeyp
     asking = asyncio.create_task(stage.chat(stream=True))
     await eventually(lambda: bool(stage.billing.checkpoints))
     (job,) = stage.billing.held
-    assert stage.billing.checkpoints[-1] == {job: Usage(prompt_tokens=5, completion_tokens=64)}
+    assert stage.billing.checkpoints[-1] == {job: JobUsage(Usage(prompt_tokens=5, completion_tokens=64))}
     go_on.set()
     assert (await asking).status_code == 200
 

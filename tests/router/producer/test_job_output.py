@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.messages import (
     Delta,
@@ -13,13 +16,17 @@ from router.messages import (
     Finished,
     PromptEcho,
     PromptLogprobs,
+    Step,
+    StepState,
     TokenAlternative,
     TokenLogprob,
     ToolCallDelta,
     Usage,
+    UsagePart,
 )
 from router.producer.errors import RepliesLost
 from router.producer.job_output import MAX_TEXT_BYTES, Acceptance, JobOutput, ResumePoint
+from tests.contract.examples import JOB
 
 
 def delta(start: int, *ids: int, choice: int = 0, end: bool = False, text: str = "") -> Delta:
@@ -74,10 +81,10 @@ def test_a_new_attempt_continues_after_a_text_without_ids_and_the_ids_after_it()
     output = JobOutput(2)
     output.accept(untokenised(0, "Grü", positions=2))
     output.accept(untokenised(2, "ße"))
-    assert output.resume_point == ResumePoint([[], []], [], [], 0, ["Grüße", ""], [3, 0])
+    assert output.resume_point == ResumePoint([[], []], [], [], 0, ["Grüße", ""], [3, 0], [])
     output.accept(delta(3, 7, 8))
     assert output.resumable
-    assert output.resume_point == ResumePoint([[7, 8], []], [], [], 0, ["Grüße", ""], [3, 0])
+    assert output.resume_point == ResumePoint([[7, 8], []], [], [], 0, ["Grüße", ""], [3, 0], [])
     output.accept(untokenised(5, "text"))
     assert not output.resumable, "text after ids"
 
@@ -153,3 +160,66 @@ def test_the_requested_prompt_precedes_the_first_token() -> None:
     assert output.accept(delta(0, 5)) is Acceptance.GAP
     assert output.accept(scores(1, 2)) is Acceptance.NEW
     assert output.accept(delta(0, 5)) is Acceptance.NEW
+
+
+CALL = UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 1}))
+
+
+def step(number: int, state: StepState = StepState.DONE, *, start: int | None = None, **fields: Any) -> Delta:
+    told = Step(number=number, kind="tool", name="weather", state=state, parts=[CALL] if state.ended else [])
+    positions: dict[str, Any] = {"token_ids": [], "untokenised_positions": int(state.ended)}
+    start = number if start is None else start
+    return Delta(**{"job_id": "j", "attempt_id": "a", "start": start, "step": told, **positions, **fields})
+
+
+def test_an_ended_step_takes_a_position_and_a_running_one_none() -> None:
+    output = JobOutput(1)
+    assert output.accept(step(0, StepState.RUNNING)) is Acceptance.NEW
+    assert not output.begun
+    assert output.accept(step(0)) is Acceptance.NEW
+    assert output.accept(step(0)) is Acceptance.DUPLICATE
+    assert output.accept(step(0, StepState.RUNNING)) is Acceptance.DUPLICATE
+    assert output.accept(step(2)) is Acceptance.GAP
+    assert output.accept(step(1, StepState.FAILED)) is Acceptance.NEW
+    assert output.accept(delta(2, 7, 8)) is Acceptance.NEW
+    assert (output.positions, output.begun, output.resumable) == ([4], True, True)
+    point = output.resume_point
+    assert ([each.number for each in point.steps], point.delivered) == ([0, 1], [[7, 8]])
+    resumed = msgspec.structs.replace(JOB, **point._asdict())
+    assert (resumed.delivered_positions(0), resumed.begun) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        step(0, choice=1),
+        step(0, text="x"),
+        step(0, token_ids=[1]),
+        step(0, finish_reason="stop"),
+        step(0, untokenised_positions=2),
+        step(0, untokenised_positions=0),
+        step(0, StepState.RUNNING, untokenised_positions=1),
+    ],
+)
+def test_a_malformed_step_is_refused(malformed: Delta) -> None:
+    with pytest.raises(RepliesLost):
+        JobOutput(2).accept(malformed)
+
+
+def test_no_step_follows_the_first_token() -> None:
+    output = JobOutput(1)
+    output.accept(delta(0, 5))
+    with pytest.raises(RepliesLost):
+        output.accept(step(1))
+
+
+@given(st.integers(0, 5), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 7)), max_size=12))
+def test_each_step_is_accepted_once_in_any_delivery(steps: int, deliveries: list[tuple[int, int]]) -> None:
+    """Whatever parts of the replies arrive again, too early, or from another attempt."""
+    output, accepted = JobOutput(1), []
+    replies = [*(step(number) for number in range(steps)), delta(steps, 1), delta(steps + 1, 2, end=True)]
+    for first, last in [*deliveries, (0, len(replies))]:
+        new = [each for each in replies[first:last] if output.accept(each) is Acceptance.NEW]
+        accepted += [each.step.number for each in new if each.step is not None]
+    assert accepted == list(range(steps))
+    assert [each.number for each in output.resume_point.steps] == accepted
