@@ -1,0 +1,210 @@
+"""Finds what earlier turns of a conversation were about: places, persons, topics, expressions, documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from assistant.routing.normal_form import plain
+from assistant.turn import Turn
+
+_CAPITAL = "A-ZÀ-ÖØ-ÞĄĆĘŁŃÓŚŹŻČŠŽ"
+_WORD = rf"[{_CAPITAL}][\w'’.-]*\w|[{_CAPITAL}]"
+_NAME = re.compile(
+    rf"(?:{_WORD})(?:,? (?:(?:of|the|de|da|von|van|der|di|del|la|le|du|nad|pod|and|i|z|ze) )*(?:{_WORD}))*"
+)
+_PLACE = re.compile(
+    rf"\b(in|at|to|from|near|for|of|around|visit|w|we|do|z|ze|nad|na|dla|koło|pod|In|At|From|W|We|Do|Z|Na|Nad|Dla)"
+    rf" (?:the )?((?:{_WORD})(?:[ -](?:(?:nad|pod|de|la|of|upon|am|sur) )?(?:{_WORD}))*)"
+)
+_LOWER_PLACE = re.compile(
+    r"\b(in|at|for|w|we|dla|na|nad) ((?!the\b|a\b|an\b|my\b)[a-ząćęłńóśźż]{3,}(?: (?:górz?e|city|beach|town))?)\b"
+)
+_OPENER_WORDS = """
+what who when where which how why is are was were will do does did can could should would the a an in on at it
+he she they we you i tell show give draw paint make write look find search yes no not according here there this
+that my our your its his her their and or but so if for from to of by with as please compare check quote extract
+summarise solve plot integrate differentiate simplify calculate compute expand factor evaluate sketch create
+generate kim kto kiedy gdzie jaka jaki jakie jak ile czy co czym skad dlaczego czemu ktory ktora ktore w na nad
+z ze o od po pod dla ale nie tak ten ta te tam ona ono oni one jest sa byl byla bylo byly moj moja moje wedlug
+zgodnie narysuj namaluj stworz zrob wygeneruj opowiedz oblicz policz podaj sprawdz znajdz poprosze prosze napisz
+rozwiaz odkryla odkryl odkryli napisal napisala namalowal namalowala wynalazl urodzil urodzila zmarl zmarla oto
+gotowe obecnie teraz dzis jutro now today tomorrow ok sure done wikipedia google ai monday tuesday wednesday
+thursday friday saturday sunday january february march april may june july august september october november
+december celsius fahrenheit pdf
+"""
+_OPENERS = frozenset(_OPENER_WORDS.split())
+"""Words that are no names, though they may have a capital: beginnings of sentences, days and months."""
+_WORDS_OF_TIME = """
+weekend week morning afternoon evening night moment future summer winter spring autumn total general detail
+hours days weekendzie tygodniu nocy poniedzialek wtorek srode czwartek piatek sobote niedziele miesiacu roku
+ogole zime lato jutro dzis teraz case fact english polish mind front words style black colour celsius
+"""
+_TIME_WORDS = frozenset(_WORDS_OF_TIME.split())
+_TOPIC = re.compile(
+    r"^(?:and |so |a |hi,? |ok,? )?(?:(?:what|who)(?:'s| is| are| was| were) (?:a |an |the )?(?!capital"
+    r"|population|name|currency|weather|temperature)"
+    r"|(?:please )?(?:tell me (?:more |something )?about|look up|explain|describe|give me (?:some )?(?:background"
+    r"|information|facts) (?:on|about))"
+    r" (?:a |an |the )?|(?:the )?history of (?:the )?|how do(?:es)? (?:a |an |the )?|wikipedia article (?:about|on) "
+    r"|co to (?:jest|są|za \w+|był[aoy]?) |czym (?:jest|są|był[aoy]?) |kim (?:jest|są|był[ai]?) "
+    r"|opowiedz (?:mi )?o |historia "
+    r"|znajdź (?:mi )?informacje o |na czym polega(?:ł[aoy]?|ją)? )(.+?)(?: work| made)?[?.!]*$",
+    re.IGNORECASE,
+)
+_EXPRESSION = re.compile(
+    r"(?:(?:\b\d*(?:sin|cos|tan|tg|ctg|ln|log\d*|exp|sqrt|pi|e)\b|\d+(?:[.,]\d+)?"
+    r"|(?<![^\W\d_])[xyztnk](?![^\W\d_])|[-+*/^=()²³√%!×÷π])\s*)+",
+    re.IGNORECASE,
+)
+_DOCUMENT = re.compile(
+    r"(?:(?:my|our|the|your|this) )?(?:(?:uploaded|attached|scanned|employment|employee|rental|insurance|privacy"
+    r"|annual|lease|last) )*"
+    r"\b(?:contract|handbook|manual|report|spreadsheet|invoice|lease|agreement|policy|minutes|paper|thesis|pdf"
+    r"|document|notes"
+    r"|presentation|letter|file|statement|tender|doc)\b(?: (?:i|we) (?:uploaded|attached|sent you|gave you))?"
+    r"|(?:(?:moj\w+|nasz\w+|załączon\w+|wgran\w+|przesłan\w+) )?\b(?:umow\w+(?: o pracę| najmu| kredytow\w+)?"
+    r"|regulamin\w*(?: pracy)?|raport\w*"
+    r"|faktur\w+|instrukcj\w+|arkusz\w*|protokoł\w*|polis\w+|plik\w* pdf|dokument\w*|notat\w+|statut\w*"
+    r"|prezentacj\w+|prac\w+ magistersk\w+)",
+    re.IGNORECASE,
+)
+_ASKS_FOR_ENTITY = re.compile(
+    r"^(?:and |a |so )?(?:who (?!is|was|are|were)\w+|which|where|what(?:'s| is| was) the (?:capital|name|highest"
+    r"|longest|largest|biggest|tallest|oldest)"
+    r"|kto|jaka jest stolica|jaki\w* (?:jest|był\w*) (?:naj\w+|stolica)|któr\w+|naj\w+|gdzie|what (?:city|country"
+    r"|mountain|river))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place as it was named: `phrase` with its preposition ("w Krakowie"), or "" if it had none."""
+
+    name: str
+    phrase: str = ""
+
+
+def names(text: str) -> list[str]:
+    """Return the names in a text: sequences of capitalised words, in order."""
+    return [name for _, name in _names(text)]
+
+
+def places(text: str) -> list[Place]:
+    """Return the places in a text: names after a preposition of place, in order."""
+    found = []
+    for match in _PLACE.finditer(text):
+        words = match[2].split()
+        if not _is_opener(words[0]):
+            found.append(Place(match[2], f"{match[1].lower()} {match[2]}"))
+    return found
+
+
+def lower_case_places(text: str) -> list[Place]:
+    """Return the places in a question about the weather that was typed without capitals."""
+    return [Place(m[2], m[0]) for m in _LOWER_PLACE.finditer(text.lower()) if plain(m[2]) not in _TIME_WORDS]
+
+
+def expression(text: str) -> str:
+    """Return the longest mathematical expression in a text; "" if there is none."""
+    found = [match[0].strip(" ,.") for match in _EXPRESSION.finditer(text)]
+    fit = [each for each in found if re.search(r"\d|[xyztnk]\b", each) and len(each) > 1 and _balanced(each)]
+    return max(fit, key=len, default="")
+
+
+def document(text: str) -> str:
+    """Return the document that a text names ("my employment contract"); "" if there is none."""
+    match = _DOCUMENT.search(text)
+    return match[0].strip() if match else ""
+
+
+def last_place(history: Sequence[Turn]) -> Place | None:
+    """Return the place that the conversation was about last: of the user's turns first, else of the answers."""
+    for turns in (_of_role(history, "user"), _of_role(history, "assistant")):
+        for text in turns:
+            if found := places(text):
+                return found[0]
+    for text in _of_role(history, "user"):
+        if found := lower_case_places(text):
+            return found[0]
+    topic = last_topic(history)
+    return Place(topic) if topic[:1].isupper() else None
+
+
+def last_person(history: Sequence[Turn]) -> str:
+    """Return the person that the conversation was about last; "" if there is none."""
+    return _last_named(history, without_places=True)
+
+
+def last_topic(history: Sequence[Turn]) -> str:
+    """Return what the conversation was about last; "" if there is nothing."""
+    return _last_named(history, without_places=False)
+
+
+def last_expression(history: Sequence[Turn]) -> str:
+    """Return the expression of the user's last turn that has one; "" if there is none."""
+    return next((found for text in _of_role(history, "user") if (found := expression(text))), "")
+
+
+def last_document(history: Sequence[Turn]) -> str:
+    """Return the document of the user's last turn that names one; "" if there is none."""
+    return next((found for text in _of_role(history, "user") if (found := document(text))), "")
+
+
+def _last_named(history: Sequence[Turn], without_places: bool) -> str:
+    turns = list(history)
+    for at in range(len(turns) - 1, -1, -1):
+        if turns[at].role != "user":
+            continue
+        question = turns[at].text
+        answer = turns[at + 1].text if at + 1 < len(turns) else ""
+        asked = _candidates(question, without_places)
+        answered = [each for each in _candidates(answer, without_places) if each not in asked]
+        ordered = [*answered, *asked] if _ASKS_FOR_ENTITY.match(question) else [*asked, *answered]
+        if ordered:
+            return ordered[0]
+    return ""
+
+
+def _candidates(text: str, without_places: bool) -> list[str]:
+    in_places = {place.name for place in places(text)} if without_places else set()
+    named = [each for each in names(text) if each not in in_places]
+    if topic := _TOPIC.match(text):
+        wanted = topic[1].strip()
+        return [wanted, *named] if not named or wanted.startswith(named[0]) or len(wanted.split()) <= 3 else named
+    return named
+
+
+def _names(text: str) -> Iterator[tuple[int, str]]:
+    for match in _NAME.finditer(text):
+        words = match[0].split()
+        while words and _is_opener(words[0]):
+            words = words[1:]
+        begins = match.start() == 0 or text[: match.start()].rstrip()[-1:] in ".?!:"
+        if words and (not begins or len(words) > 1 or _is_subject(text[match.end() :])):
+            yield match.start(), " ".join(words).strip(",. ")
+
+
+def _is_subject(rest: str) -> bool:
+    """Return whether a verb of being follows, so that the word before is a name though it begins the sentence."""
+    return bool(
+        re.match(
+            r" (?:is|was|has|had|lies|are|were|jest|był|była|było|ma|leży|liczy|to|po raz|wrote"
+            r"|napisał)\b",
+            rest,
+        )
+    )
+
+
+def _is_opener(word: str) -> bool:
+    return plain(word).strip(",.'") in _OPENERS
+
+
+def _of_role(history: Sequence[Turn], role: str) -> list[str]:
+    return [turn.text for turn in reversed(history) if turn.role == role]
+
+
+def _balanced(text: str) -> bool:
+    return text.count("(") == text.count(")")

@@ -1,0 +1,35 @@
+"""Guesses whether a short text is Polish or English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from assistant.routing.normal_form import plain
+from assistant.turn import Turn
+
+Language = Literal["en", "pl"]
+
+_POLISH_LETTERS = re.compile(r"[ąćęłńśźżĄĆĘŁŃŚŹŻ]")
+_POLISH = re.compile(
+    r"\b(?:i|w|we|z|ze|na|do|nie|jest|sa|czy|jak|co|ile|kto|kim|kiedy|gdzie|jaka|jaki|jakie|ktory|ktora|ktore|tam|ten|ta"
+    r"|byl|byla|bylo|bedzie|jutro|dzis|dzisiaj|teraz|mi|mnie|dla|po|od|pod|nad|oraz|tego|tej|przez|narysuj|oblicz|policz"
+    r"|napisz|pogoda|pogode|prosze|rozwiaz|wykres|calka|pochodna|zrob|podaj|moj|moja|moje|moich|razy|pierwiastek|pada)\b"
+)
+_ENGLISH = re.compile(
+    r"\b(?:the|is|are|was|were|what|who|when|where|which|how|of|to|in|on|for|and|my|me|it|you|do|does|did|will|can|draw"
+    r"|an|about|with|there|this|that|from|at|be|has|have|please|weather|write|make|now|his|her|its)\b"
+)
+
+
+def language_of(text: str, history: Sequence[Turn] = ()) -> Language:
+    """Return "pl" if `text` is Polish, else "en"; a text without evidence has the language of the last user's turn."""
+    if _POLISH_LETTERS.search(text):
+        return "pl"
+    words = plain(text)
+    polish, english = len(_POLISH.findall(words)), len(_ENGLISH.findall(words))
+    if polish == english and history:
+        users = [turn.text for turn in history if turn.role == "user"]
+        return language_of(users[-1]) if users else "en"
+    return "pl" if polish > english else "en"

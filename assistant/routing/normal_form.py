@@ -1,0 +1,26 @@
+"""Normal form of text for matching: lower case, without diacritics, one space between words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_WITHOUT_DECOMPOSITION = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "’": "'", "−": "-"})
+
+
+def plain(text: str) -> str:
+    """Return `text` in lower case, without diacritics (also Polish ones), with single spaces."""
+    # NFD keeps superscripts: "x²" must not become "x2".
+    decomposed = unicodedata.normalize("NFD", text.lower().translate(_WITHOUT_DECOMPOSITION))
+    return " ".join("".join(each for each in decomposed if not unicodedata.combining(each)).split())
+
+
+def without_match(pattern: re.Pattern[str], text: str) -> str:
+    """Return `text` without the words that a pattern of the normal form matches; both have the same words."""
+    words, normal = text.split(), plain(text)
+    kept = [True] * len(words)
+    for match in pattern.finditer(normal):
+        first = normal[: match.start()].count(" ")
+        last = normal[: match.end()].rstrip().count(" ")
+        kept[first : last + 1] = [False] * (last + 1 - first)
+    return " ".join(word for word, keep in zip(words, kept, strict=True) if keep)

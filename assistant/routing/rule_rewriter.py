@@ -1,0 +1,195 @@
+"""Rewrites a follow-up question to stand alone by rules: what it lacks is taken from the turns before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from assistant.routing.cues import GROUPS, TIME
+from assistant.routing.entities import (
+    last_document,
+    last_expression,
+    last_person,
+    last_place,
+    last_topic,
+    lower_case_places,
+    places,
+)
+from assistant.routing.follow_ups import ABOUT, LEAD, PLACE_NOUN, Reference, is_picture_request, reference_of
+from assistant.routing.language import language_of
+from assistant.routing.normal_form import plain, without_match
+from assistant.turn import Turn
+
+MAX_TURNS = 12
+"""Turns before the question that are read, counted from the last."""
+
+_THERE = re.compile(r"\b(?:over |out )?there\b", re.IGNORECASE)
+_PLACE_NOUN = re.compile(PLACE_NOUN, re.IGNORECASE)
+_TAM = re.compile(
+    r"\btam\b|\bw (?:tym|tamtym) (?:samym )?(?:mieście|miejscu|kraju)|\b(?:na|w) tej (?:samej )?(?:wyspie"
+    r"|miejscowości)"
+    r"|\bw mieście,? o którym (?:\w+ )?(?:rozmawia\w+|mówi\w+)(?: \w+)?",
+    re.IGNORECASE,
+)
+_PERSON = re.compile(
+    r"\b(?:he|she|him)\b|\b(?:that|this) (?:man|woman|person|author|writer|painter|scientist|king|queen"
+    r"|actor|composer)\b",
+    re.IGNORECASE,
+)
+_POSSESSIVE = re.compile(r"\b(?:his|her|hers|its|their)\b(?= \w)", re.IGNORECASE)
+_THING = re.compile(
+    r"\b(?:it|they|them|these|those)\b|\bthat (?:one|book|film|movie|animal|mountain|river|lake|building|battle"
+    r"|war)\b",
+    re.IGNORECASE,
+)
+_EXPRESSION = re.compile(
+    r"\b(?:it|that|this|the (?:result|answer|expression|function|equation)|tego|te funkcję|tę funkcję|ją|go|to"
+    r"|wynik)\b",
+    re.IGNORECASE,
+)
+_DOCUMENT = re.compile(r"\b(?:it|there)\b", re.IGNORECASE)
+_TIME = re.compile(
+    rf"(?:\b(?:on|for|w|we|na) )?(?:\b(?:next|this|the) )?\b(?:{TIME})\b"
+    r"(?: (?:rano|wieczorem|morning|evening|afternoon|night))?"
+)
+"""A phrase of time, in normal form."""
+_PREPOSITION = re.compile(r"^(?:in|at|for|near|w|we|na|nad|dla|do|z|ze)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A follow-up that rules resolved: the question that stands alone, and the entity that it now names."""
+
+    question: str
+    entity: str
+
+
+def stand_alone(question: str, history: Sequence[Turn]) -> str:
+    """Return the question with what it lacks, or unchanged if it stands alone."""
+    resolved = resolve(question, history)
+    return question if resolved is None else resolved.question
+
+
+def resolve(question: str, history: Sequence[Turn]) -> Resolved | None:
+    """Return the resolved follow-up; `None` if the question stands alone, or the turns have not what it lacks."""
+    return _resolve(question, _rewritten(history[-MAX_TURNS:]))
+
+
+def _resolve(question: str, recent: Sequence[Turn]) -> Resolved | None:
+    reference = reference_of(question, recent)
+    if reference is None:
+        return None
+    language = language_of(question, recent)
+    resolvers: dict[Reference, Callable[[], Resolved | None]] = {
+        Reference.PLACE: lambda: _with_place(question, recent, language),
+        Reference.EXPRESSION: lambda: _with_expression(question, last_expression(recent)),
+        Reference.DOCUMENT: lambda: _with_document(question, last_document(recent), language),
+        Reference.REQUEST: lambda: _with_request(question, recent),
+        Reference.QUESTION: lambda: _with_question(question, recent),
+        Reference.PERSON: lambda: _with_topic(question, last_person(recent) or last_topic(recent), language),
+        Reference.TOPIC: lambda: _with_topic(question, last_topic(recent), language),
+    }
+    return resolvers[reference]()
+
+
+def _rewritten(history: Sequence[Turn]) -> list[Turn]:
+    """Return the turns with the user's earlier follow-ups rewritten, so that references reach over several turns."""
+    done: list[Turn] = []
+    for turn in history:
+        resolved = _resolve(turn.text, done) if turn.role == "user" else None
+        done.append(turn if resolved is None else Turn("user", resolved.question))
+    return done
+
+
+def _with_place(question: str, history: Sequence[Turn], language: str) -> Resolved | None:
+    place = last_place(history)
+    if place is None:
+        return None
+    if language == "en":
+        if _PLACE_NOUN.search(question):
+            return Resolved(_PLACE_NOUN.sub(place.name, question, count=1), place.name)
+        if _THERE.search(question):
+            return Resolved(_THERE.sub(f"in {place.name}", question, count=1), place.name)
+        return Resolved(_append(question, f"in {place.name}"), place.name)
+    located = (
+        place.phrase
+        if _PREPOSITION.match(place.phrase) and place.phrase[:1] in "wn"
+        else f"w miejscowości {place.name}"
+    )
+    if _TAM.search(question):
+        return Resolved(_TAM.sub(located, question, count=1), place.name)
+    return Resolved(_append(_without_lead(question), located), place.name)
+
+
+def _with_topic(question: str, topic: str, language: str) -> Resolved | None:
+    if not topic:
+        return None
+    if language == "en":
+        if _POSSESSIVE.search(question):
+            return Resolved(_POSSESSIVE.sub(f"{topic}'s", question, count=1), topic)
+        for pattern in (_PERSON, _THING):
+            if pattern.search(question):
+                return Resolved(pattern.sub(topic, question, count=1), topic)
+        return Resolved(_append(question, f"of {topic}"), topic)
+    if re.search(r"\b(?:on|ona|oni)\b", question):
+        return Resolved(re.sub(r"\b(?:on|ona|oni)\b", topic, question, count=1), topic)
+    return Resolved(f"{topic}: {_without_lead(question)}", topic)
+
+
+def _with_expression(question: str, found: str) -> Resolved:
+    fragment = _without_lead(question)
+    sums = re.search(r"\d\s*[-+]\s*\d", found) and not found.startswith("(")
+    operand = f"({found})" if sums or not _EXPRESSION.search(fragment) else found
+    if _EXPRESSION.search(fragment):
+        return Resolved(_EXPRESSION.sub(lambda _: operand, fragment, count=1), found)
+    return Resolved(f"{operand} {fragment}", found)
+
+
+def _with_document(question: str, found: str, language: str) -> Resolved:
+    if language == "en" and _DOCUMENT.search(question):
+        inside = f"in {found}" if re.search(r"\bthere\b", question, re.IGNORECASE) else found
+        return Resolved(_DOCUMENT.sub(inside, question, count=1), found)
+    return Resolved(f"{found}: {_without_lead(question)}", found)
+
+
+def _with_request(question: str, history: Sequence[Turn]) -> Resolved | None:
+    users = [turn.text for turn in history if turn.role == "user"]
+    base = next((each for each in reversed(users) if is_picture_request(plain(each))), None)
+    if base is None:
+        return None
+    base = base.rstrip(" .!?")
+    return Resolved(f"{base}, {question[:1].lower()}{question[1:]}", base)
+
+
+def _with_question(question: str, history: Sequence[Turn]) -> Resolved | None:
+    before = next((turn.text for turn in reversed(history) if turn.role == "user"), "").rstrip(" ?.!")
+    fragment = _without_lead(question).rstrip(" ?.!")
+    if not before or not fragment:
+        return None
+    if _TIME.search(plain(fragment)) and not places(fragment):
+        kept = without_match(_TIME, before)
+        return Resolved(f"{kept} {fragment}?", kept)
+    named = [*places(before), *lower_case_places(before)]
+    if named and (GROUPS["weather.word"].search(plain(before)) or places(fragment)):
+        phrase = fragment if _PREPOSITION.match(fragment) else f"{named[0].phrase.split()[0]} {fragment}"
+        at = before.lower().find(named[0].phrase.lower())
+        return Resolved(f"{before[:at]}{phrase}{before[at + len(named[0].phrase) :]}?", fragment)
+    topic = last_topic(history)
+    if topic and topic in before and fragment[:1].isupper():
+        return Resolved(f"{before.replace(topic, fragment)}?", fragment)
+    return Resolved(f"{before}, {fragment}?", before)
+
+
+def _append(question: str, words: str) -> str:
+    body = question.rstrip(" ?.!")
+    return f"{body} {words}{question[len(body) :].strip() or ''}"
+
+
+def _without_lead(question: str) -> str:
+    """Return the question without the words that link it to the turn before."""
+    text = plain(question)
+    rest = ABOUT.sub("", LEAD.sub("", text))
+    # The normal form has as many words as the question.
+    words = question.split()
+    return " ".join(words[len(words) - len(rest.split()) :])
