@@ -54,6 +54,7 @@ from router.messages import AnswerPart, Control, FollowAnswer, GatewayLoad, Keys
 from router.model_registry import ModelRegistry
 from router.producer.errors import UpstreamUnreachable
 from router.producer.reply_inbox import ReplyInbox
+from router.producer.reply_reader import ReplySource
 from router.timings import Timings
 from runtime.lifecycle import StartupError
 
@@ -115,9 +116,8 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     )
     publish_queue = PublishQueue(registry, queues.other_gateways)
     metrics.held.set_function(lambda: publish_queue.waiting)
-    shared = GenerationServices(
-        services.bus, inbox, registry, metrics, queues, publish_queue, timings, settings.no_worker_timeout
-    )
+    replies = ReplySource(services.bus, registry, timings, settings.no_worker_timeout)
+    shared = GenerationServices(services.bus, inbox, registry, metrics, queues, publish_queue, timings, replies)
     billing = GatewayBilling(services.billing, services.bus, settings.gateway_id, metrics, timings)
     return Gateway(
         settings=settings,

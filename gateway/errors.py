@@ -4,7 +4,7 @@ GatewayError
 ├── MalformedHttp: TooManyHeaders, HeadersTimeout
 ├── InvalidRequest: UnsupportedParameter, InvalidIdempotencyKey, ContextLengthExceeded
 ├── NotAuthenticated, AmbiguousCredentials, ScopeMissing, TooManyConnections
-├── UnknownUrl, MethodNotAllowed, ExportsBusy, ModelNotFound, ModelUnavailable
+├── UnknownUrl, MethodNotAllowed, ExportsBusy, ModelNotFound
 └── BrokerDown, Overloaded    checked locally, before a job is published
 
 GenerationError (`router/producer/errors.py`)    an opened generation did not finish
@@ -108,12 +108,6 @@ class ExportsBusy(GatewayError):
 
 class ModelNotFound(GatewayError):
     """Raised for a model that no worker has served recently, or that the caller may not use."""
-
-
-class ModelUnavailable(GatewayError):
-    """Raised for a known model without a live worker."""
-
-    message = "No worker is serving this model at the moment. Please try again later."
 
 
 class BrokerDown(GatewayError):

@@ -3,6 +3,7 @@
 WireError
 ├── UndecodableMessage        the body is not a message of the expected type, or its publisher may not send it
 ├── UntrustedControl          a control message's signature or timestamp is invalid
+├── TooManyAncestors          a child job would be deeper than the platform allows
 ├── BrokerRefused             the broker refuses a declaration or a consumer
 └── PublishError              the broker did not (surely) accept a message
     ├── Unroutable            no queue is bound for it; it was not queued
@@ -30,6 +31,10 @@ class UntrustedControl(WireError):
 
 class BrokerRefused(WireError):
     """Raised when the broker refuses to declare or consume: other arguments (406), permission (403), no queue (404)."""
+
+
+class TooManyAncestors(WireError):
+    """Raised when a job of the largest permitted depth opens a child job: its model may be among its own ancestors."""
 
 
 class PublishError(WireError):

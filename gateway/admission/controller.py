@@ -14,13 +14,14 @@ from auth_billing.access.principal import Principal
 from gateway.admission.model_catalogue import ModelCatalogue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
-from gateway.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, Overloaded
+from gateway.errors import ContextLengthExceeded, InvalidRequest, Overloaded
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import text_of
 from router.messages import ServiceClass, Task
 from router.model_registry import ModelInfo
+from router.producer.errors import ModelUnavailable
 
 GenerationRequest = ChatCompletionRequest | CompletionRequest
 

@@ -21,9 +21,10 @@ from typing import Any
 import structlog
 
 from auth_billing.access.model_access import ModelAccess
-from gateway.errors import ModelNotFound, ModelUnavailable
+from gateway.errors import ModelNotFound
 from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
+from router.producer.errors import ModelUnavailable
 from runtime.lifecycle import StartupError
 
 MAX_NAME_LENGTH = 200

@@ -7,7 +7,6 @@ last output is returned when the request's receipts are confirmed, so that what 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -35,26 +34,20 @@ from router.messages import (
     Usage,
     UsagePart,
 )
-from router.model_registry import Availability, ModelRegistry
+from router.model_registry import ModelRegistry
 from router.producer.errors import (
-    DeadlinePassed,
     GenerationError,
     JobCancelled,
     JobFailed,
     NotQueued,
-    UpstreamUnreachable,
-    WorkerLost,
 )
-from router.producer.recovery_events import JobQueued, JobState
+from router.producer.recovery_events import JobQueued
 from router.producer.reply_inbox import ReplyInbox
+from router.producer.reply_reader import ReplyReader, ReplySource
 from router.producer.unread_replies import Arrival
 from router.timings import Timings
-from router.transport.base import ConnectionState
 
 T = TypeVar("T")
-
-UNATTENDED = (JobState.ORPHANED, JobState.WAITING)
-"""States of a job that no worker runs."""
 
 _log = structlog.get_logger(__name__)
 
@@ -76,8 +69,7 @@ class GenerationServices(NamedTuple):
     queues: QueueEstimator
     publish_queue: PublishQueue
     timings: Timings
-    no_worker_timeout: float
-    """Seconds without a live worker after which a silent request fails."""
+    replies: ReplySource
 
 
 class Generation:
@@ -95,14 +87,9 @@ class Generation:
         self._billing = billing
         self._open = services.inbox.open(jobs)
         self._unread = self._open[0].unread
+        self._reader = ReplyReader(services.replies, self._open)
         self._queued = services.queues.enter(jobs)
         self._unfinished = len(jobs)
-        self._opened = self._heard = time.monotonic()
-        """Monotonic times of the start, and of the last reply or sight of a live or loading worker of the model."""
-        self._broker_away = -math.inf
-        """Monotonic time at which the broker was last seen unavailable."""
-        self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
-        self._begin_by = self._opened + max(0.0, (jobs[0].begin_by or jobs[0].deadline) - time.time())
         self._tokens = 0
         self._streamed = services.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
@@ -123,7 +110,7 @@ class Generation:
     def waiting(self) -> QueueEstimate | None:
         """Queue position and estimated wait; `None` once a worker has started a job, or the generation is closed."""
         model = self._services.models.find(self.model)
-        if self._closed or model is None or self._is_begun:
+        if self._closed or model is None or self._reader.is_begun:
             return None
         return self._services.queues.estimate(model, self.jobs[0].service_class, self._queued)
 
@@ -207,7 +194,7 @@ class Generation:
         Raises:
             GenerationError: the request has failed.
         """
-        await self._unread.wait(min(seconds, max(0.0, self._deadline - time.monotonic())))
+        await self._unread.wait(min(seconds, self._reader.remaining))
         for arrival in self._unread.peek():
             if isinstance(arrival.reply, Delta):
                 return
@@ -263,40 +250,14 @@ class Generation:
             model=self.model,
             outcome=outcome,
             tokens=self._tokens,
-            seconds=round(time.monotonic() - self._opened, 3),
+            seconds=round(time.monotonic() - self._reader.opened, 3),
         )
-
-    @property
-    def _is_begun(self) -> bool:
-        """Whether a worker has started one of the jobs."""
-        return any(job.recovery.attempt_id for job in self._open)
-
-    @property
-    def _is_served(self) -> bool:
-        """Whether live workers could start or continue the jobs, or will once they have loaded the model."""
-        models = self._services.models
-        model = models.find(self.model)
-        if model is None or not model.alive:
-            return False
-        begun = [job.recovery for job in self._open if job.recovery.output.begun and not job.recovery.ended]
-        lost = [each for each in begun if each.state in UNATTENDED or not models.is_alive(each.worker_id or "")]
-        return not lost or model.availability_begun is not Availability.NONE
-
-    async def _arrivals(self) -> list[Arrival]:
-        remaining = (self._deadline if self._is_begun else self._begin_by) - time.monotonic()
-        if remaining <= 0:
-            raise DeadlinePassed if self._is_begun or self._is_served else errors.ModelUnavailable()
-        if await self._unread.wait(min(remaining, self._services.timings.silence_check_interval)):
-            self._heard = time.monotonic()
-            return self._unread.take_all()
-        self._check_silence()
-        return []
 
     async def _until_end(self, read: Callable[[list[Arrival]], list[T]]) -> AsyncIterator[list[T]]:
         """Yield what `read` makes of all that arrives, until the jobs have ended."""
         try:
             while self._unfinished:
-                arrivals = await self._arrivals()
+                arrivals = await self._reader.arrivals()
                 for number, reply in arrivals:
                     self._billing.take(number, reply)
                     self._queue_entries[number].charge(reply)
@@ -320,8 +281,7 @@ class Generation:
         does not wait for longer than a request waits for them anyway.
         """
         self.close()
-        remaining = max(0.0, self._deadline - time.monotonic())
-        await self._billing.wait_for_receipts(min(remaining, self._services.timings.unreachable_after))
+        await self._billing.wait_for_receipts(min(self._reader.remaining, self._services.timings.unreachable_after))
 
     def _embedded(self, arrivals: list[Arrival]) -> list[Embedded]:
         """Return the vectors among `arrivals`; other replies change the state."""
@@ -349,27 +309,10 @@ class Generation:
             self._count(sum(delta.positions for _, delta in deltas if delta.step is None))
         return deltas
 
-    def _check_silence(self) -> None:
-        """Fail a request that no worker can be working on; while the broker is away, wait longer to find out."""
-        now = time.monotonic()
-        if self._is_served:
-            self._heard = now
-        silence, limit = now - self._heard, self._services.no_worker_timeout
-        if self._services.bus.state is not ConnectionState.UP:
-            self._broker_away = now
-            if silence >= self._services.timings.unreachable_after:
-                raise UpstreamUnreachable
-            return
-        if silence < limit:
-            return
-        if now - max(self._broker_away, self._services.bus.lost_at) < limit:
-            return  # the workers have to reconnect too
-        raise WorkerLost if any(job.recovery.worker_id for job in self._open) else errors.ModelUnavailable()
-
     def _count(self, tokens: int) -> None:
         if not self._tokens and tokens:
             first_token = self._services.metrics.first_token_seconds.labels(self.model)
-            first_token.observe(time.monotonic() - self._opened)
+            first_token.observe(time.monotonic() - self._reader.opened)
         self._tokens += tokens
         self._streamed.inc(tokens)
 

@@ -53,8 +53,12 @@ class Attempt(ABC):
 
     @property
     def may_resume(self) -> bool:
-        """Whether an earlier attempt may have processed the job, so that its gateway must decide how to continue it."""
-        return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.copy_number > 0
+        """Whether the job's publisher must decide how to continue it.
+
+        An earlier attempt may have processed it, or it was opened with output that this worker can't continue.
+        """
+        again = self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.copy_number > 0
+        return again or (self.job.begun and not self.continues)
 
     @property
     def continues(self) -> bool:

@@ -1,7 +1,7 @@
 """Errors that end the answering of published jobs; `gateway/http/http_errors.py` translates them to HTTP responses.
 
 GenerationError
-├── JobFailed, JobCancelled, DeadlinePassed, NotQueued
+├── JobFailed, JobCancelled, DeadlinePassed, NotQueued, ModelUnavailable
 ├── WorkerLost (NotContinuable), UpstreamUnreachable, RepliesLost
 └── SlowClient
 
@@ -30,6 +30,8 @@ class JobFailed(GenerationError):
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.message, param=failed.param)
         self.failure = failed.code
+        self.usage = failed.usage
+        """What the job used before it failed, if its worker reported that."""
         self.retry_after = failed.retry_after
 
 
@@ -37,6 +39,12 @@ class JobCancelled(GenerationError):
     """Raised when a job was cancelled, but not by its producer."""
 
     message = "The request was cancelled."
+
+
+class ModelUnavailable(GenerationError):
+    """Raised for a known model without a live worker."""
+
+    message = "No worker is serving this model at the moment. Please try again later."
 
 
 class DeadlinePassed(GenerationError):

@@ -10,6 +10,7 @@ any attempt may supply the missing ones; none of them is kept.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -119,6 +120,14 @@ class _ChoiceOutput:
         if ended:
             self.steps.append(step)
 
+    def continue_after(self, steps: Sequence[Step], text: str, text_positions: int, token_ids: Sequence[int]) -> None:
+        """Begin with what was delivered before: steps, a text without ids of `text_positions`, then `token_ids`."""
+        self.steps += steps
+        self.text += text.encode()
+        self.token_ids.extend(token_ids)
+        self.text_positions = text_positions
+        self.positions = len(steps) + text_positions + len(token_ids)
+
     def _accept_text(self, delta: Delta) -> None:
         opaque = bool(delta.reasoning or delta.tool_calls or self.token_ids)
         self.text_positions += delta.positions
@@ -158,15 +167,37 @@ class JobOutput:
         self._vectors = _UnorderedOutput(inputs)
         self._images = _UnorderedOutput(images)
         self._cached_tokens: int | None = None
+        self._given_extent, self._given_state = self._size, self._state
 
     @classmethod
     def of(cls, job: Job) -> JobOutput:
-        """Return an empty output with the choices, inputs and prompt parts that `job` requests."""
+        """Return the output that `job` was opened with, mostly none, of what it requests."""
+        output = cls._empty(job)
+        if job.begun:
+            output._continue(job)
+        return output
+
+    @classmethod
+    def _empty(cls, job: Job) -> JobOutput:
         if isinstance(job.prompt, EmbeddingPrompt):
             return cls(0, inputs=len(job.prompt.inputs))
         if isinstance(job.prompt, ImagePrompt):
             return cls(0, images=job.n)
         return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
+
+    def _continue(self, job: Job) -> None:
+        """Add what was delivered before the job was opened: its replies follow that, and do not repeat the prompt."""
+        self._prompt = _PromptOutput(echo=False, scores=False)
+        for number, choice in enumerate(self._choices):
+            text = job.texts[number] if number < len(job.texts) else ""
+            text_positions = job.text_positions[number] if number < len(job.text_positions) else 0
+            choice.continue_after([] if number else job.steps, text, text_positions, job.delivered_ids(number))
+            choice.finished = number in job.ended
+        self._vectors.missing.difference_update(job.embedded)
+        if self._images.count:
+            self._images.missing.difference_update(job.ended)
+        self._cached_tokens = job.cached_tokens
+        self._given_extent, self._given_state = self._size, self._state
 
     def accept(self, reply: Reply) -> Acceptance:
         """Add the output in `reply`; return whether it was new, and if not, why it was not added.
@@ -199,14 +230,30 @@ class JobOutput:
         return self.tokens > 0 or any(choice.finished for choice in self._choices)
 
     @property
+    def grown(self) -> bool:
+        """Whether a choice has grown or ended since the job was opened, so that only a resumed attempt may follow."""
+        return self._state != self._given_state
+
+    @property
     def tokens(self) -> int:
         """Number of accepted tokens and steps, over all choices."""
         return sum(choice.positions for choice in self._choices)
 
     @property
     def extent(self) -> int:
-        """Number of accepted tokens, vectors and images: a job that adds none is republished only a few times."""
+        """Number of tokens, vectors and images accepted since the job was opened.
+
+        A job that adds none is republished only a few times.
+        """
+        return self._size - self._given_extent
+
+    @property
+    def _size(self) -> int:
         return self.tokens + len(self._vectors.accepted) + len(self._images.accepted)
+
+    @property
+    def _state(self) -> list[tuple[int, bool]]:
+        return [(choice.positions, choice.finished) for choice in self._choices]
 
     @property
     def positions(self) -> list[int]:

@@ -140,7 +140,7 @@ class JobRecovery:
         if reply.attempt_id == self.attempt_id:
             return True
         starts = self.attempt_id is None or isinstance(reply, messages.Started)
-        if reply.attempt_id in self._superseded or not starts or self.output.begun:
+        if reply.attempt_id in self._superseded or not starts or self.output.grown:
             return False
         self.crashes += self.attempt_id is not None and self._may_crash
         self._bind(reply.attempt_id, worker_id, now)

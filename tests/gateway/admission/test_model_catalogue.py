@@ -12,8 +12,8 @@ import structlog.testing
 from auth_billing.access.model_access import ALL_MODELS
 from auth_billing.access.principal import Principal
 from gateway.admission.model_catalogue import ModelCatalogue, read_aliases
-from gateway.errors import ModelUnavailable
 from router.model_registry import ModelInfo, ModelRegistry
+from router.producer.errors import ModelUnavailable
 from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import status
 from tests.gateway.conftest import KEY, MODEL, SetStage, eventually

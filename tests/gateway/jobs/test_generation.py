@@ -136,22 +136,22 @@ async def test_closing_cancels_a_publish_that_has_begun(set_stage: SetStage, mon
 async def test_a_begun_answer_is_served_by_its_worker_and_by_those_that_can_continue_it(set_stage: SetStage) -> None:
     stage = await set_stage(never)
     generation, models = await open_generation(stage), ModelRegistry(lambda: 1000.0)
-    generation._services = generation._services._replace(models=models)
+    generation._reader._source = generation._reader._source._replace(models=models)
 
     def alive(worker: str, state: WorkerState, *, continues: bool) -> None:
         models.observe(replace(STATUS, worker=worker, model=MODEL, state=state, continues=continues))
 
-    assert not generation._is_served
+    assert not generation._reader.is_served
     alive("proxy-1", WorkerState.READY, continues=False)
-    assert generation._is_served, "it has not begun"
+    assert generation._reader.is_served, "it has not begun"
     recovery, job = generation._open[0].recovery, generation.jobs[0].id
     recovery.receive(ReplyReceived("proxy-1", Delta(job_id=job, attempt_id="a", start=0, token_ids=[1])), 0)
-    assert generation._is_served, "its worker lives"
+    assert generation._reader.is_served, "its worker lives"
     report = AttemptReport(job_id=job, attempt_id="a", state=AttemptState.HANDED_OVER)
     recovery.receive(ReplyReceived("proxy-1", report), 0)
-    assert not generation._is_served
+    assert not generation._reader.is_served
     alive("worker-1", WorkerState.READY, continues=True)
-    assert generation._is_served
+    assert generation._reader.is_served
     alive("worker-1", WorkerState.STARTING, continues=True)
-    assert generation._is_served, "it will when it has loaded the model"
+    assert generation._reader.is_served, "it will when it has loaded the model"
     generation.close()

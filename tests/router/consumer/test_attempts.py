@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import pytest
+
 from router.consumer.attempts import AttemptTable, RecentJobIds
+from router.transport.base import Delivery
 from tests.fakes.jobs import make_job
 from tests.router.consumer.test_admission import NO_DELIVERY, Taken
 
@@ -35,3 +40,23 @@ def test_a_cancel_of_one_assistants_child_leaves_the_others() -> None:
     assert taken("assistant-2").job not in cancelled
     cancelled.add("p-a")
     assert taken("assistant-2").job in cancelled
+
+
+class FirstDelivery:
+    """A message that was delivered for the first time."""
+
+    redelivered, delivery_count = False, 0
+
+
+@pytest.mark.parametrize(
+    ("delivered", "continues", "asks"), [([], False, False), ([[1]], True, False), ([[1]], False, True)]
+)
+def test_a_job_with_output_waits_for_a_decision_at_a_worker_that_can_not_continue_it(
+    delivered: list[list[int]], continues: bool, asks: bool
+) -> None:
+    class AtProvider(Taken):
+        pass
+
+    AtProvider.continues = continues  # type: ignore[assignment,method-assign]
+    attempt = AtProvider(make_job(delivered=delivered), cast(Delivery, FirstDelivery()))
+    assert attempt.may_resume is asks

@@ -13,11 +13,14 @@ from router.messages import (
     Delta,
     Drawn,
     Embedded,
+    EmbeddingPrompt,
     Finished,
+    ImagePrompt,
     PromptEcho,
     PromptLogprobs,
     Step,
     StepState,
+    TextOptions,
     TokenAlternative,
     TokenLogprob,
     ToolCallDelta,
@@ -27,6 +30,7 @@ from router.messages import (
 from router.producer.errors import RepliesLost
 from router.producer.job_output import MAX_TEXT_BYTES, Acceptance, JobOutput, ResumePoint
 from tests.contract.examples import JOB
+from tests.fakes.jobs import make_job
 
 
 def delta(start: int, *ids: int, choice: int = 0, end: bool = False, text: str = "") -> Delta:
@@ -223,3 +227,41 @@ def test_each_step_is_accepted_once_in_any_delivery(steps: int, deliveries: list
         accepted += [each.step.number for each in new if each.step is not None]
     assert accepted == list(range(steps))
     assert [each.number for each in output.resume_point.steps] == accepted
+
+
+def test_a_job_that_was_opened_with_output_goes_on_after_it() -> None:
+    given = ResumePoint([[5, 6], []], [1], [], 4, ["Hi ", ""], [1, 0], steps=[])
+    job = make_job(n=2, **given._asdict())
+    output = JobOutput.of(job)
+    assert (output.positions, output.begun, output.grown, output.extent) == ([3, 0], True, False, 0)
+    assert output.resume_point == given
+    assert output.accept(delta(2, 7)) is Acceptance.DUPLICATE
+    assert output.accept(delta(4, 7)) is Acceptance.GAP
+    assert output.accept(delta(0, 7, choice=1)) is Acceptance.DUPLICATE
+    assert output.accept(delta(3, 7, end=True)) is Acceptance.NEW
+    assert (output.grown, output.extent, output.resume_point.delivered) == (True, 1, [[5, 6, 7], []])
+    assert output.accept(FINISHED) is Acceptance.NEW
+
+
+def test_vectors_and_images_that_were_delivered_before_are_not_missing() -> None:
+    vectors = JobOutput.of(make_job(prompt=EmbeddingPrompt(inputs=["a", "b"]), embedded=[0]))
+    assert (vectors.extent, vectors.resume_point.embedded) == (0, [0])
+    assert vectors.accept(Embedded(job_id="j", attempt_id="a", start=0, vectors=[b""])) is Acceptance.DUPLICATE
+    assert vectors.accept(Embedded(job_id="j", attempt_id="a", start=1, vectors=[b""])) is Acceptance.NEW
+    assert vectors.accept(FINISHED) is Acceptance.NEW
+    images = JobOutput.of(make_job(prompt=ImagePrompt(prompt="a cat", size="64x64"), n=2, ended=[1]))
+    assert images.accept(FINISHED) is Acceptance.GAP
+    assert images.positions == [0, 1]
+
+
+def test_an_echo_is_not_repeated_to_a_job_that_was_opened_with_output() -> None:
+    output = JobOutput.of(make_job(delivered=[[5]], text=TextOptions(echo=True)))
+    assert output.accept(delta(1, 6)) is Acceptance.NEW
+
+
+def test_a_job_that_was_opened_with_steps_goes_on_after_them() -> None:
+    first = step(0).step
+    output = JobOutput.of(make_job(steps=[first], delivered=[[5]]))
+    assert (output.positions, output.resume_point.steps, output.grown) == ([2], [first], False)
+    assert output.accept(step(0)) is Acceptance.DUPLICATE
+    assert output.accept(delta(2, 6)) is Acceptance.NEW

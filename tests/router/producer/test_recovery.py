@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,13 +52,24 @@ class Recovery(JobRecovery):
     """A recovery with a clock that tests turn."""
 
     def __init__(
-        self, choices: int = 1, *, timings: Timings = TIMINGS, echo: bool = False, scores: bool = False
+        self,
+        choices: int = 1,
+        *,
+        timings: Timings = TIMINGS,
+        echo: bool = False,
+        scores: bool = False,
+        delivered: Sequence[list[int]] = (),
     ) -> None:
         self.broker = events.BrokerHealth()
         self.now = 100.0
         sampling = SamplingParams(seed=1, prompt_logprobs=0 if scores else None)
         job = make_job(
-            deadline=1e9, n=choices, prompt=ChatPrompt(messages=[]), sampling=sampling, text=TextOptions(echo=echo)
+            deadline=1e9,
+            n=choices,
+            prompt=ChatPrompt(messages=[]),
+            sampling=sampling,
+            text=TextOptions(echo=echo),
+            delivered=list(delivered),
         )
         super().__init__(job, self.broker, timings, self.now)
         self.receive(events.JobQueued(), self.now)
@@ -376,3 +388,32 @@ def test_a_job_that_has_ended_is_not_published_again_when_its_worker_has_forgott
     recovery.get(Started(job_id="j", attempt_id="a", worker_id="w-1", prompt_tokens=1))
     assert recovery.accepts(Failed(job_id="j", attempt_id="a", code=FailureCode.ENGINE_ERROR, message="m", usage=USAGE))
     assert recovery.report(AttemptState.LOST) == []
+
+
+# Jobs that are opened with output
+
+
+def test_the_first_attempt_at_a_job_with_output_continues_without_being_asked() -> None:
+    job = Recovery(delivered=[[1, 2]])
+    assert job.accepts(started())
+    assert job.accepts(delta(2))
+    assert not job.accepts(started("b"), "w-2"), "the answer has grown, so another one has to ask"
+
+
+def test_another_attempt_at_a_job_with_output_may_start_while_the_answer_has_not_grown() -> None:
+    job = Recovery(delivered=[[1, 2]])
+    assert job.accepts(started())
+    assert job.accepts(started("b"), "w-2")
+    assert not job.accepts(delta(2), "w-1")
+    assert job.accepts(delta(2, attempt="b"), "w-2")
+
+
+def test_a_job_with_output_is_returned_by_workers_that_can_not_continue_it() -> None:
+    job = Recovery(delivered=[[1, 2]])
+    answers = job.request("a", "proxy-1", continues=False)
+    assert decisions(answers) == [(control_targets.worker("proxy-1"), ResumeDecision.RETURN)]
+    answers = job.request("b", "w-2")
+    assert decisions(answers) == [(control_targets.worker("w-2"), ResumeDecision.START)]
+    [resume] = [each.control for each in answers if isinstance(each, events.SendControl)]
+    assert isinstance(resume, Resume)
+    assert resume.delivered == [[1, 2]]

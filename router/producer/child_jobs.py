@@ -1,0 +1,223 @@
+"""Child jobs: jobs that an assistant opens at other models to answer a job of its own, their parent.
+
+A child job has its parent's tenant, requester, deadline, service class, cache salt and trace. Its replies go to the
+assistant's own reply inbox, where the same recovery as in a gateway follows it from worker to worker. A child job ends
+with its reader: closing the iterator cancels it, and workers cancel the child jobs of an assistant that has died as
+they cancel those of a dead gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from router.bus import Bus
+from router.errors import TooManyAncestors
+from router.messages import (
+    MAX_DEPTH,
+    Cancelled,
+    Failed,
+    Finished,
+    Grammar,
+    Job,
+    Prompt,
+    Reply,
+    SamplingParams,
+    Started,
+    TextOptions,
+)
+from router.model_registry import ModelRegistry
+from router.producer.errors import JobCancelled, JobFailed, UpstreamUnreachable
+from router.producer.job_output import ResumePoint
+from router.producer.metrics import ProducerMetrics
+from router.producer.recovery_driver import OpenJob
+from router.producer.recovery_events import JobQueued
+from router.producer.reply_inbox import ReplyInbox
+from router.producer.reply_reader import ReplyReader, ReplySource
+from router.timings import DEFAULT_TIMINGS, Timings
+
+TRACE_HEADERS = ("traceparent", "tracestate")
+"""Headers of W3C Trace Context, which a child job takes over from its parent's message."""
+REMEMBERED_IDS = 100_000
+"""Ids of child jobs for which the number of openings is kept."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ChildRequest:
+    """What a child job asks of a model; `step` names it within its parent, as `s2` or `a`."""
+
+    step: str
+    model: str
+    prompt: Prompt
+    sampling: SamplingParams
+    text: TextOptions = field(default_factory=TextOptions)
+    grammar: Grammar | None = None
+    n: int = 1
+    delivered: ResumePoint | None = None
+    """Output of an earlier opening that was delivered to the client; the replies continue after it."""
+
+
+class ChildJobs:
+    """Opens child jobs and reads their replies. One instance per assistant process; use it on the event loop only.
+
+    Call `open`, then run `run` beside the jobs, and `close` at the end.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        own_id: str,
+        metrics: ProducerMetrics,
+        *,
+        no_worker_timeout: float,
+        max_unread_bytes: int,
+        timings: Timings = DEFAULT_TIMINGS,
+    ) -> None:
+        """Create the reply inbox and the registry of models.
+
+        Args:
+            bus: the started bus of the process.
+            own_id: id to which replies go; another one after each start of the process.
+            metrics: metrics of the inbox and of recovery.
+            no_worker_timeout: seconds without a live worker after which a silent child job fails.
+            max_unread_bytes: most bytes of unread replies of one child job.
+            timings: times of recovery.
+        """
+        self.models = ModelRegistry(time.time, timings.worker_alive_timeout)
+        """The models that workers serve, as their heartbeats report."""
+        self._bus = bus
+        self._own_id = own_id
+        self._source = ReplySource(bus, self.models, timings, no_worker_timeout)
+        self._inbox = ReplyInbox(
+            bus,
+            own_id,
+            metrics,
+            max_unread_bytes=max_unread_bytes,
+            availability=self.models.availability,
+            timings=timings,
+        )
+        self._children: dict[str, list[OpenJob]] = {}
+        """Open child jobs by their parents' ids."""
+        self._openings: OrderedDict[str, int] = OrderedDict()
+
+    async def open(self) -> None:
+        """Declare the reply inbox and subscribe to the workers' heartbeats.
+
+        Raises:
+            BrokerUnavailable: the queues can't be declared.
+        """
+        self._windows = await self._inbox.listen()
+        self._statuses = await self._bus.statuses()
+
+    async def run(self) -> None:
+        """Dispatch replies, recover child jobs and observe workers until `close`; a failure fails all child jobs."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._inbox.run(self._windows))
+                tasks.create_task(self._observe())
+        except Exception:
+            _log.critical("the reply inbox failed", exc_info=True)
+            self._inbox.fail_all(UpstreamUnreachable())
+            raise
+
+    async def close(self) -> None:
+        """Cancel all open child jobs and delete the reply inbox; `run` returns."""
+        for parent_id in list(self._children):
+            self.cancel(parent_id)
+        await self._windows.close()
+        await self._statuses.close()
+
+    async def replies(
+        self, parent: Job, request: ChildRequest, headers: Mapping[str, object]
+    ) -> AsyncGenerator[Reply, None]:
+        """Publish a child job and yield its output in order, each part once; the last reply is `Finished`.
+
+        Closing the iterator cancels the job at its worker. A repetition of a step has the same job id at each process
+        that opens it first, so that its traces and usage records are found by the parent's id.
+
+        Args:
+            parent: the job that is being answered.
+            request: the model, its prompt and what was delivered before.
+            headers: headers of the parent's message, from which the trace context is taken.
+
+        Raises:
+            TooManyAncestors: the parent has the largest permitted depth.
+            PublishError: the broker did not confirm the job.
+            GenerationError: the job failed, was cancelled, or can't be answered any more.
+        """
+        job = self._child(parent, request)
+        [opened] = self._inbox.open([job])
+        opened.headers = {name: str(headers[name]) for name in TRACE_HEADERS if name in headers}
+        self._children.setdefault(parent.id, []).append(opened)
+        reader = ReplyReader(self._source, [opened])
+        try:
+            await self._bus.publish_job(job, opened.headers)
+            opened.recovery.receive(JobQueued(), time.monotonic())
+            while True:
+                for _, reply in await reader.arrivals():
+                    match reply:
+                        case Started():
+                            continue
+                        case Failed():
+                            raise JobFailed(reply)
+                        case Cancelled():
+                            raise JobCancelled
+                    yield reply
+                    if isinstance(reply, Finished):
+                        return
+        finally:
+            self._close(parent.id, opened)
+
+    def cancel(self, parent_id: str) -> None:
+        """Cancel the open child jobs of a parent at their workers; their iterators raise `JobCancelled`."""
+        for opened in self._children.get(parent_id, [])[:]:
+            self._close(parent_id, opened)
+            opened.unread.discard(JobCancelled())
+
+    def _child(self, parent: Job, request: ChildRequest) -> Job:
+        if parent.depth >= MAX_DEPTH:
+            raise TooManyAncestors(f"job {parent.id} has {parent.depth} ancestors, so it can't open {request.step}")
+        delivered = {} if request.delivered is None else request.delivered._asdict()
+        return Job(
+            id=self._id(f"{parent.id}-{request.step}"),
+            model=request.model,
+            tenant=parent.tenant,
+            requester=parent.requester,
+            parent=parent.id,
+            depth=parent.depth + 1,
+            reply_to=self._own_id,
+            created=time.time(),
+            deadline=parent.deadline,
+            prompt=request.prompt,
+            sampling=request.sampling,
+            text=request.text,
+            grammar=request.grammar,
+            n=request.n,
+            service_class=parent.service_class,
+            cache_salt=parent.cache_salt,
+            **delivered,
+        )
+
+    def _id(self, first: str) -> str:
+        """Return the id of the next opening of a step: `first`, then `first.2`: workers remember cancelled ids."""
+        openings = self._openings[first] = self._openings.pop(first, 0) + 1
+        if len(self._openings) > REMEMBERED_IDS:
+            self._openings.popitem(last=False)
+        return first if openings == 1 else f"{first}.{openings}"
+
+    def _close(self, parent_id: str, opened: OpenJob) -> None:
+        self._inbox.close([opened], cancel=True)
+        siblings = [each for each in self._children.pop(parent_id, []) if each is not opened]
+        if siblings:
+            self._children[parent_id] = siblings
+
+    async def _observe(self) -> None:
+        async for status in self._statuses:
+            self.models.observe(status)
