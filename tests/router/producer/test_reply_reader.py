@@ -45,9 +45,13 @@ def start(reader: ReplyReader) -> None:
 
 async def error_of(reader: ReplyReader) -> type[GenerationError]:
     with pytest.raises(GenerationError) as raised:
-        for _ in range(100):
-            assert await reader.arrivals() == []
+        await read_silence(reader)
     return raised.type
+
+
+async def read_silence(reader: ReplyReader) -> None:
+    while True:
+        assert await reader.arrivals() == []
 
 
 async def test_replies_are_returned_in_order() -> None:
