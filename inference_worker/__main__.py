@@ -13,12 +13,14 @@ from pydantic import ValidationError
 from inference_worker.engine import engine_main
 from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
 from inference_worker.model_files.model_source import ModelSource, resolve
+from inference_worker.model_files.pipeline_folder import check_pipeline
 from inference_worker.settings import WorkerSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.embedding.handler import EmbeddingHandler
 from inference_worker.worker.embedding.processor import EmbeddingProcessor
 from inference_worker.worker.engine_process import ProcessEngine
 from inference_worker.worker.generation_handler import GenerationHandler
+from inference_worker.worker.images.handler import ImageHandler
 from inference_worker.worker.job_handler import HandlerFactory
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.text.processor import TextProcessor
@@ -53,6 +55,8 @@ async def serve(
         BrokerRefused: the platform's exchanges do not exist yet, or this worker has no rights.
     """
     source, text = await asyncio.to_thread(_read_model, settings)
+    if source.task is Task.IMAGE:
+        settings = settings.model_copy(update={"max_num_seqs": 1})  # other jobs are better off at other workers
     model = settings.served_model_name or _default_name(source)
     bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
     registry = CollectorRegistry()
@@ -74,7 +78,8 @@ async def serve(
     finally:
         await ops.stop()
         await bus.close()
-        text.close()
+        if text is not None:
+            text.close()
 
 
 def _engine_target(settings: WorkerSettings) -> engine_main.Target:
@@ -83,13 +88,23 @@ def _engine_target(settings: WorkerSettings) -> engine_main.Target:
     )
 
 
-def _jobs_of(text: TextProcessor | EmbeddingProcessor) -> HandlerFactory:
-    return partial(EmbeddingHandler, text) if isinstance(text, EmbeddingProcessor) else partial(GenerationHandler, text)
+def _jobs_of(text: TextProcessor | EmbeddingProcessor | None) -> HandlerFactory:
+    match text:
+        case None:
+            return ImageHandler
+        case EmbeddingProcessor():
+            return partial(EmbeddingHandler, text)
+        case TextProcessor():
+            return partial(GenerationHandler, text)
 
 
-def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor | EmbeddingProcessor]:
+def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor | EmbeddingProcessor | None]:
+    """Locate the model and load its text side; an image model has none, because its pipeline reads the prompts."""
     try:
         source = resolve(settings.model)
+        if source.task is Task.IMAGE:
+            check_pipeline(source.path)
+            return source, None
         if source.task is Task.EMBED:
             return source, EmbeddingProcessor.of(source.path)
         return source, TextProcessor.of(read_text_files(source.path))

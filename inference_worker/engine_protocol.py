@@ -1,4 +1,6 @@
-"""Messages between a worker and its engine process: commands to the engine, reports from it; token ids only, no text.
+"""Messages between a worker and its engine process: commands to the engine, reports from it.
+
+Text is in token ids, except the prompts of images, which a pipeline tokenises itself.
 
 Frozen msgspec structs, sent as MessagePack on a pipe (never pickle). Must not import torch: the worker loads it too.
 """
@@ -65,7 +67,27 @@ class EmbeddingRequest(_Message, frozen=True, kw_only=True, tag="embedding"):
         return sum(map(len, self.inputs))
 
 
-EngineRequest = GenerationRequest | EmbeddingRequest
+class ImageRequest(_Message, frozen=True, kw_only=True, tag="image"):
+    """Draw `n` images of `prompt`, in any order, except the indexes in `drawn`.
+
+    The noise that an image starts from depends only on `seed` and the image's index.
+    """
+
+    id: str
+    prompt: str
+    size: str
+    """One of `Ready.image_sizes`."""
+    seed: int
+    n: int = 1
+    drawn: list[int] = []
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Number of prompt tokens: always 0, because images are counted instead."""
+        return 0
+
+
+EngineRequest = GenerationRequest | EmbeddingRequest | ImageRequest
 
 
 class Abort(_Message, frozen=True, kw_only=True, tag="abort"):
@@ -151,7 +173,20 @@ class VectorEvent(_Message, frozen=True, kw_only=True, tag="vector"):
         return 0
 
 
-EngineEvent = TokenEvent | VectorEvent
+class ImageEvent(_Message, frozen=True, kw_only=True, tag="drawn"):
+    """Image `index` of a request, the bytes of a PNG file."""
+
+    request: str
+    index: int
+    image: bytes
+
+    @property
+    def tokens(self) -> int:
+        """Number of generated tokens: always 0."""
+        return 0
+
+
+EngineEvent = TokenEvent | VectorEvent | ImageEvent
 
 
 class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
@@ -161,6 +196,8 @@ class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
     message: str
     in_grammar: bool = False
     """Whether the request's own grammar is the cause; then `message` is for the client."""
+    in_prompt: bool = False
+    """Whether an image model refuses the request's prompt; then `message` is for the client."""
     in_step: bool = False
     """Whether an engine step failed, as opposed to the acceptance of the request."""
 
@@ -212,10 +249,12 @@ class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
     quantization: str = "none"
     dimensions: int = 0
     """Length of the vectors of an embedding engine, else 0."""
+    image_sizes: list[str] = []
+    """Sizes that an image engine draws, as `1024x768`, the default size first."""
 
 
 class StepReport(_Message, frozen=True, kw_only=True, tag="step"):
-    """Report of one engine step: token and vector events, failed requests, and the engine's load."""
+    """Report of one engine step: tokens, vectors and images, failed requests, and the engine's load."""
 
     events: list[EngineEvent] = []
     failed: list[RequestFailed] = []

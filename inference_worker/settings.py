@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from router.timings import DEFAULT_TIMINGS
 from router.topology import check_model_name, check_worker_id
@@ -30,7 +30,7 @@ class EngineSettings:
     """Settings of the engine process. Plain values, because they are pickled for a spawned child."""
 
     model: str
-    """A Hugging Face id, a folder with safetensors, or a .gguf file."""
+    """A Hugging Face id, a folder with safetensors or a diffusers pipeline, or a .gguf file."""
     device: str = "cpu"
     dtype: str = "auto"
     """Number format of unquantised weights; "auto": bfloat16 on CUDA and CPUs with AVX512-BF16 or AMX, else float32."""
@@ -57,6 +57,12 @@ class EngineSettings:
     """Attention backend; "auto": the best one for the device."""
     threads: int | None = None
     """CPU threads of the engine; `None`: torch's default."""
+    image_sizes: tuple[str, ...] = ()
+    """Sizes that an image model draws, the default first; empty: its own, and OpenAI's of at most twice the pixels."""
+    image_steps: int | None = None
+    """Denoising steps of an image; `None`: the pipeline's default."""
+    image_guidance: float | None = None
+    """Guidance scale of images; `None`: the pipeline's default."""
 
 
 def default_batched_tokens(device: str) -> int:
@@ -90,6 +96,25 @@ def parse_choice(value: object) -> object:
 
 ActivationBits = Annotated[Literal[16, 8], BeforeValidator(parse_choice)]
 Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
+_IMAGE_SIZE = re.compile(r"[1-9]\d{1,3}x[1-9]\d{1,3}")
+
+
+def parse_image_sizes(value: object) -> object:
+    """Return the sizes in "1024x1024,1024x768"; other types pass through.
+
+    Raises:
+        ValueError: the string is not a list of sizes.
+    """
+    if not isinstance(value, str):
+        return value
+    sizes = tuple(size for each in value.split(",") if (size := each.strip()))
+    for size in sizes:
+        if _IMAGE_SIZE.fullmatch(size) is None:
+            raise ValueError(f"{size!r} is not a size of images: write for example 1024x1024,1024x768")
+    return sizes
+
+
+ImageSizes = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_image_sizes)]
 ModelName = Annotated[str, AfterValidator(check_model_name)]
 WorkerId = Annotated[str, AfterValidator(check_worker_id)]
 
@@ -105,7 +130,9 @@ class WorkerSettings(BaseSettings):
         repr=False,
         description="Shared secret that signs control messages, the same as the gateways'; required with RabbitMQ",
     )
-    model: str = Field(description="Model to serve: a Hugging Face id, a folder with safetensors, or a .gguf file")
+    model: str = Field(
+        description="Model to serve: a Hugging Face id, a folder (safetensors or a diffusers pipeline), or a .gguf file"
+    )
     served_model_name: ModelName | None = Field(
         default=None, description="Model name in the API; by default taken from the model's id or file name"
     )
@@ -130,7 +157,12 @@ class WorkerSettings(BaseSettings):
     max_model_len: int | None = Field(
         default=None, ge=2, description="Context length in tokens; by default the model's own"
     )
-    max_num_seqs: int = Field(default=64, ge=1, le=4096, description="Maximum number of sequences in one step")
+    max_num_seqs: int = Field(
+        default=64,
+        ge=1,
+        le=4096,
+        description="Maximum number of sequences in one step; an image worker draws one image at a time in any case",
+    )
     max_num_batched_tokens: int | None = Field(
         default=None,
         ge=16,
@@ -151,6 +183,23 @@ class WorkerSettings(BaseSettings):
         default=None,
         ge=1,
         description="CPU threads of the engine; by default one per core, divided among the engines of one launcher",
+    )
+    image_sizes: ImageSizes = Field(
+        default=(),
+        description="Sizes that an image model draws, the default first, for example 1024x1024,1024x768; by default the"
+        " size that the model was trained for, and those of OpenAI's API with at most twice its pixels",
+    )
+    image_steps: int | None = Field(
+        default=None,
+        ge=1,
+        le=200,
+        description="Denoising steps of each image; by default those of the pipeline (4 are right for FLUX.1-schnell)",
+    )
+    image_guidance: float | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        description="Guidance scale of images; by default that of the pipeline (0 is right for turbo models)",
     )
     stall_seconds: float = Field(
         default=DEFAULT_TIMINGS.engine_stall_timeout,
@@ -187,4 +236,7 @@ class WorkerSettings(BaseSettings):
             speculation=self.speculation,
             attention=self.attention,
             threads=self.threads,
+            image_sizes=self.image_sizes,
+            image_steps=self.image_steps,
+            image_guidance=self.image_guidance,
         )

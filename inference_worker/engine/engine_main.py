@@ -48,7 +48,8 @@ R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
 
 class SteppingEngine(Protocol[R_contra]):
-    """The interface of an engine that `serve` steps, for requests of type `R_contra`: generations or embeddings."""
+    """The interface of an engine that `serve` steps, for requests of type `R_contra`: generations, embeddings or
+    images."""
 
     def ready(self) -> Ready:
         """Return the message that reports the loaded model and the engine's limits to the worker."""
@@ -60,7 +61,7 @@ class SteppingEngine(Protocol[R_contra]):
         """Drop a request, or only its choice `choice`; unknown ids are ignored."""
 
     def step(self) -> Sequence[EngineEvent]:
-        """Compute one batch of the queued requests and return its events: new tokens or vectors."""
+        """Compute one batch of the queued requests and return its events: new tokens, vectors or images."""
 
     def has_work(self) -> bool:
         """Return whether any request is live, so that `step` should be called."""
@@ -265,6 +266,10 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
         from inference_worker.engine.embedding.engine import EmbeddingEngine  # noqa: PLC0415
 
         return EmbeddingEngine.load_model(source, settings)
+    if source.task is Task.IMAGE:
+        from inference_worker.engine.images.engine import ImageEngine  # noqa: PLC0415 - the extra `images`
+
+        return ImageEngine.load_model(source, settings)
     from inference_worker.engine.engine import Engine  # noqa: PLC0415
 
     return Engine.from_settings(settings)

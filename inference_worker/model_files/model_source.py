@@ -1,4 +1,6 @@
-"""Locates a model on disk, downloading it if needed: a .gguf file, a folder with safetensors, or a Hugging Face id.
+"""Locates a model on disk, downloading it if needed: a .gguf file, a folder, or a Hugging Face id.
+
+A folder holds safetensors, or a pipeline of the diffusers library (`model_index.json`), which is not downloaded.
 
 Never downloads or accepts pickled weights or a repository's own Python. Must not import torch.
 """
@@ -14,7 +16,10 @@ from typing import Any, Literal
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from router.messages import Task
 
-ModelKind = Literal["gguf", "safetensors"]
+ModelKind = Literal["gguf", "safetensors", "pipeline"]
+
+PIPELINE_INDEX = "model_index.json"
+"""File that a folder with a pipeline of the diffusers library has."""
 
 DOWNLOADED = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken"]
 NOT_DOWNLOADED = ["*/*", "consolidated*"]
@@ -35,9 +40,10 @@ class ModelSource:
     """A model on disk.
 
     Attributes:
-        kind: `gguf`: `path` is the file; `safetensors`: `path` is a folder with `config.json` and shards.
+        kind: `gguf`: `path` is the file; `safetensors`: `path` is a folder with `config.json` and shards; `pipeline`:
+            `path` is the folder of a diffusers pipeline.
         served_name: model name in the API, unless `HEADRACE_SERVED_MODEL_NAME` is set.
-        task: generation or embedding.
+        task: generation, embedding or images.
     """
 
     kind: ModelKind
@@ -118,7 +124,7 @@ def _check_links(folder: Path) -> None:
     Raises:
         BadWeights: a file that a worker reads, or its folder, links out of the model folder or is not a regular file.
     """
-    for path in sorted({*folder.iterdir(), *folder.glob("*/*.json")}):
+    for path in sorted({*folder.iterdir(), *folder.glob("*/*")}):
         if path.suffix not in _READ and not path.is_dir():
             continue
         if not _is_inside(folder, path):
@@ -135,6 +141,9 @@ def _from_gguf(path: Path) -> ModelSource:
 
 
 def _from_folder(folder: Path, name: str) -> ModelSource:
+    if (folder / PIPELINE_INDEX).is_file():
+        _check_links(folder)
+        return ModelSource("pipeline", folder.absolute(), name, Task.IMAGE)
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"{folder} has no config.json")
     _check_links(folder)
@@ -178,6 +187,8 @@ def _download(repository: str) -> Path:
         raise ModelNotFound(f"{repository} is not on this disk and Hugging Face can't be reached") from error
     except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
         raise ModelNotFound(f"can't fetch {repository} from Hugging Face: {str(error).splitlines()[0]}") from error
-    if not any(folder.glob("*.safetensors")):
+    if (folder / PIPELINE_INDEX).is_file() and not any(folder.glob("*/*.safetensors")):
+        raise UnsupportedModel(f"{repository} is a diffusers pipeline: fetch it to a folder and name the folder")
+    if not any(folder.glob("*.safetensors")) and not (folder / PIPELINE_INDEX).is_file():
         raise UnsupportedModel(f"{repository} has no .safetensors on Hugging Face, and other weights are not fetched")
     return folder

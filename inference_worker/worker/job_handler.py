@@ -1,7 +1,8 @@
 """Runs a worker's jobs in its engine: submits them, ends them, and restarts the engine after a crash.
 
 `EngineJobHandler` is the handler of a `JobConsumer`, which acknowledges jobs and publishes usage records. Subclasses
-build engine requests and turn engine events into replies: `generation_handler.py`, `embedding/handler.py`.
+build engine requests and turn engine events into replies: `generation_handler.py`, `embedding/handler.py`,
+`images/handler.py`.
 """
 
 from __future__ import annotations
@@ -354,4 +355,4 @@ class EngineJobHandler(ABC, Generic[J]):
 
 
 HandlerFactory = Callable[[HandlerContext[Any]], EngineJobHandler[Any]]
-"""Creates the `EngineJobHandler` of a worker: a `GenerationHandler` or an `EmbeddingHandler`."""
+"""Creates the `EngineJobHandler` of a worker: a `GenerationHandler`, an `EmbeddingHandler` or an `ImageHandler`."""

@@ -1,0 +1,1 @@
+"""The engine of image models: pipelines of the diffusers library."""
