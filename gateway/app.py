@@ -36,6 +36,7 @@ from gateway.http.routes import (
     completions,
     embeddings,
     health,
+    images,
     models,
     openapi,
     operator,
@@ -85,8 +86,9 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    for routes in (chat_completions, completions, embeddings, models, health, openapi, organization, operator):
+    for routes in (chat_completions, completions, embeddings, images, models, health, openapi, organization, operator):
         app.include_router(routes.router)
+    app.include_router(images.not_offered)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
     error_handlers.install(app)
     if unauthenticated := unprotected_routes(app):

@@ -182,8 +182,8 @@ class ImageEvent(_Message, frozen=True, kw_only=True, tag="drawn"):
 
     @property
     def tokens(self) -> int:
-        """Number of generated tokens: always 0."""
-        return 0
+        """Number of generated tokens: an image counts as one."""
+        return 1
 
 
 EngineEvent = TokenEvent | VectorEvent | ImageEvent

@@ -58,9 +58,11 @@ class ModelInfo:
     max_parts: tuple[UsagePart, ...]
     """Upper bounds on what the steps of one job use, by model: the largest of its workers' bounds."""
     task: Task
-    """Generation or embedding; the same for all of its workers, unless the operator gave two models one name."""
+    """Kind of its answers; the same for all of its workers, unless the operator gave two models one name."""
     dimensions: int
     """Smallest vector length of its workers; 0 if it makes no vectors or a worker does not report it."""
+    image_sizes: list[str]
+    """Sizes of images that all of its workers draw, the default size first."""
     workers: int
     """Number of workers that accept jobs now."""
     running: int
@@ -201,6 +203,7 @@ class ModelRegistry:
             max_token_bytes=max(token_bytes) if all(token_bytes) else 0,
             task=limits[-1].task,
             dimensions=min(status.dimensions for status in limits),
+            image_sizes=[size for size in limits[0].image_sizes if all(size in each.image_sizes for each in limits)],
             workers=len(ready),
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),

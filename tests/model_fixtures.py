@@ -1,4 +1,4 @@
-"""The models that `make setup-dev` puts into the home, for tests that are marked `model`."""
+"""The models that `make setup-dev` puts into the home, for tests that are marked `model`, and a tiny pipeline."""
 
 from __future__ import annotations
 
@@ -31,3 +31,12 @@ def embedding_folder() -> Path:
     if os.environ.get("CI"):
         pytest.fail("no embedding model")
     pytest.skip("no embedding model")
+
+
+@pytest.fixture(scope="session")
+def pipeline_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random pipeline of the diffusers library, which takes seconds to build."""
+    pytest.importorskip("diffusers")
+    from tests.fakes.tiny_pipeline import save_pipeline
+
+    return save_pipeline(tmp_path_factory.mktemp("pipeline"))

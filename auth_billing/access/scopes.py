@@ -14,6 +14,7 @@ class Scope(StrEnum):
     CHAT_COMPLETIONS = "chat.completions"
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
+    IMAGES = "images"
     MODELS_READ = "models.read"
     """List models and retrieve one."""
     ORGANIZATION_READ = "organization.read"
@@ -22,7 +23,9 @@ class Scope(StrEnum):
     """Change the organisation: its projects, keys, users, limits and budgets."""
 
 
-PROJECT_SCOPES = frozenset({Scope.CHAT_COMPLETIONS, Scope.COMPLETIONS, Scope.EMBEDDINGS, Scope.MODELS_READ})
+PROJECT_SCOPES = frozenset(
+    {Scope.CHAT_COMPLETIONS, Scope.COMPLETIONS, Scope.EMBEDDINGS, Scope.IMAGES, Scope.MODELS_READ}
+)
 """All scopes that a project's key may have; also its default."""
 
 ADMIN_SCOPES = frozenset({Scope.ORGANIZATION_READ, Scope.ORGANIZATION_ADMIN})

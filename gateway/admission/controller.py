@@ -18,6 +18,7 @@ from gateway.errors import ContextLengthExceeded, InvalidRequest, Overloaded
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import text_of
 from router.messages import ServiceClass, Task
 from router.model_registry import ModelInfo
@@ -108,6 +109,21 @@ class AdmissionController:
         self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
+    async def admit_images(self, principal: Principal, body: ImageRequest) -> AdmittedRequest:
+        """Check whether an image request may be queued; return it with its model and start deadline.
+
+        Raises:
+            InvalidRequest: The model does not draw, or not images of this size.
+            ModelNotFound, ModelUnavailable, BrokerDown, Overloaded: As `admit` does.
+        """
+        model = self._model(principal, body.model, Task.IMAGE)
+        if not model.image_sizes:  # its workers have no size in common
+            raise ModelUnavailable
+        if body.size not in (None, AUTO_SIZE, *model.image_sizes):
+            raise InvalidRequest(f"Invalid 'size': this model draws {', '.join(model.image_sizes)}.", param="size")
+        self._check_wait(principal, model, ServiceClass.DEFAULT)
+        return self._admitted(principal, model, ServiceClass.DEFAULT)
+
     def _admitted(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> AdmittedRequest:
         timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self.max_wait[service_class])
         return AdmittedRequest(principal, model, service_class, time.time() + timeout)
@@ -133,8 +149,9 @@ class AdmissionController:
 
 
 _WRONG_TASK = {
-    Task.EMBED: "makes embeddings and generates no text: use /v1/embeddings",
-    Task.GENERATE: "generates text and makes no embeddings: use /v1/chat/completions or /v1/completions",
+    Task.EMBED: "makes embeddings only: use /v1/embeddings",
+    Task.GENERATE: "generates text only: use /v1/chat/completions or /v1/completions",
+    Task.IMAGE: "draws images only: use /v1/images/generations",
 }
 
 

@@ -18,7 +18,16 @@ from itertools import islice
 from gateway.admission.active_requesters import ActiveRequesters
 from gateway.admission.other_gateways import OtherGateways, OtherGatewaysLoad
 from gateway.admission.waiting_work import QueuedEntry, WaitingQueue, Work
-from router.messages import ActiveRequester, EmbeddingPrompt, GatewayLoad, Job, QueuedWork, RequesterWork, ServiceClass
+from router.messages import (
+    ActiveRequester,
+    EmbeddingPrompt,
+    GatewayLoad,
+    ImagePrompt,
+    Job,
+    QueuedWork,
+    RequesterWork,
+    ServiceClass,
+)
 from router.model_registry import ModelInfo
 from router.tenant_fair_queue import FLEX_FLOOR
 from router.timings import DEFAULT_TIMINGS
@@ -219,6 +228,8 @@ class QueueEstimator:
     def _expected_tokens(self, job: Job) -> float:
         if isinstance(job.prompt, EmbeddingPrompt):
             return sum(len(each) / (BYTES_PER_TOKEN if isinstance(each, str) else 1) for each in job.prompt.inputs)
+        if isinstance(job.prompt, ImagePrompt):
+            return job.n  # image workers report images per second
         limit = job.sampling.max_tokens if job.sampling.max_tokens is not None else job.sampling.default_max_tokens
         mean = self._answer_tokens.get(job.model, DEFAULT_ANSWER_TOKENS)
         return job.n * (mean if limit is None else min(mean, limit))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.answers.answer_parts import CollectedChoice
+from gateway.answers.image_answer import DrawnImage
 from gateway.jobs.generation import Generation
 
 
@@ -32,6 +33,18 @@ async def collect_vectors(generation: Generation) -> list[bytes]:
         for embedded in batch:
             vectors.update(enumerate(embedded.vectors, start=embedded.start))
     return [vectors[index] for index in sorted(vectors)]  # complete, because the generation has finished
+
+
+async def collect_images(generation: Generation) -> list[DrawnImage]:
+    """Read an image job to its end; return its images in order of index. Raises `GenerationError`."""
+    images: dict[int, DrawnImage] = {}
+    async for batch in generation.images():
+        for drawn in batch:
+            images.update(
+                (index, DrawnImage(png, drawn.revised_prompt))
+                for index, png in zip(drawn.indexes, drawn.images, strict=True)
+            )
+    return [images[index] for index in sorted(images)]  # complete, because the generation has finished
 
 
 def best(choices: list[CollectedChoice], candidates: int, n: int) -> list[CollectedChoice]:

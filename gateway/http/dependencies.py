@@ -20,6 +20,7 @@ from gateway.openai.base import RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from gateway.openai.images import ImageRequest
 from runtime import strict_json
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -78,7 +79,10 @@ CurrentGateway = Annotated[Gateway, Depends(_current_gateway)]
 _chat_security = BodySecurity(Scope.CHAT_COMPLETIONS, ChatCompletionRequest)
 _completion_security = BodySecurity(Scope.COMPLETIONS, CompletionRequest)
 _embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
+_image_security = BodySecurity(Scope.IMAGES, ImageRequest)
 AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_chat_security)]
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
+AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]
+ImageCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.IMAGES))]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]

@@ -24,6 +24,7 @@ from router.errors import PublishError
 from router.messages import (
     Cancelled,
     Delta,
+    Drawn,
     Embedded,
     Failed,
     Finished,
@@ -48,6 +49,7 @@ from router.producer.unread_replies import Arrival
 from router.timings import Timings
 
 T = TypeVar("T")
+R = TypeVar("R", Embedded, Drawn)
 
 _log = structlog.get_logger(__name__)
 
@@ -75,8 +77,9 @@ class GenerationServices(NamedTuple):
 class Generation:
     """The jobs of one request (all of one model and class, with equal `n`), open for replies from the start.
 
-    Call `publish`, then iterate once over `batches` or `vectors`; `usage` is final after that. Iterating to the end
-    closes the generation, else its owner must. The constructor enters the jobs in the estimated queue.
+    Call `publish`, then iterate once over `batches`, `vectors` or `images`; `usage` is final after that.
+    Iterating to the end closes the generation, else its owner must. The constructor enters the jobs in the estimated
+    queue.
     """
 
     def __init__(self, services: GenerationServices, jobs: Sequence[Job], billing: RequestBilling) -> None:
@@ -211,6 +214,10 @@ class Generation:
         """
         return self._until_end(self._deltas)
 
+    def images(self) -> AsyncIterator[list[Drawn]]:
+        """Iterate over the images of an image job in order of arrival. Raises as `batches` does."""
+        return self._until_end(self._drawn)
+
     def vectors(self) -> AsyncIterator[list[Embedded]]:
         """Iterate over the vectors of an embedding job in order of arrival. Raises as `batches` does."""
         return self._until_end(self._embedded)
@@ -284,15 +291,21 @@ class Generation:
         await self._billing.wait_for_receipts(min(self._reader.remaining, self._services.timings.unreachable_after))
 
     def _embedded(self, arrivals: list[Arrival]) -> list[Embedded]:
-        """Return the vectors among `arrivals`; other replies change the state."""
-        vectors = []
+        return self._unordered(arrivals, Embedded)
+
+    def _drawn(self, arrivals: list[Arrival]) -> list[Drawn]:
+        return self._unordered(arrivals, Drawn)
+
+    def _unordered(self, arrivals: list[Arrival], kind: type[R]) -> list[R]:
+        """Return the replies of one kind among `arrivals`; other replies change the state."""
+        output = []
         for _, reply in arrivals:
-            if isinstance(reply, Embedded):
-                vectors.append(reply)
+            if isinstance(reply, kind):
+                output.append(reply)
                 self._queued.begun(reply.job_id)
             else:
                 self._note(reply)
-        return vectors
+        return output
 
     def _deltas(self, arrivals: list[Arrival]) -> list[ChoiceDelta]:
         """Return the deltas among `arrivals`; other replies change the state."""
@@ -320,7 +333,8 @@ class Generation:
         match reply:
             case Finished():
                 self._unfinished -= 1
-                self._services.queues.record_answer(self.model, reply.usage.completion_tokens / self.jobs[0].n)
+                tokens = reply.usage.completion_tokens + sum(reply.usage.units.values())
+                self._services.queues.record_answer(self.model, tokens / self.jobs[0].n)
             case Failed():
                 self._failure = self._failure or JobFailed(reply)
             case Cancelled():

@@ -25,7 +25,7 @@ from auth_billing.money.holds import HoldRequest
 from auth_billing.money.job_write_buffer import FLUSH_DELAY
 from gateway.errors import ClientDisconnected
 from gateway.jobs.keyed_billing import KeyedBilling
-from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Step, Usage, UsagePart
+from router.messages import Delta, Drawn, Embedded, Finished, Outcome, Receipt, Reply, Started, Step, Usage, UsagePart
 from router.usage_arithmetic import NO_USAGE, JobUsage, exceeds, least, least_parts, merged, total
 
 CHECKPOINT_TOKENS = 64
@@ -80,11 +80,13 @@ class _BilledJob:
         self._tokens = 0
         self._embedded: dict[int, int] = {}
         """Tokens of the inputs whose vectors were delivered, by the number of the first input."""
+        self._drawn = 0
+        """Number of delivered images."""
 
     @property
     def begun(self) -> bool:
         """Whether any output was delivered."""
-        return self._tokens > 0 or bool(self._embedded)
+        return self._tokens > 0 or bool(self._embedded) or self._drawn > 0
 
     @property
     def unsaved_tokens(self) -> int:
@@ -109,6 +111,8 @@ class _BilledJob:
                 self._cached_tokens = max(self._cached_tokens, reply.cached_tokens)
             case Embedded():
                 self._embedded[reply.start] = reply.tokens
+            case Drawn():
+                self._drawn += len(reply.images)
             case Finished():
                 self.finished = self._capped(reply.usage)
 
@@ -119,6 +123,8 @@ class _BilledJob:
             return NO_USAGE
         if self._embedded:
             return self._capped(Usage(prompt_tokens=sum(self._embedded.values())))
+        if self._drawn:  # all of one size, that of the hold
+            return self._capped(Usage(prompt_tokens=0, units=dict.fromkeys(self.hold.max_usage.units, self._drawn)))
         return self._capped(
             Usage(
                 prompt_tokens=self._prompt_tokens,

@@ -14,6 +14,7 @@ from gateway.admission.controller import AdmittedRequest, GenerationRequest
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import to_wire
 from gateway.openai.structured_output import grammar_of
 from gateway.openai.tools import tool_choice_to_wire, tools_to_wire
@@ -21,6 +22,7 @@ from gateway.settings import GatewaySettings
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
+    ImagePrompt,
     Job,
     Prompt,
     SamplingParams,
@@ -101,6 +103,25 @@ def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origi
     )
 
 
+def build_image_job(body: ImageRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
+    """Build the one job that draws all images of a request; without a size they have the model's default size."""
+    size = admitted.model.image_sizes[0] if body.size is None or body.size == AUTO_SIZE else body.size
+    return Job(
+        id=f"img-{uuid.uuid4().hex}",
+        model=admitted.model.name,
+        tenant=admitted.principal.tenant,
+        requester=admitted.principal.requester,
+        reply_to=origin.gateway_id,
+        created=time.time(),
+        deadline=origin.deadline,
+        begin_by=min(admitted.begin_by, origin.deadline),
+        prompt=ImagePrompt(prompt=body.prompt, size=size),
+        sampling=SamplingParams(seed=_seed(body.seed)),
+        n=_or(body.n, 1),
+        service_class=admitted.service_class,
+    )
+
+
 def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
     return Job(
         id=job_id,
@@ -131,8 +152,7 @@ def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: Admitte
 def _sampling(body: GenerationRequest, origin: Origin) -> SamplingParams:
     temperature = _or(body.temperature, 1.0)
     return SamplingParams(
-        # Any 64-bit number is a valid seed; the sign is dropped, and equal seeds still sample equally.
-        seed=secrets.randbits(63) if body.seed is None else body.seed % 2**63,
+        seed=_seed(body.seed),
         max_tokens=body.token_limit,
         default_max_tokens=origin.default_max_tokens if body.token_limit is None else None,
         min_tokens=body.min_tokens or 0,
@@ -150,6 +170,11 @@ def _sampling(body: GenerationRequest, origin: Origin) -> SamplingParams:
         stop_token_ids=body.stop_token_ids or [],
         ignore_eos=bool(body.ignore_eos),
     )
+
+
+def _seed(seed: int | None) -> int:
+    """Return a random seed if there is none. Any 64-bit number is valid: the sign is dropped, equal ones stay equal."""
+    return secrets.randbits(63) if seed is None else seed % 2**63
 
 
 def _logprobs(body: GenerationRequest) -> int | None:

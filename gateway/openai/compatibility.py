@@ -16,11 +16,13 @@ from gateway.openai.base import IGNORED, RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from gateway.openai.images import ImageRequest
 
 ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions": ChatCompletionRequest,
     "/v1/completions": CompletionRequest,
     "/v1/embeddings": EmbeddingRequest,
+    "/v1/images/generations": ImageRequest,
 }
 
 PREAMBLE = """# Compatibility with OpenAI's API

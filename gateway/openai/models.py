@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gateway.openai.base import ApiModel
+from gateway.openai.base import ApiModel, OmitIfNone
 from router.messages import Task
 
 
@@ -15,8 +15,9 @@ class Model(ApiModel):
 
     Attributes:
         root: Name of the model itself, which responses carry; differs from `id` for an alias.
-        max_model_len: Context length in tokens.
-        task: Whether the model generates text or embeds it.
+        max_model_len: Context length in tokens; of an image model the longest prompt.
+        image_sizes: Sizes that an image model draws, the default first; left out for other models.
+        task: Whether the model generates text, embeds it, or draws images.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Model(ApiModel):
     root: str
     max_model_len: int
     task: Annotated[Task, Field(strict=False)]
+    image_sizes: OmitIfNone[list[str]] = None
 
 
 class ModelList(ApiModel):

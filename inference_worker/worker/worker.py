@@ -123,6 +123,7 @@ class Worker:
             prompt_bounds=self._handler.prompt_bounds,
             task=self._handler.task,
             dimensions=ready.dimensions if ready else 0,
+            image_sizes=ready.image_sizes if ready else [],
             started=self._started,
             at=time.time(),
         )

@@ -231,6 +231,8 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     task: Task = Task.GENERATE
     dimensions: Count = 0
     """Vector length of an embedding worker; 0 if it makes no vectors or it is unknown."""
+    image_sizes: list[str] = msgspec.field(default_factory=list)
+    """Sizes of the images that it draws, as `1024x768`, the default size first; empty if it draws none."""
     continues: bool = True
     """Whether it can continue an answer that another worker has begun; most upstream providers can't."""
     parts: list[UsagePart] = msgspec.field(default_factory=list)

@@ -424,5 +424,5 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     ),
     "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
-    "worker_status_draws": msgspec_replace(STATUS, task=Task.IMAGE),
+    "worker_status_draws": msgspec_replace(STATUS, task=Task.IMAGE, image_sizes=["1024x1024", "1024x768"]),
 }

@@ -9,7 +9,7 @@ import asyncio
 import struct
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,12 +20,14 @@ from router.messages import (
     Cancelled,
     ChatPrompt,
     Delta,
+    Drawn,
     Embedded,
     EmbeddingPrompt,
     Failed,
     FailureCode,
     Finished,
     FinishReason,
+    ImagePrompt,
     Job,
     PromptEcho,
     PromptLogprobs,
@@ -53,8 +55,9 @@ def status(
     max_model_len: int = 128,
     max_token_bytes: int = 8,
     dimensions: int = 0,
+    image_sizes: Sequence[str] = (),
 ) -> WorkerStatus:
-    """A heartbeat; with `dimensions` of a worker that embeds."""
+    """A heartbeat; with `dimensions` of a worker that embeds, with `image_sizes` of one that draws."""
     return msgspec_replace(
         STATUS,
         worker=worker,
@@ -66,8 +69,9 @@ def status(
         kv_cache_usage=0.0,
         tokens_per_second=0.0,
         max_token_bytes=max_token_bytes,
-        task=Task.EMBED if dimensions else Task.GENERATE,
+        task=Task.IMAGE if image_sizes else Task.EMBED if dimensions else Task.GENERATE,
         dimensions=dimensions,
+        image_sizes=list(image_sizes),
         started=time.time(),
         at=time.time(),
     )
@@ -84,12 +88,21 @@ def prompt_text(job: Job) -> str:
 class ScriptedWorker:
     """One worker of one model. `script` answers each job; `jobs` and `cancelled` are what it saw."""
 
-    def __init__(self, bus: Bus, model: str, script: Script, worker: str = "worker-1", *, dimensions: int = 0) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        model: str,
+        script: Script,
+        worker: str = "worker-1",
+        *,
+        dimensions: int = 0,
+        image_sizes: Sequence[str] = (),
+    ) -> None:
         self.bus = bus
         self.model = model
         self.script = script
         self.worker = worker
-        self.dimensions = dimensions
+        self.status = status(model, worker, dimensions=dimensions, image_sizes=image_sizes)
         self.jobs: list[Job] = []
         self.cancelled: dict[str, asyncio.Event] = {}
         self.received = asyncio.Event()
@@ -100,7 +113,7 @@ class ScriptedWorker:
         await self.bus.declare_model(self.model)
         inbound = [await self.bus.jobs(self.model, service, prefetch=256) for service in ServiceClass]
         controls = await self.bus.controls([control_targets.worker(self.worker), control_targets.model(self.model)])
-        self.bus.send_status(status(self.model, self.worker, dimensions=self.dimensions))
+        self.bus.send_status(self.status)
         tasks = [asyncio.create_task(self._take(feed)) for feed in inbound]
         tasks.append(asyncio.create_task(self._listen(controls)))
         try:
@@ -260,3 +273,20 @@ async def embed(worker: ScriptedWorker, job: Job) -> None:
         vectors = [vector(index, job.prompt.dimensions or 4)]
         worker.send(job, Embedded(job_id=job.id, attempt_id=attempt, start=index, vectors=vectors, tokens=tokens))
     worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=sum(counts))))
+
+
+def png(index: int) -> bytes:
+    """Made up: a signature and the image's index."""
+    return b"\x89PNG\r\n\x1a\n%d" % index
+
+
+async def draw(worker: ScriptedWorker, job: Job) -> None:
+    """An image for each choice that no earlier attempt has drawn, the last one first."""
+    assert isinstance(job.prompt, ImagePrompt)
+    attempt = uuid.uuid4().hex
+    worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=0))
+    for index in reversed(range(job.n)):
+        if index not in job.ended:
+            worker.send(job, Drawn(job_id=job.id, attempt_id=attempt, start=index, images=[png(index)]))
+    used = Usage(prompt_tokens=0, units={job.prompt.size: job.n})
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=used))

@@ -28,7 +28,7 @@ from auth_billing.access.scopes import ADMIN_SCOPES
 from gateway.http.routes import operator, organization
 from router.bus import Bus
 from router.transport.memory import MemoryTransport
-from tests.fakes.scripted_worker import ScriptedWorker, count, embed, status
+from tests.fakes.scripted_worker import ScriptedWorker, count, embed
 from tests.gateway.conftest import KEY, MODEL, eventually, served
 
 EMBEDDER = "org/embedder"
@@ -70,7 +70,7 @@ async def _serve(url: Future[str], stop: Future[None]) -> None:
 async def _beat(*workers: ScriptedWorker) -> None:
     while True:
         for worker in workers:
-            worker.bus.send_status(status(worker.model, worker.worker, dimensions=worker.dimensions))
+            worker.bus.send_status(worker.status)
         await asyncio.sleep(1)
 
 

@@ -29,5 +29,10 @@ async def retrieve_model(name: str, caller: ModelReader, gateway: CurrentGateway
 
 def _model(name: str, model: ModelInfo) -> Model:
     return Model(
-        id=name, root=model.name, created=int(model.created), max_model_len=model.max_model_len, task=model.task
+        id=name,
+        root=model.name,
+        created=int(model.created),
+        max_model_len=model.max_model_len,
+        task=model.task,
+        image_sizes=model.image_sizes or None,
     )

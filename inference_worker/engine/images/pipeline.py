@@ -192,7 +192,7 @@ class Pipeline:
             raise UnsupportedModel(f"{type(self._pipeline).__name__} has no tokenizer")
         if self._sequence_length is not None and tokenizer is not getattr(self._pipeline, "tokenizer", None):
             return self._sequence_length
-        return min(self._sequence_length or MAX_PROMPT_TOKENS, tokenizer.model_max_length)
+        return min(self._sequence_length or MAX_PROMPT_TOKENS, int(tokenizer.model_max_length))
 
 
 def _check_kind(pipeline: Any, parameters: Mapping[str, inspect.Parameter]) -> None:
