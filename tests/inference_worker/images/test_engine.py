@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
 from inference_worker.engine.images.engine import ImageEngine, image_seed
@@ -23,6 +25,15 @@ PROMPT = "a cat"
 def load(folder: Path, **settings: object) -> ImageEngine:
     values = {"model": str(folder), "dtype": "float32", "image_steps": STEPS, "max_num_seqs": 1, **settings}
     return ImageEngine.load_model(resolve(str(folder)), EngineSettings(**values))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: two on two busy cores wait for each other at every small operation."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
