@@ -1,0 +1,262 @@
+"""Arguments of the mathematics tool from a question in English or Polish, by its keywords and the expression in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from assistant.tools.mathematics.expression import Binary, Call, Relation, Statement, free_variables, nodes
+from assistant.tools.mathematics.functions import FUNCTIONS, GREEK, canonical
+from assistant.tools.mathematics.order import Operation
+from assistant.tools.mathematics.parser import parse, parse_expression
+from assistant.tools.tool import ToolError
+
+MAX_CHARACTERS = 1_500
+"""Longer questions are not searched."""
+
+_KEYWORDS: tuple[tuple[Operation, str], ...] = (
+    (
+        Operation.INTEGRATE,
+        r"integrate|(?:indefinite |definite )?integral(?: of)?|anti-?derivative(?: of)?|∫"
+        r"|s?całk(?:a|ę|i|ą|uj|ować)(?: nieoznaczon\w+| oznaczon\w+)?|s?calk(?:a|e|i|uj)",
+    ),
+    (
+        Operation.DIFFERENTIATE,
+        r"differentiate|derivative(?: of)?|d/d[a-z]\b|pochodn(?:a|ą|ej|e)\b|zróżniczkuj|zrozniczkuj",
+    ),
+    (Operation.FACTOR, r"factori[sz]e|factor|rozłóż(?: \S+)? na czynniki|na czynniki(?: pierwsze)?|rozłóż"),
+    (
+        Operation.SOLVE,
+        r"solve|find [a-z]\b(?= (?:if|when|in|such))|find [a-z]$|(?:roots?|zeros?|zeroes) of(?=.*[a-z])"
+        r"|for (?:what|which) [a-z]\b"
+        r"|rozwiąż|rozwiaz|pierwiastki równania|miejsca zerowe|dla jakie(?:go|j|ch) [a-z]\b|wyznacz [a-z]\b",
+    ),
+    (Operation.SIMPLIFY, r"simplify|uprość|uprosc|uprościć"),
+    (Operation.EXPAND, r"expand|multiply out|rozwiń(?: wyrażenie)?|wymnóż"),
+    (
+        Operation.PLOT,
+        r"(?:plot|graph|sketch|chart)(?: of)?|draw(?= (?:the |a )?(?:graph|function|plot|curve))"
+        r"|(?:narysuj |naszkicuj |pokaż )?wykres(?:u)?|naszkicuj|narysuj(?= (?:funkcj|krzyw))",
+    ),
+    (
+        Operation.EVALUATE,
+        r"calculate|compute|evaluate|work out|how much (?:is|are)|what(?:'s|’s| is| are| does)|tell me"
+        r"|oblicz|policz|wylicz|ile (?:to )?(?:jest|wynosi|będzie|bedzie|daje|to)|ile to|jaki jest wynik|podaj wartość",
+    ),
+)
+_COMPILED = tuple((operation, re.compile(rf"(?<!\w)(?:{words})(?!\w)")) for operation, words in _KEYWORDS)
+
+_FILLERS = re.compile(
+    r"(?<!\w)(?:please|thanks|thank you|the|an?(?= (?:function|equation|expression|integral|derivative|graph|plot))"
+    r"|value|result|of(?= the)|functions?|equations?|expressions?|following|system|inequality|curve|graph|for me"
+    r"|proszę|prosze|dzięki|funkcj(?:i|a|ę|ą)|równa(?:nie|nia|ń)|rowna(?:nie|nia|n)|wyrażeni(?:e|a)|układ|nierówność"
+    r"|wartość|wynik|liczb(?:a|ę|y)|wielomian(?:u)?|trójmian(?:u)?|mi|krzyw(?:ą|ej)|on|where"
+    r"|in terms|is|equal|=\?)(?!\w)"
+)
+_LEADING = re.compile(
+    r"^(?:[\s,:]|(?:of|for|from|z|ze|dla|od|to|jest|się|both sides|that)(?= )|[yf]\s*(?:\(\s*[a-z]\s*\))?\s*=(?!\s*0))+"
+)
+_TRAILING = re.compile(r"(?:[\s,.?:;]|=\s*\??$)+$")
+_NUMBER = r"[-−]?(?:[\d.,]*\d|∞|oo|inf\w*|nieskończono\w+|pi|π|e)(?:\s*(?:pi|π)|\s*/\s*\d+)*"
+_RANGE = re.compile(
+    rf"(?<!\w)(?:w granicach |in the range |on the interval |na przedziale )?"
+    rf"(?:from|od|between|for [a-z] from|dla [a-z] od) (?P<lower>[-−]?\s*{_NUMBER})"
+    rf" (?:to|do|and|a|i) (?P<upper>[-−]?\s*{_NUMBER})(?!\w|\s*[-+*/^(])"
+)
+_INTERVAL = re.compile(
+    r"(?:on|w przedziale|na przedziale|over)\s*[\[(](?P<lower>[^\[\](),;]+)[,;](?P<upper>[^\[\](),;]+)[\])]"
+)
+_VARIABLE = re.compile(
+    r"(?<!\w)(?:with respect to|w\.?r\.?t\.?|względem|wzgledem|ze względu na|po zmiennej|po|for|dla)"
+    r" (?P<variable>[a-z])\b(?!\s*[=<>^])"
+)
+_DIFFERENTIAL = re.compile(r"\s*\bd(?P<variable>[a-z])$")
+_ORDERS = {
+    2: r"second|2nd|drug(?:a|ą|iej)|2\.",
+    3: r"third|3rd|trzeci(?:a|ą|ej)|3\.",
+    4: r"fourth|4th|czwart(?:a|ą|ej)|4\.",
+    5: r"fifth|5th|piąt(?:a|ą|ej)|5\.",
+}
+_ORDER = {
+    order: re.compile(rf"(?<!\w)(?:{words}) (?:order )?(?:derivative|pochodn)") for order, words in _ORDERS.items()
+}
+_AND = re.compile(r"\s+(?:and|i|oraz)\s+|\s*,\s+")
+_NUMERALS = {
+    **{
+        word: str(number)
+        for number, word in enumerate(
+            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+        )
+    },
+    **{
+        word: str(number)
+        for number, word in enumerate(
+            ["zero", "jeden", "dwa", "trzy", "cztery", "pięć", "sześć", "siedem", "osiem", "dziewięć", "dziesięć"]
+        )
+    },
+}
+_WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(rf"(?<!\w)(?:{words})(?!\w)"), sign)
+    for words, sign in (
+        (r"per ?cent|procent(?:a|u|ów)?", "% "),
+        (r"(?:the )?cube root of|pierwiastek (?:sześcienny|trzeciego stopnia) z(?:e)?", " cbrt "),
+        (r"(?:the )?square root of|sqrt of|pierwiastek(?: kwadratowy| drugiego stopnia)? z(?:e)?|root of", " sqrt "),
+        (r"(?<=\d )(?:factorial|silnia)", "!"),
+        (r"(?:the )?factorial of|silni[aę] z(?:e)?", " factorial "),
+        (r"natural (?:log|logarithm) of|logarytm naturalny z(?:e)?", " ln "),
+        (r"logarithm of|log of|logarytm z(?:e)?", " log "),
+        (r"sine(?: of)?|sinusa?(?: z)?", " sin "),
+        (r"cosine(?: of)?|[ck]osinusa?(?: z)?", " cos "),
+        (r"tangent(?: of)?|tangensa?(?: z)?", " tan "),
+        (r"to the power(?: of)?|raised to|do potęgi", "^"),
+        (r"squared|do kwadratu", "^2"),
+        (r"cubed|do sześcianu", "^3"),
+        (r"multiplied by|times|razy|pomnożone przez", "*"),
+        (
+            r"divided by|over(?!\s*[\[(][^\[\]()]*[,;])|podzielić(?: na| przez)?|podzielone przez|dzielone przez|przez",
+            "/",
+        ),
+        (r"plus|dodać", "+"),
+        (r"minus|odjąć", "-"),
+        (r"infinity|nieskończono(?:ść|ści)", "oo"),
+        (r"is equal to|equals|równa się|równe", "="),
+    )
+)
+_PERCENT_OF = re.compile(r"%\s*(?:of|z|ze|od)\s+")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{4}\s*[-–]\s*\d{4}|\d{1,2}:\d{2}")
+_WORD = re.compile(r"[A-Za-zÀ-ž]{2,}")
+
+
+def arguments_of(question: str, language: str) -> dict[str, Any] | None:
+    """Return the arguments that a question states; `None`: it states no calculation that `parse` can read."""
+    text = " ".join(question.split()).strip()
+    if not text or len(text) > MAX_CHARACTERS:
+        return None
+    text = _lower(text)
+    for operation, pattern in _COMPILED:
+        found = pattern.search(text)
+        if found is not None:
+            arguments = _stated(operation, text, found, language)
+            if arguments is not None:
+                return arguments
+    return _bare(text, language)
+
+
+def _lower(text: str) -> str:
+    """Return the text with its words in lower case; single letters are variables and stay."""
+    return _WORD.sub(lambda found: found[0].lower(), text)
+
+
+def _stated(operation: Operation, text: str, keyword: re.Match[str], language: str) -> dict[str, Any] | None:
+    arguments: dict[str, Any] = {}
+    if operation is Operation.DIFFERENTIATE:
+        arguments["order"] = next((order for order, words in _ORDER.items() if words.search(text)), 1)
+        if keyword[0].startswith("d/d"):
+            arguments["variable"] = keyword[0][-1]
+    for part in (text[keyword.end() :], text[: keyword.start()]):
+        found = dict(arguments)
+        rest = _without_details(operation, part, found, language)
+        if (expression := _readable(operation, rest, language)) is not None:
+            return _arguments(operation, expression, found, language)
+    return None
+
+
+def _without_details(operation: Operation, part: str, found: dict[str, Any], language: str) -> str:
+    """Remove the range and the variable from a part of the question and put them into `found`."""
+    part = _signs(part)
+    if operation in (Operation.INTEGRATE, Operation.PLOT):
+        for pattern in (_RANGE, _INTERVAL):
+            limits = pattern.search(part)
+            if limits is not None:
+                found["lower"], found["upper"] = (limits[name].strip() for name in ("lower", "upper"))
+                part = part[: limits.start()] + " " + part[limits.end() :]
+                break
+    if operation is not Operation.EVALUATE and (variable := _VARIABLE.search(part)) is not None:
+        found["variable"] = variable["variable"]
+        part = part[: variable.start()] + " " + part[variable.end() :]
+    if operation is Operation.INTEGRATE:
+        part = _TRAILING.sub("", part)
+        if (differential := _DIFFERENTIAL.search(part)) is not None:
+            found["variable"] = differential["variable"]
+            part = part[: differential.start()]
+    return part
+
+
+def _signs(text: str) -> str:
+    for pattern, sign in _WORDS:
+        text = pattern.sub(sign, text)
+    return text
+
+
+def _readable(operation: Operation, part: str, language: str) -> str | None:
+    """Return the expression that a part of a question is, in the parser's notation; `None`: it is none."""
+    for candidate in _candidates(operation, part):
+        if _is_calculation(candidate, operation, language):
+            return candidate
+    return None
+
+
+def _candidates(operation: Operation, part: str) -> Iterator[str]:
+    text = _PERCENT_OF.sub("% * ", part)
+    text = _PERCENT_OF.sub("% * ", _FILLERS.sub(" ", text))
+    text = _TRAILING.sub("", _LEADING.sub("", text.strip()))
+    text = " ".join(_NUMERALS.get(word, word) for word in text.split())
+    if operation is Operation.SOLVE and text.count("=") > 1:
+        yield _AND.sub("; ", text)
+    if text:
+        yield text
+
+
+def _is_calculation(text: str, operation: Operation, language: str) -> bool:
+    if any(not _is_mathematical(word) for word in _WORD.findall(text)) or _DATE.fullmatch(text):
+        return False
+    try:
+        statements = parse(text, language)
+    except ToolError:
+        return False
+    if operation in (Operation.EVALUATE, Operation.SIMPLIFY):
+        return _computes(statements, text)
+    return operation is not Operation.SOLVE or any(free_variables(each) for each in statements)
+
+
+def _is_mathematical(word: str) -> bool:
+    """Whether letters side by side may be a function or a product of variables: others may be words of a language."""
+    if canonical(word) or word in GREEK or word in ("pi", "oo") or len(word) == 2:
+        return True
+    return any(name in word for name in ("pi", *FUNCTIONS, "tg") if len(name) > 1 and word.isascii())
+
+
+def _computes(statements: tuple[Statement, ...], text: str) -> bool:
+    everything = [node for each in statements for node in nodes(each)]
+    if not any(isinstance(node, Binary | Call | Relation) for node in everything):
+        return False
+    return not any(free_variables(each) for each in statements) or any(sign in text for sign in "+-−*/^=()")
+
+
+def _arguments(operation: Operation, expression: str, found: dict[str, Any], language: str) -> dict[str, Any]:
+    statements = parse(expression, language)
+    if operation is Operation.EVALUATE and any(
+        isinstance(each, Relation) and free_variables(each) for each in statements
+    ):
+        operation = Operation.SOLVE
+    for name in ("lower", "upper", "variable"):
+        if name in found and not _is_expression(found[name], language):
+            del found[name]
+    if found.get("order") == 1:
+        del found["order"]
+    return {"operation": operation.value, "expression": expression, **found}
+
+
+def _is_expression(text: str, language: str) -> bool:
+    try:
+        parse_expression(text, language)
+    except ToolError:
+        return False
+    return True
+
+
+def _bare(text: str, language: str) -> dict[str, Any] | None:
+    """Return the arguments of a question that is nothing but an expression or equation."""
+    expression = _readable(Operation.EVALUATE, _signs(text), language)
+    return None if expression is None else _arguments(Operation.EVALUATE, expression, {}, language)

@@ -1,0 +1,93 @@
+"""The tool `math`: symbolic mathematics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assistant.tools.mathematics.order import Computed, Operation, Order
+from assistant.tools.mathematics.process import Calculator
+from assistant.tools.mathematics.question import arguments_of
+from assistant.tools.mathematics.tokens import MAX_CHARACTERS
+from assistant.tools.tool import ToolContext
+
+_SHORT = {"type": "string", "maxLength": 100}
+_MAX_TEXT = 2_000
+"""Characters of a result that a model reads."""
+
+
+class Mathematics:
+    """Evaluates, simplifies, solves, differentiates, integrates and plots expressions, each in a sandboxed process."""
+
+    name = "math"
+    description = (
+        "Calculate exactly: arithmetic, percentages, equations, simplification, derivatives, integrals and plots of"
+        " functions. Write expressions as in 2x^2 + sin(x)/3; separate equations of a system with a semicolon."
+    )
+    time_limit = 10.0
+    cache_seconds = 3_600.0
+    answer_follows = True
+
+    def __init__(self, calculator: Calculator | None = None) -> None:
+        self._calculator = calculator or Calculator()
+        self.parameters: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                "operation": {"type": "string", "enum": [each.value for each in Operation]},
+                "expression": {"type": "string", "minLength": 1, "maxLength": MAX_CHARACTERS},
+                "variable": {**_SHORT, "description": "x if omitted and ambiguous"},
+                "lower": {**_SHORT, "description": "lower limit of an integral or plot"},
+                "upper": {**_SHORT, "description": "upper limit of an integral or plot"},
+                "order": {"type": "integer", "minimum": 1, "maximum": 10, "description": "order of a derivative"},
+            },
+            "required": ["operation", "expression"],
+            "additionalProperties": False,
+        }
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Compute the expression in the notation of the conversation's language.
+
+        Raises:
+            ToolError: it can't be read, exceeds a limit, or has no result.
+        """
+        operation = Operation(arguments["operation"])
+        texts = {name: arguments.get(name, "") for name in ("variable", "lower", "upper")}
+        order = Order(operation, arguments["expression"], context.language, order=arguments.get("order", 1), **texts)
+        return _result(operation, await self._calculator.compute(order))
+
+    def for_model(self, result: dict[str, Any]) -> str:
+        """Return the input, the result and its numeric value as text."""
+        lines = [
+            f"Operation: {result['operation']}",
+            f"Input (LaTeX): {result['input_latex']}",
+            f"Result: {result['result_text']}",
+        ]
+        if "numeric" in result:
+            lines.append(f"Numeric value: {result['numeric']:.15g}")
+        if "plot" in result:
+            lines.append("A plot is shown to the person.")
+        return "\n".join(line[:_MAX_TEXT] for line in lines)
+
+    def from_question(self, question: str, language: str) -> dict[str, Any] | None:
+        """Return the arguments that a question in English or Polish states; `None`: it states no calculation."""
+        return arguments_of(question, language)
+
+
+def _result(operation: Operation, computed: Computed) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "type": "mathematics",
+        "operation": operation.value,
+        "input_latex": computed.input_latex,
+        "result_latex": computed.result_latex,
+        "result_text": computed.result_text,
+    }
+    if computed.numeric is not None:
+        found["numeric"] = computed.numeric
+    if (plot := computed.plot) is not None:
+        found["plot"] = {
+            "variable": plot.variable,
+            "x": plot.x,
+            "y": plot.y,
+            "x_label": plot.x_label,
+            "y_label": plot.y_label,
+        }
+    return found
