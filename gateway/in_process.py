@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from auth_billing.access.principal import Principal
 from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.pricing import PriceList
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import ChoiceDelta, Generation
 from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.openai.chat_completions import ChatCompletionRequest
-from router.messages import FinishReason, Usage
+from router.messages import FinishReason, Job, Step, Usage, UsagePart
 
 QUEUE_CHECK_INTERVAL = 1.0
 """Seconds between two checks of a request's queue position."""
@@ -34,12 +36,18 @@ class QueueUpdate:
 
 @dataclass(frozen=True)
 class AnswerUpdate:
-    """Text since the previous update, usage and cost (nano-USD) so far; the last update has a `finish_reason`."""
+    """Text and steps since the previous update, usage and cost (nano-USD) so far; the last has a `finish_reason`."""
 
     text: str
     usage: Usage
+    """Usage of the answer, without that of its steps."""
     cost: int
+    """Cost of the answer and of its steps."""
     finish_reason: FinishReason | None = None
+    steps: tuple[Step, ...] = ()
+    """Steps that started or ended; a running step and its end have the same number."""
+    parts: tuple[UsagePart, ...] = ()
+    """Usage of all steps so far, by model."""
 
 
 async def complete(
@@ -60,7 +68,8 @@ async def complete(
         settings = gateway.settings
         origin = Origin.of(settings)
         job = build_chat_job(body, admitted, origin)
-        price = price_list.price(job.model, job.service_class)
+        cost = partial(_cost, price_list, job)
+        price_list.price(job.model, job.service_class)  # refuses a model without a price before its job is submitted
         async with gateway.jobs.submit(admitted, [job], allowance, streamed=True) as generation:
             finish_reason: FinishReason = "stop"
             async with aclosing(generation.batches()) as batches:  # type: ignore[type-var]
@@ -74,13 +83,22 @@ async def complete(
                     await asyncio.wait({first})  # `batches` can't be closed while this task runs in it
                 while batch is not None:
                     finish_reason = next((d.finish_reason for _, d in batch if d.finish_reason), finish_reason)
-                    used = generation.usage_so_far
+                    used, parts = generation.usage_so_far, tuple(generation.parts)
                     if batch:
-                        yield AnswerUpdate("".join(delta.text for _, delta in batch), used, price.cost(used))
+                        text = "".join(delta.text for _, delta in batch)
+                        steps = tuple(delta.step for _, delta in batch if delta.step is not None)
+                        yield AnswerUpdate(text, used, cost(used, parts), steps=steps, parts=parts)
                     batch = await _next(batches)
-            yield AnswerUpdate("", generation.usage, price.cost(generation.usage), finish_reason)
+            used, parts = generation.usage, tuple(generation.parts)
+            yield AnswerUpdate("", used, cost(used, parts), finish_reason, parts=parts)
     finally:
         allowance.close()
+
+
+def _cost(prices: PriceList, job: Job, usage: Usage, parts: Sequence[UsagePart]) -> int:
+    """Return the cost in nano-USD of the job's answer, and of its steps at the prices of their models."""
+    of_parts = (prices.price_of(part.model, part.usage, job.service_class).cost(part.usage) for part in parts)
+    return prices.price(job.model, job.service_class).cost(usage) + sum(of_parts)
 
 
 async def _next(batches: AsyncIterator[list[ChoiceDelta]]) -> list[ChoiceDelta] | None:

@@ -12,7 +12,7 @@ from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.prompt_logprobs import PromptLogprob, PromptLogprobs
 from gateway.openai.usage import CompletionUsage
-from router.messages import FinishReason, Job, ServiceClass, TokenAlternative, TokenLogprob, ToolCallDelta
+from router.messages import FinishReason, Job, ServiceClass, Step, TokenAlternative, TokenLogprob, ToolCallDelta
 
 LOWEST_LOGPROB = -9999.0
 """Lowest log probability that is reported, as by OpenAI, because JSON has no -Infinity."""
@@ -56,6 +56,8 @@ class CollectedChoice:
     ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     calls: list[ToolCallDelta] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    """The ended steps before the answer."""
     finish_reason: FinishReason | None = None
 
 
@@ -94,7 +96,7 @@ class AnswerOptions:
         """Return the chunk with the usage if it was requested and the generation has finished, else ""."""
         if not (self.usage and generation.finished):
             return ""
-        return frames.usage(CompletionUsage.of(generation.usage).model_dump())
+        return frames.usage(CompletionUsage.of(generation.usage, generation.parts).model_dump())
 
 
 def prompt_logprobs(prompt: EchoedPrompt, alternatives: int | None) -> PromptLogprobs | None:

@@ -16,8 +16,18 @@ from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.chat_completions import ChatAnswerMessage, ChatChoice, ChatCompletion, ChoiceLogprobs
 from gateway.openai.messages import FunctionCall, ToolCall
+from gateway.openai.steps import AnswerStep
 from gateway.openai.usage import CompletionUsage
-from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, merge_tool_calls
+from router.messages import (
+    Delta,
+    FinishReason,
+    TokenAlternative,
+    TokenLogprob,
+    ToolCallDelta,
+    Usage,
+    UsagePart,
+    merge_tool_calls,
+)
 
 CHUNK = "chat.completion.chunk"
 _ROLE = '{"role":"assistant","content":"","refusal":null}'
@@ -39,12 +49,17 @@ class ChatAnswer:
     forces_named_tool: bool = False
     """Whether the request forces a call of one named tool."""
 
-    def body(self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
-        """Return the body of a response that is not streamed, from all choices, the echoed prompt and the usage."""
+    def body(
+        self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage, parts: Sequence[UsagePart] = ()
+    ) -> ChatCompletion:
+        """Return the body of a response that is not streamed, from all choices, the echoed prompt and the usage.
+
+        `parts`: the usage of the steps, by model.
+        """
         return ChatCompletion(
             **self.metadata.fields("chat.completion"),
             choices=[self._choice(index, choice) for index, choice in enumerate(choices)],
-            usage=CompletionUsage.of(usage),
+            usage=CompletionUsage.of(usage, parts),
             prompt_logprobs=prompt_logprobs(prompt, self.options.prompt_logprobs),
             prompt_token_ids=prompt.ids if self.options.token_ids else None,
         )
@@ -82,6 +97,7 @@ class ChatAnswer:
                 refusal=None,
                 reasoning_content="".join(choice.reasoning) or None,
                 tool_calls=calls,
+                steps=[AnswerStep.of(step) for step in choice.steps] or None,
             ),
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
             # The reply inbox accepts no job's end before all of its choices have ended.
@@ -92,8 +108,11 @@ class ChatAnswer:
     def _choices(self, index: int, delta: Delta) -> Iterator[str]:
         """Yield the choices of a delta's chunks: reasoning, text, tool calls (a chunk each, as OpenAI does), and end.
 
-        Log probabilities and token ids are in the first chunk.
+        Log probabilities and token ids are in the first chunk. A step has a chunk of its own.
         """
+        if delta.step is not None:
+            yield _choice(index, f'{{"steps":[{compact(AnswerStep.of(delta.step).model_dump())}]}}')
+            return
         logprobs = compact(self._logprobs(delta.logprobs)) if delta.logprobs else "null"
         ids = f',"token_ids":{compact(delta.token_ids)}' if self.options.token_ids and delta.token_ids else ""
         if delta.reasoning:

@@ -23,6 +23,8 @@ async def collect(generation: Generation) -> list[CollectedChoice]:
             choice.logprobs.extend(delta.logprobs or [])
             choice.calls.extend(delta.tool_calls or [])
             choice.finish_reason = delta.finish_reason
+            if delta.step is not None and delta.step.state.ended:
+                choice.steps.append(delta.step)
     return choices
 
 

@@ -12,7 +12,7 @@ from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.completions import Completion, CompletionChoice, CompletionLogprobs
 from gateway.openai.usage import CompletionUsage
-from router.messages import Delta, TokenLogprob, Usage
+from router.messages import Delta, TokenLogprob, Usage, UsagePart
 
 KIND = "text_completion"
 
@@ -34,12 +34,21 @@ class CompletionAnswer:
     n: int
     options: AnswerOptions
 
-    def body(self, choices: Sequence[CollectedChoice], prompts: Sequence[EchoedPrompt], usage: Usage) -> Completion:
-        """Return the body of a response that is not streamed; `prompts` has each prompt's echo."""
+    def body(
+        self,
+        choices: Sequence[CollectedChoice],
+        prompts: Sequence[EchoedPrompt],
+        usage: Usage,
+        parts: Sequence[UsagePart] = (),
+    ) -> Completion:
+        """Return the body of a response that is not streamed; `prompts` has each prompt's echo.
+
+        `parts`: the usage of the steps before the answer, by model.
+        """
         return Completion(
             **self.metadata.fields(KIND),
             choices=[self._choice(index, choice, prompts[index // self.n]) for index, choice in enumerate(choices)],
-            usage=CompletionUsage.of(usage),
+            usage=CompletionUsage.of(usage, parts),
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:

@@ -16,6 +16,7 @@ from gateway.openai.base import Answer, ApiModel, Ignored, OmitIfNone, Refused, 
 from gateway.openai.messages import AssistantMessage, Content, Message, ToolCall, check_tool_results, text_of
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
+from gateway.openai.steps import AnswerStep
 from gateway.openai.tools import NamedTool, ToolChoiceOption, Tools, check_tool_choice
 from gateway.openai.usage import CompletionUsage
 
@@ -200,6 +201,8 @@ class ChatAnswerMessage(ApiModel):
     reasoning_content: OmitIfNone[str] = None
     """Reasoning that an external provider sends apart from the text; a local model's is part of the text."""
     tool_calls: Annotated[list[ToolCall] | None, Field(exclude_if=lambda calls: calls is None)] = None
+    steps: OmitIfNone[list[AnswerStep]] = None
+    """An extension: the steps before the answer, in order; left out where there are none."""
 
 
 class ChatChoice(ApiModel):
@@ -247,6 +250,8 @@ class ChatDelta(ApiModel):
     reasoning_content: str | None = None
     """Reasoning that an external provider sends apart from the text."""
     tool_calls: list[ToolCallChunk] | None = None
+    steps: list[AnswerStep] | None = None
+    """An extension: one step, in a chunk of its own, when it starts and when it ends."""
 
 
 class ChatChunkChoice(ApiModel):

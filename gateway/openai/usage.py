@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.openai.base import ApiModel
-from router.messages import Usage
+from collections.abc import Iterable
+
+from gateway.openai.base import ApiModel, OmitIfNone
+from router.messages import Usage, UsagePart
 
 
 class PromptTokensDetails(ApiModel):
@@ -22,22 +24,48 @@ class CompletionTokensDetails(ApiModel):
     rejected_prediction_tokens: int = 0
 
 
+class PartUsage(ApiModel):
+    """What the steps of an answer used of one model or tool (`tool.NAME`), billed at its price."""
+
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: OmitIfNone[int] = None
+    """The part of the prompt's tokens that was found in the prefix cache, if any."""
+    units: OmitIfNone[dict[str, int]] = None
+    """Numbers of things that are priced each: images by size, `call` for the calls of a tool."""
+
+    @classmethod
+    def of(cls, part: UsagePart) -> PartUsage:
+        """Return a part of a job's usage as the response reports it."""
+        return cls(
+            model=part.model,
+            prompt_tokens=part.usage.prompt_tokens,
+            completion_tokens=part.usage.completion_tokens,
+            cached_tokens=part.usage.cached_tokens or None,
+            units=part.usage.units or None,
+        )
+
+
 class CompletionUsage(ApiModel):
-    """Number of tokens of one request, over all its prompts and choices."""
+    """Number of tokens of one request, over all its prompts and choices, without those of the answer's steps."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails
+    parts: OmitIfNone[list[PartUsage]] = None
+    """An extension: what the steps before the answer used, by model; left out without steps."""
 
     @classmethod
-    def of(cls, usage: Usage) -> CompletionUsage:
-        """Return a request's token counts in OpenAI's fields."""
+    def of(cls, usage: Usage, parts: Iterable[UsagePart] = ()) -> CompletionUsage:
+        """Return a request's token counts in OpenAI's fields, and the usage of its steps."""
         return cls(
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             total_tokens=usage.prompt_tokens + usage.completion_tokens,
             prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
             completion_tokens_details=CompletionTokensDetails(),
+            parts=[PartUsage.of(part) for part in parts] or None,
         )

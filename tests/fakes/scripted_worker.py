@@ -34,12 +34,15 @@ from router.messages import (
     Reply,
     ServiceClass,
     Started,
+    Step,
+    StepState,
     Task,
     TextPrompt,
     TokenAlternative,
     TokenLogprob,
     TokenPrompt,
     Usage,
+    UsagePart,
     Window,
     WorkerStatus,
 )
@@ -83,6 +86,48 @@ def prompt_text(job: Job) -> str:
         return str(job.prompt.messages[-1]["content"])
     assert isinstance(job.prompt, TextPrompt | TokenPrompt)
     return job.prompt.text if isinstance(job.prompt, TextPrompt) else str(job.prompt.token_ids)
+
+
+PART_BOUNDS = [
+    UsagePart(model="router-1.5", usage=Usage(prompt_tokens=100, completion_tokens=20)),
+    UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 3})),
+]
+"""Bounds of `answer_in_steps`, for a worker's heartbeat."""
+ROUTE = Step(
+    number=0,
+    kind="route",
+    name="router-1.5",
+    state=StepState.DONE,
+    data={"choice": "weather", "arguments": {"place": "Łódź"}},
+    parts=[UsagePart(model="router-1.5", usage=Usage(prompt_tokens=80, completion_tokens=9, cached_tokens=64))],
+)
+RUNNING = Step(number=1, kind="tool", name="weather", state=StepState.RUNNING)
+WEATHER = Step(
+    number=1,
+    kind="tool",
+    name="weather",
+    state=StepState.DONE,
+    data={"arguments": {"place": "Łódź"}, "result": {"type": "weather"}, "seconds": 0.5},
+    parts=[UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 1}))],
+)
+
+
+async def answer_in_steps(worker: ScriptedWorker, job: Job) -> None:
+    """Two steps, which are sent twice as after a lost window, and two tokens."""
+    attempt = uuid.uuid4().hex
+    worker.begin(job, attempt)
+    for _ in range(2):
+        for start, step in ((0, ROUTE), (1, RUNNING), (1, WEATHER)):
+            worker.send(job, step_delta(job, attempt, start, step))
+    worker.send_token(job, attempt, 2, "a ")
+    worker.send_token(job, attempt, 3, "b", finish_reason="stop")
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 2)))
+
+
+def step_delta(job: Job, attempt: str, start: int, step: Step) -> Delta:
+    """A step of the job, as a worker sends it."""
+    ended = int(step.state.ended)
+    return Delta(job_id=job.id, attempt_id=attempt, start=start, token_ids=[], untokenised_positions=ended, step=step)
 
 
 class ScriptedWorker:

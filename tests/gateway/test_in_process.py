@@ -18,7 +18,16 @@ from gateway.in_process import AnswerUpdate, QueueUpdate
 from router.messages import FailureCode, GatewayLoad, QueuedWork, ServiceClass, Usage
 from router.producer.errors import JobFailed
 from tests.fakes.prices import ListPriceStore
-from tests.fakes.scripted_worker import fail, never, start_and_wait, status
+from tests.fakes.scripted_worker import (
+    PART_BOUNDS,
+    ROUTE,
+    WEATHER,
+    answer_in_steps,
+    fail,
+    never,
+    start_and_wait,
+    status,
+)
 from tests.gateway.conftest import HI, MODEL, SetStage, Stage, eventually
 
 about: Any = pytest.approx
@@ -169,3 +178,21 @@ async def test_earlier_updates_are_delivered_before_a_failure(set_stage: SetStag
     with pytest.raises(JobFailed):
         await listen(completion(stage), said)
     assert "".join(each.text for each in said if isinstance(each, AnswerUpdate)) == "0 "
+
+
+async def test_updates_have_steps_and_their_cost(set_stage: SetStage) -> None:
+    stage = await set_stage(answer_in_steps)
+    stage.worker.bus.send_status(msgspec.structs.replace(status(MODEL), parts=PART_BOUNDS))
+    await eventually(lambda: all(model.max_parts for model in stage.gateway.models.models()))
+    book, router = prices(), {each: TokenRate(5, 1, 7) for each in ServiceClass}
+    store = ListPriceStore()
+    listed = (await book.current()).models
+    paid = {each: TokenRate(0, 0, 0, units={"call": 11}) for each in ServiceClass}
+    store.versions.append(PriceVersion(PriceList(1, {**listed, "router-1.5": router, "tool.weather": paid}), 0.0))
+    updates = [each async for each in completion(stage, PriceBook(store)) if isinstance(each, AnswerUpdate)]
+    assert [step.number for update in updates for step in update.steps if step.state.ended] == [0, 1]
+    last = updates[-1]
+    assert "".join(each.text for each in updates) == "a b"
+    assert last.parts == (*ROUTE.parts, *WEATHER.parts)
+    answer = 3 * 3 + 2 * 2 + 2 * 6
+    assert last.cost == answer + (16 * 5 + 64 * 1 + 9 * 7) + 11

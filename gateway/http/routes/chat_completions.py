@@ -41,4 +41,4 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
             await generation.wait_for_first_reply(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))
         choices = best(await collect(generation), body.candidates, body.choices)
-        return json_response(answer.body(choices, generation.prompts[0], generation.usage))
+        return json_response(answer.body(choices, generation.prompts[0], generation.usage, generation.parts))

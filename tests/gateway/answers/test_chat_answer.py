@@ -11,8 +11,21 @@ from pydantic import BaseModel
 
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
 from router.messages import Finished, FinishReason, Job, ToolCallDelta
-from tests.fakes.scripted_worker import Script, ScriptedWorker, logprob, say, usage
-from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
+from tests.contract.examples import msgspec_replace
+from tests.fakes.scripted_worker import (
+    PART_BOUNDS,
+    ROUTE,
+    RUNNING,
+    WEATHER,
+    Script,
+    ScriptedWorker,
+    answer_in_steps,
+    logprob,
+    say,
+    status,
+    usage,
+)
+from tests.gateway.conftest import KEY, MODEL, SetStage, Stage, eventually
 from tests.gateway.http.routes.test_chat_completions import frames
 from tests.gateway.openai.test_tools import CITY, HI, tool
 
@@ -141,3 +154,62 @@ async def test_streamed_calls_without_text_have_null_content(set_stage: SetStage
         (call["id"], call["function"]["name"], call["function"]["arguments"])  # type: ignore[index]
         for call in CALLS
     ]
+
+
+async def stage_with_steps(set_stage: SetStage) -> Stage:
+    stage = await set_stage(answer_in_steps)
+    stage.worker.bus.send_status(msgspec_replace(status(MODEL), parts=PART_BOUNDS))
+    await eventually(lambda: all(model.max_parts for model in stage.gateway.models.models()))
+    return stage
+
+
+STEPS = [
+    {"number": step.number, "kind": step.kind, "name": step.name, "state": step.state.value, "data": step.data}
+    for step in (ROUTE, RUNNING, WEATHER)
+]
+USED_BY_STEPS = [
+    {"model": "router-1.5", "prompt_tokens": 80, "completion_tokens": 9, "cached_tokens": 64},
+    {"model": "tool.weather", "prompt_tokens": 0, "completion_tokens": 0, "units": {"call": 1}},
+]
+
+
+async def test_a_whole_answer_has_its_ended_steps_and_their_usage(set_stage: SetStage) -> None:
+    stage = await stage_with_steps(set_stage)
+    body = (await stage.chat()).json()
+    ChatCompletion.model_validate(body)
+    message = {"role": "assistant", "content": "a b", "refusal": None, "steps": [STEPS[0], STEPS[2]]}
+    assert body["choices"][0]["message"] == message
+    assert (body["usage"]["completion_tokens"], body["usage"]["parts"]) == (2, USED_BY_STEPS)
+    receipt = await stage.receipt()
+    assert (receipt.usage.completion_tokens, receipt.parts) == (2, [*ROUTE.parts, *WEATHER.parts])
+    again = [{"role": "user", "content": "x"}, message, {"role": "user", "content": "and tomorrow?"}]
+    json = {"model": MODEL, "messages": again}
+    assert (await stage.client.post("/v1/chat/completions", json=json)).status_code == 200
+    assert "steps" not in str(stage.worker.jobs[-1].prompt)
+
+
+async def test_each_step_has_a_chunk_of_its_own_before_the_text(set_stage: SetStage) -> None:
+    stage = await stage_with_steps(set_stage)
+    answer = await stage.chat(stream=True, stream_options={"include_usage": True})
+    chunks = frames(answer.text)
+    for chunk in chunks:
+        ChatCompletionChunk.model_validate(chunk)
+    assert [each for chunk in chunks[:-1] for each in chunk["choices"][0]["delta"].get("steps", [])] == [
+        *STEPS,
+    ]
+    texts = [chunk["choices"][0]["delta"].get("content") for chunk in chunks[:-1]]
+    assert [text for text in texts if text] == ["a ", "b"]
+    assert chunks[-1]["usage"]["parts"] == USED_BY_STEPS
+
+
+async def test_an_answer_without_steps_has_neither_steps_nor_parts(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    body = (await stage.chat()).json()
+    assert "steps" not in body["choices"][0]["message"]
+    assert "parts" not in body["usage"]
+
+
+async def test_steps_of_a_text_completion_are_billed_and_not_shown(set_stage: SetStage) -> None:
+    stage = await stage_with_steps(set_stage)
+    body = (await stage.complete()).json()
+    assert (body["choices"][0]["text"], body["usage"]["parts"]) == ("a b", USED_BY_STEPS)

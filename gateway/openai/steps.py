@@ -1,0 +1,28 @@
+"""Model of the steps before an answer (an extension): rewriting of the question, routing, tool calls, summaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.openai.base import ApiModel
+from router.messages import Step
+
+
+class AnswerStep(ApiModel):
+    """A step before the first token of an answer. A client that sends it back in a later turn changes nothing."""
+
+    number: int
+    """Number of the step within the answer, from 0; a running step and its end have the same."""
+    kind: str
+    """`rewrite`, `route`, `tool` or `summary`."""
+    name: str
+    """Name of the tool or model that the step uses."""
+    state: str
+    """`running`, `done` or `failed`."""
+    data: dict[str, Any]
+    """Result of the step, or its error; the fields follow from `kind`."""
+
+    @classmethod
+    def of(cls, step: Step) -> AnswerStep:
+        """Return a step of a job as responses show it, without its usage."""
+        return cls(number=step.number, kind=step.kind, name=step.name, state=step.state.value, data=step.data)
