@@ -10,13 +10,15 @@ on a machine that is trusted less, so it has none of them:
   nor jobs, control messages or parked messages;
 - a worker binds to the control messages of workers and models only: those between gateways carry answers;
 - only `billing` consumes usage records, receipts, dead letters, parked and diagnosed messages;
-- a gateway can't consume jobs, and can't publish windows.
+- a gateway can't consume jobs, and can't publish windows;
+- an assistant has a worker's rights, and like a gateway publishes jobs (child jobs) and control messages, and binds a
+  reply inbox and a queue of heartbeats. It can't publish receipts, and can't bind to messages between gateways.
 
-Not separated: workers of different models, and private queues, which share one name pattern but are exclusive to their
-connection: gateways and billing may bind theirs to any exchange. RabbitMQ has no right for binds between exchanges: a
-worker can have jobs and workers' control messages copied to an exchange that it publishes to, where they are malformed
-messages. Look for such bindings (`rabbitmqctl list_bindings`) when a worker's password is replaced because it was
-stolen.
+Not separated: workers of different models; reply inboxes, since a gateway or assistant can bind its own to any id; and
+private queues, which share one name pattern but are exclusive to their connection: gateways and billing may bind theirs
+to any exchange. RabbitMQ has no right for binds between exchanges: a worker can have jobs and workers' control messages
+copied to an exchange that it publishes to, where they are malformed messages. Look for such bindings (`rabbitmqctl
+list_bindings`) when a worker's password is replaced because it was stolen.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +58,10 @@ def permissions() -> dict[str, Permissions]:
             publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.RECEIPTS_EXCHANGE]
         ),
         "worker": _worker_permissions(),
+        "assistant": _worker_permissions(
+            also_publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE],
+            also_binds_to=[topology.REPLY_EXCHANGE, topology.STATUS_EXCHANGE],
+        ),
         "billing": _permissions(
             publishes=[
                 topology.REPLY_EXCHANGE,
@@ -131,15 +137,17 @@ def _permissions(publishes: list[str], consumes: list[str] | None = None) -> Per
     )
 
 
-def _worker_permissions() -> Permissions:
+def _worker_permissions(also_publishes: Sequence[str] = (), also_binds_to: Sequence[str] = ()) -> Permissions:
+    """Return the permissions of a job consumer, which declares no exchange and only job queues."""
     own = [_PRIVATE, r"hr\.job\..*"]
     publishes = [
         topology.REPLY_EXCHANGE,
         topology.STATUS_EXCHANGE,
         topology.SETTLE_EXCHANGE,
         topology.DEAD_LETTERS_EXCHANGE,  # also to declare job queues, whose dead letters go there
+        *also_publishes,
     ]
-    binds_to = [topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE]
+    binds_to = [topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, *also_binds_to]
     return Permissions(
         configure=_any_of(own),
         write=_any_of([*map(_literal, publishes), *own]),

@@ -17,6 +17,7 @@ class BrokerSettings(BaseSettings):
     rabbitmq_gateway_password: str = Field(min_length=1, description="Password of the gateways' RabbitMQ user")
     rabbitmq_billing_password: str = Field(min_length=1, description="Password of billing's RabbitMQ user")
     rabbitmq_worker_password: str = Field(min_length=1, description="Password of the workers' RabbitMQ user")
+    rabbitmq_assistant_password: str = Field(min_length=1, description="Password of the assistants' RabbitMQ user")
     rabbitmq_proxy_password: str = Field(min_length=1, description="Password of the proxies' RabbitMQ user")
 
     def passwords(self) -> dict[str, str]:

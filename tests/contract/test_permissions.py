@@ -37,7 +37,7 @@ async def connect(rabbitmq_node: NodeProcess) -> AsyncIterator[Connect]:
         transport = RabbitMQTransport(rabbitmq_node.amqp_url(user), f"{user}-1", publish_timeout=10)
         bus = Bus(transport)
         opened.append(bus)
-        await bus.start(declares_platform=user != "worker")
+        await bus.start(declares_platform=user not in ("worker", "assistant"))
         return bus, transport
 
     yield start
@@ -70,9 +70,45 @@ async def test_the_broker_users_suffice_for_a_whole_job(connect: Connect) -> Non
     await take(replies, 1)
 
 
+async def test_the_assistants_user_suffices_for_a_job_with_a_child_job(connect: Connect) -> None:
+    users = ("gateway", "worker", "assistant", "billing")
+    (gateway, _), (worker, _), (assistant, _), (billing, _) = [await connect(user) for user in users]
+    await assistant.declare_model("assistant")
+    await worker.declare_model(JOB.model)
+    jobs = await assistant.jobs("assistant", ServiceClass.DEFAULT, prefetch=1)
+    inbox, statuses = await assistant.replies("assistant-1"), await assistant.statuses()
+    await assistant.controls([control_targets.worker("a-1"), control_targets.model("assistant"), control_targets.ALL])
+    child_jobs = await worker.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
+    controls, replies = await worker.controls([control_targets.worker("w-1")]), await gateway.replies("gateway-1")
+
+    job = msgspec_replace(JOB, model="assistant", deadline=time.time() + 60)
+    await gateway.publish_job(job, {})
+    [envelope] = await take(jobs, 1)
+    child = msgspec_replace(JOB, parent=job.id, depth=1, reply_to="assistant-1", deadline=job.deadline)
+    await assistant.publish_job(child, {})
+    [child_envelope] = await take(child_jobs, 1)
+    worker.send_window("assistant-1", Window(worker_id="w-1", replies=[]))
+    worker.send_status(STATUS)
+    assistant.send_control(control_targets.worker("w-1"), Cancel(job=child.id))
+    await take(inbox, 1)
+    await take(statuses, 1)
+    await take(controls, 1)
+    assistant.send_window("gateway-1", Window(worker_id="a-1", replies=[]))
+    assistant.send_status(STATUS)
+    await take(replies, 1)
+    records = await billing.settlements(prefetch=1)
+    await assistant.publish_settlement(USAGE_RECORD)
+    [record] = await take(records, 1)
+    record.delivery.ack()
+    await assistant.move_to_diagnosed(envelope.delivery, Diagnosis(FailureCode.FAILED_REPEATEDLY, "odd", 3, "a-1"))
+    child_envelope.delivery.ack()
+
+
 @pytest.mark.parametrize(
     ("user", "queue"),
     [
+        ("assistant", topology.SETTLE_QUEUE),
+        ("assistant", topology.DEAD_QUEUE),
         ("worker", topology.SETTLE_QUEUE),
         ("worker", topology.DEAD_QUEUE),
         ("gateway", topology.SETTLE_QUEUE),
@@ -142,6 +178,22 @@ ATTACKS: dict[str, Callable[[BlockingChannel], object]] = {
         )
     },
 }
+
+
+PUBLISHED_BY_ASSISTANTS = [
+    name
+    for name in ATTACKS
+    if name.startswith(tuple(f"publish to {each!r}" for each in (topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE)))
+]
+
+
+@pytest.mark.parametrize("attack", [name for name in ATTACKS if name not in PUBLISHED_BY_ASSISTANTS])
+def test_an_assistants_credentials_do_not_reach_receipts_or_the_platforms_queues(
+    open_channel: Callable[[str], BlockingChannel], attack: str
+) -> None:
+    assert len(PUBLISHED_BY_ASSISTANTS) == 2
+    with pytest.raises(ChannelClosedByBroker, match="ACCESS_REFUSED"):
+        ATTACKS[attack](open_channel("assistant"))
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
