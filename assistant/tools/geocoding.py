@@ -6,10 +6,10 @@ import asyncio
 import math
 import re
 import time
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from assistant.tools.folding import folded
 from assistant.tools.polish_declension import nominatives
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments, NotFound
@@ -113,9 +113,9 @@ def _match(
 ) -> _Match:
     """Return how well a place fits a candidate: larger places, exact names and likelier candidates fit better."""
     names = place.names | also | {place.name}
-    wanted = _folded(candidate)
-    exact = any(_folded(each) == wanted for each in names)
-    begins = any(_folded(each).startswith((f"{wanted} ", f"{wanted}-")) for each in names)
+    wanted = folded(candidate)
+    exact = any(folded(each) == wanted for each in names)
+    begins = any(folded(each).startswith((f"{wanted} ", f"{wanted}-")) for each in names)
     score = math.log10((place.population if place.population is not None else UNKNOWN_POPULATION) + 1)
     score += 0.7 * exact + 0.3 * any(each.casefold().startswith(candidate.casefold()) for each in names) - 0.25 * rank
     score += 0.5 * (language == "pl" and place.country_code == "PL")
@@ -127,7 +127,7 @@ def _match(
 
 def _fits_hint(hint: str, text: str) -> bool:
     """Return whether a region or country is the hint, or begins as it does ("Francji", "Francja")."""
-    wanted, found = _folded(hint), _folded(text)
+    wanted, found = folded(hint), folded(text)
     return bool(found) and (
         wanted == found or (len(wanted) > 4 and len(found) > 4 and wanted[:-2] == found[: len(wanted) - 2])
     )
@@ -142,9 +142,3 @@ def _without_preposition(name: str) -> tuple[str, str]:
     if len(plain) > MAX_NAME_LENGTH:
         raise NotFound(_UNKNOWN_PLACE, place=plain)
     return plain, _PREPOSITIONS.sub("", hint.strip())
-
-
-def _folded(name: str) -> str:
-    """Return a name without case, diacritics and punctuation: geocoders ignore them."""
-    spread = unicodedata.normalize("NFKD", name.casefold().replace("ł", "l"))
-    return "".join(each for each in spread if not unicodedata.combining(each)).replace("'", "").replace("’", "").strip()

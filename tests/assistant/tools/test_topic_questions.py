@@ -1,0 +1,62 @@
+"""Topics of English and Polish questions."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from assistant.tools.topic_questions import topic_arguments
+
+QUESTIONS = """
+Who was Albert Einstein? -> Albert Einstein
+What is quantum entanglement? -> quantum entanglement
+who's Ada Lovelace -> Ada Lovelace
+What are tardigrades? -> tardigrades
+Tell me about the Battle of Grunwald -> Battle of Grunwald
+Can you tell me something about black holes, please? -> black holes
+Look up Marie Curie on Wikipedia -> Marie Curie
+Wikipedia: Great Wall of China -> Great Wall of China
+wikipedia photosynthesis -> photosynthesis
+When was Chopin born? -> Chopin
+Where is Mount Kilimanjaro? -> Mount Kilimanjaro
+Who invented the telephone? -> invented the telephone
+Explain the theory of relativity -> theory of relativity
+What do you know about Warsaw? -> Warsaw
+According to Wikipedia, what is jazz? -> jazz
+The French Revolution -> French Revolution
+Kim był Mikołaj Kopernik? -> Mikołaj Kopernik
+kim jest Olga Tokarczuk -> Olga Tokarczuk
+Czym jest fotosynteza? -> fotosynteza
+Co to jest czarna dziura? -> czarna dziura
+Co to są liczby pierwsze? -> liczby pierwsze
+Kto to był Józef Piłsudski? -> Józef Piłsudski
+Opowiedz mi o Krakowie -> Krakowie
+Powiedz mi coś o powstaniu warszawskim -> powstaniu warszawskim
+Co wiesz o Marii Skłodowskiej-Curie? -> Marii Skłodowskiej-Curie
+Kiedy urodził się Fryderyk Chopin? -> Fryderyk Chopin
+Gdzie leży Tatrzański Park Narodowy? -> Tatrzański Park Narodowy
+Gdzie znajduje się Kilimandżaro? -> Kilimandżaro
+Znajdź w Wikipedii hasło bitwa pod Grunwaldem -> bitwa pod Grunwaldem
+Kto wynalazł telefon? -> wynalazł telefon
+Wyjaśnij, czym jest inflacja -> inflacja
+Historia Polski -> Historia Polski
+"""
+
+
+@pytest.mark.parametrize("line", QUESTIONS.strip().splitlines())
+def test_questions(line: str) -> None:
+    question, _, topic = line.partition(" -> ")
+    assert topic_arguments(question) == {"topic": topic}
+
+
+@pytest.mark.parametrize("question", ["", "???", "Who is he?", "Kto to?", "What is it?", "kim on jest", "wikipedia"])
+def test_questions_without_a_topic(question: str) -> None:
+    assert topic_arguments(question) is None
+
+
+@pytest.mark.parametrize("piece", ["please ", "wikipedia ", "the ", "o ", "tell me ", " " * 50])
+def test_long_questions_take_no_time(piece: str) -> None:
+    began = time.perf_counter()
+    topic_arguments(piece * 20_000)
+    assert time.perf_counter() - began < 0.5
