@@ -91,7 +91,9 @@ class ModelSpec(_Table):
     max_model_len: PositiveInt
     """Context length in tokens, shown in `/v1/models`; usage that an upstream reports beyond it is not accepted."""
     task: Task = Task.GENERATE
-    """Task of the model: "generate" or "embed"."""
+    """Task of the model: "generate", "embed" or "image"."""
+    image_sizes: list[Annotated[str, Field(pattern=r"^[1-9]\d{1,3}x[1-9]\d{1,3}$")]] = []
+    """Sizes that an image model draws, the default size first; only for the task "image", which needs them."""
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
     """Maximum concurrent requests to upstreams."""
     overflow: bool = False
@@ -102,6 +104,12 @@ class ModelSpec(_Table):
     """Attempts at each route if it is unreachable or fails before the first token."""
     routes: Annotated[list[Route], Field(min_length=1)]
     """Routes in the order in which they are tried."""
+
+    @model_validator(mode="after")
+    def _sizes_of_images(self) -> Self:
+        if bool(self.image_sizes) != (self.task is Task.IMAGE):
+            raise ValueError('`image_sizes` belongs to models with task = "image", and is required for them')
+        return self
 
 
 class Catalogue(_Table):

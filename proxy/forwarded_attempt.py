@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from proxy.images import ForwardedImage
 from proxy.stream import ChoiceDelta
 from proxy.usage import TokenCount, estimate_prompt_tokens, plausible_usage, usage_limit
 from router.consumer.attempts import Attempt
-from router.messages import Delta, EmbeddingPrompt, Usage
+from router.messages import Delta, Drawn, EmbeddingPrompt, ImagePrompt, Usage
 
 
 @dataclass(eq=False)
@@ -33,6 +34,8 @@ class ForwardedAttempt(Attempt):
     """Bytes of the released text, reasoning and tool calls."""
     reported_usage: Any = None
     """The upstream's `usage`, unchecked."""
+    images: int = 0
+    """Number of images released to the gateway by this attempt."""
     accepted: bool = False
     """Whether an upstream has accepted the request, and so has processed the prompt."""
 
@@ -49,6 +52,18 @@ class ForwardedAttempt(Attempt):
     def begun(self) -> bool:
         """Whether output was released to the gateway, so that no other upstream can answer the job."""
         return self.size > 0
+
+    def release_image(self, index: int, image: ForwardedImage) -> Drawn:
+        """Record image `index` as released and return its `Drawn`."""
+        self.images += 1
+        self.progressed, self.solo = True, False
+        return Drawn(
+            job_id=self.job.id,
+            attempt_id=self.attempt_id,
+            start=index,
+            images=[image.png],
+            revised_prompt=image.revised_prompt,
+        )
 
     def release(self, piece: ChoiceDelta) -> Delta:
         """Record a piece of the answer as released and return its `Delta`.
@@ -84,7 +99,7 @@ class ForwardedAttempt(Attempt):
 
     @property
     def usage(self) -> Usage:
-        """Tokens used so far: as the upstream reported if plausible, else estimated from the released output."""
+        """Tokens or images so far: as the upstream reported if plausible, else estimated from the released output."""
         if (reported := self.plausible_usage) is not None:
             return reported
         return Usage(
@@ -99,12 +114,15 @@ class ForwardedAttempt(Attempt):
 
     @property
     def plausible_usage(self) -> Usage | None:
-        """The upstream's reported usage; `None` if it is absent or implausible."""
+        """The upstream's reported usage; `None` if it is absent or implausible. Images are counted here instead."""
+        if isinstance(self.job.prompt, ImagePrompt):
+            images = self.images + len(self.job.ended)
+            return Usage(prompt_tokens=0, units={self.job.prompt.size: images} if images else {})
         return plausible_usage(self.reported_usage, self.job, max_model_len=self.max_model_len, size=self.size)
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released texts as compact JSON, one per choice: `["Hello","Hi"]`; "" for embeddings."""
-        if isinstance(self.job.prompt, EmbeddingPrompt):
+        """SHA-256 (hex) of the released texts as compact JSON, one per choice: `["Hello","Hi"]`; "" without texts."""
+        if isinstance(self.job.prompt, EmbeddingPrompt | ImagePrompt):
             return ""
         return hashlib.sha256(msgspec.json.encode(["".join(text) for text in self.texts])).hexdigest()

@@ -15,7 +15,7 @@ from functools import partial
 from msgspec.structs import replace
 from tenacity import wait_random
 
-from proxy import embeddings
+from proxy import embeddings, images
 from proxy.catalogue import ModelSpec
 from proxy.errors import (
     FailoverError,
@@ -32,7 +32,18 @@ from proxy.stream import ChoiceDelta, StreamParser
 from proxy.upstream import Upstream
 from proxy.usage import with_token_limit
 from router.consumer.job_consumer import JobConsumer
-from router.messages import Cancelled, Embedded, EmbeddingPrompt, Failed, FailureCode, Finished, Job, Started, Terminal
+from router.messages import (
+    Cancelled,
+    Embedded,
+    EmbeddingPrompt,
+    Failed,
+    FailureCode,
+    Finished,
+    ImagePrompt,
+    Job,
+    Started,
+    Terminal,
+)
 from router.transport.base import Delivery
 from runtime.retry import delay_after
 
@@ -133,10 +144,13 @@ class Forwarder:
         breaker.begin_request()
         try:
             async with asyncio.timeout(target.upstream.spec.timeouts.total):
-                if isinstance(attempt.job.prompt, EmbeddingPrompt):
-                    await self._embed(attempt, target, attempt.job.prompt)
-                else:
-                    await self._stream(attempt, target)
+                match attempt.job.prompt:
+                    case EmbeddingPrompt() as prompt:
+                        await self._embed(attempt, target, prompt)
+                    case ImagePrompt():
+                        await self._draw(attempt, target)
+                    case _:
+                        await self._stream(attempt, target)
             outcome = "finished"
         except TimeoutError:
             outcome = UpstreamTimeout.outcome
@@ -194,6 +208,21 @@ class Forwarder:
         for index, vector in enumerate(embedded.vectors):
             reply = Embedded(job_id=attempt.job.id, attempt_id=attempt.attempt_id, start=index, vectors=[vector])
             self._consumer.outbox.put(attempt.job.reply_to, reply)
+        self._metrics.finished("stop")
+
+    async def _draw(self, attempt: ForwardedAttempt, target: Target) -> None:
+        job = attempt.job
+        missing = [index for index in range(job.n) if index not in job.ended]
+        answer = b""
+        if missing:
+            answer = await target.upstream.post(path_of(job), body_of(job, target.upstream.spec, target.model))
+        drawn = await asyncio.to_thread(images.parse, answer, len(missing)) if missing else []
+        target.upstream.breaker.record_success()
+        attempt.accepted = True
+        self._start(attempt)
+        for index, image in zip(missing, drawn, strict=True):
+            self._consumer.outbox.put(job.reply_to, attempt.release_image(index, image))
+        self.tokens += len(drawn)
         self._metrics.finished("stop")
 
     def _start(self, attempt: ForwardedAttempt) -> None:

@@ -17,6 +17,7 @@ from router.messages import (
     EmbeddingPrompt,
     Grammar,
     GrammarKind,
+    ImagePrompt,
     Job,
     SamplingParams,
     TextOptions,
@@ -25,7 +26,7 @@ from router.messages import (
     ToolMode,
 )
 
-CHAT, COMPLETIONS, EMBEDDINGS = "/chat/completions", "/completions", "/embeddings"
+CHAT, COMPLETIONS, EMBEDDINGS, IMAGES = "/chat/completions", "/completions", "/embeddings", "/images/generations"
 
 
 def path_of(job: Job) -> str:
@@ -35,6 +36,8 @@ def path_of(job: Job) -> str:
             return CHAT
         case EmbeddingPrompt():
             return EMBEDDINGS
+        case ImagePrompt():
+            return IMAGES
         case _:
             return COMPLETIONS
 
@@ -59,11 +62,21 @@ def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
             body["prompt"] = job.prompt.token_ids
         case EmbeddingPrompt():
             return _embedding(job.prompt, upstream, model)
+        case ImagePrompt():
+            return _image(job, job.prompt, upstream, model)
     body |= _sampling(job.sampling, limit_field, chat=isinstance(job.prompt, ChatPrompt)) | _text(job.text)
     if job.n > 1:
         body["n"] = job.n
     if job.grammar is not None:
         body |= _grammar(job.grammar)
+    return {name: value for name, value in body.items() if name not in upstream.omit}
+
+
+def _image(job: Job, prompt: ImagePrompt, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
+    """Return the request for the images that are not delivered yet. OpenAI's API has no seed for images."""
+    body: dict[str, Any] = {"model": model, "prompt": prompt.prompt, "size": prompt.size, "response_format": "b64_json"}
+    if (missing := job.n - len(job.ended)) > 1:
+        body["n"] = missing
     return {name: value for name, value in body.items() if name not in upstream.omit}
 
 

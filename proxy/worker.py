@@ -88,6 +88,7 @@ class ProxyWorker:
             tokens_per_second=self._rate.update(self._forwarder.tokens),
             prompt_bounds=BOUNDS,
             task=self._spec.task,
+            image_sizes=self._spec.image_sizes,
             continues=False,
             started=self._started,
             at=time.time(),

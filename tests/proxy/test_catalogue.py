@@ -42,6 +42,7 @@ def test_the_files_in_the_container_and_the_documentation_are_valid(tmp_path: Pa
     assert set(read(write(tmp_path, shown)).models) == {
         "gpt-4o-mini",
         "text-embedding-3-small",
+        "gpt-image-1",
         "smollm2-135m-instruct",
     }
 
@@ -82,3 +83,29 @@ def test_an_invalid_key_is_an_error_that_does_not_contain_it(tmp_path: Path, key
         api_keys(read(write(tmp_path, GOOD)), {} if key is None else {"A_KEY": key})
     assert "A_KEY" in str(error.value)
     assert not key or key not in str(error.value) or not key.strip()
+
+
+@pytest.mark.parametrize(
+    ("fields", "accepted"),
+    [
+        ('task = "image"\nimage_sizes = ["512x512", "512x256"]', True),
+        ('task = "image"', False),
+        ('task = "image"\nimage_sizes = []', False),
+        ('task = "image"\nimage_sizes = ["large"]', False),
+        ('image_sizes = ["512x512"]', False),
+    ],
+)
+def test_image_models_and_no_others_have_sizes(tmp_path: Path, fields: str, accepted: bool) -> None:
+    text = f"""
+        [upstreams.u]
+        base_url = "http://u/v1"
+        [models.m]
+        max_model_len = 100
+        {fields}
+        routes = [{{ upstream = "u" }}]
+    """
+    if accepted:
+        assert read(write(tmp_path, text)).models["m"].image_sizes == ["512x512", "512x256"]
+    else:
+        with pytest.raises(StartupError, match="image_sizes"):
+            read(write(tmp_path, text))
