@@ -54,7 +54,7 @@ def save_pipeline(folder: Path) -> Path:
         feature_extractor=None,
         requires_safety_checker=False,
     )
-    pipeline.save_pretrained(folder / "tiny-pipeline")
+    pipeline.save_pretrained(folder / "tiny-pipeline")  # type: ignore[attr-defined]  # its base is untyped
     return folder / "tiny-pipeline"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.consumer.replay_buffer import ATTEMPT_BYTES, ReplayBuffer
-from router.messages import Delta, Drawn, Finished, Started, Usage
+from router.messages import Delta, Drawn, Finished, Reply, Started, Usage
 
 STARTED = Started(job_id="j", attempt_id="a", worker_id="w", prompt_tokens=0)
 FINISHED = Finished(job_id="j", attempt_id="a", usage=Usage(prompt_tokens=0))
@@ -16,7 +16,8 @@ def drawn(index: int) -> Drawn:
 def test_tokens_that_were_received_are_not_sent_again() -> None:
     buffer = ReplayBuffer()
     deltas = [Delta(job_id="j", attempt_id="a", start=start, token_ids=[7]) for start in range(3)]
-    for reply in [STARTED, *deltas]:
+    replies: list[Reply] = [STARTED, *deltas]
+    for reply in replies:
         buffer.add(reply, 100)
     assert buffer.replies_after("a", [2]) == [STARTED, deltas[2]]
     assert buffer.replies_after("unknown", []) is None
@@ -42,7 +43,8 @@ def test_an_evicted_image_is_lost_only_to_a_gateway_without_it() -> None:
 
 def test_an_ended_attempt_keeps_its_terminal_reply() -> None:
     buffer = ReplayBuffer()
-    for reply in [STARTED, drawn(0), FINISHED]:
+    replies: list[Reply] = [STARTED, drawn(0), FINISHED]
+    for reply in replies:
         buffer.add(reply, 100)
     assert buffer.replies_after("a", [1]) == [STARTED, FINISHED]
     buffer.drop("a")
