@@ -1,0 +1,169 @@
+"""The web page tool: the text of one page whose address is in the person's own message.
+
+A model can't choose the address, so neither a page nor a tool's result can have another address fetched, with data of
+the conversation in it or without. Operators switch the tool on; it is off by default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from assistant.tools.delimited import clean, delimited
+from assistant.tools.http_client import Fetched, HttpClient, checked_url
+from assistant.tools.page_text import read_html
+from assistant.tools.sentences import Sentence
+from assistant.tools.tool import InvalidArguments, NotFound, Refused, ToolContext, ToolError, Unavailable
+
+HTML = ("text/html", "application/xhtml+xml")
+TEXT = ("text/plain", "text/markdown")
+MAX_BYTES = 1024 * 1024
+MAX_TEXT = 20_000
+"""Characters of a page in a result."""
+MAX_FOR_MODEL = 8000
+MAX_QUESTION = 20_000
+MAX_URLS = 20
+MAX_TITLE = 300
+
+_URL = re.compile(r"\bhttps?://[^\s<>\"'`{}|\\^„”“’]+", re.IGNORECASE)
+_BARE = re.compile(
+    r"(?<![\w@./:-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,4}(?:com|org|net|edu|gov|io|dev|eu|pl|de|fr|uk|info|ai|app)"
+    r"(?![\w@-])(?:/[^\s<>\"'`{}|\\^„”“’]*)?",
+    re.IGNORECASE,
+)
+_NOT_NAMED = Sentence(
+    "Only pages whose address is in your own message are opened.",
+    "Otwierane są tylko strony, których adres jest w Twojej wiadomości.",
+)
+_NO_URL = Sentence("Which page? The message contains no address.", "Która strona? Wiadomość nie zawiera adresu.")
+_MISSING = Sentence("The page does not exist (status {status}).", "Strona nie istnieje (status {status}).")
+_FORBIDDEN = Sentence(
+    "The page may not be read without signing in (status {status}).",
+    "Strony nie można czytać bez zalogowania (status {status}).",
+)
+_FAILED = Sentence("The page can't be loaded (status {status}).", "Nie można wczytać strony (status {status}).")
+_EMPTY = Sentence("The page contains no text.", "Strona nie zawiera tekstu.")
+
+
+class WebPage:
+    """The web page tool.
+
+    Args:
+        http: the client that fetches pages.
+        now: current time, in UTC.
+    """
+
+    name = "web_page"
+    description = (
+        "Text of one web page. Call it only if the person's message contains the page's address, and pass that address "
+        "unchanged."
+    )
+    time_limit = 20.0
+    cache_seconds = 0.0
+    """Results are not reused: whether an address may be opened depends on the person's message."""
+    answer_follows = True
+
+    def __init__(self, http: HttpClient, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._http = http
+        self._now = now
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON schema of the arguments."""
+        url = {"type": "string", "minLength": 4, "maxLength": 2048, "description": "Address in the person's message"}
+        return {"type": "object", "properties": {"url": url}, "required": ["url"], "additionalProperties": False}
+
+    def from_question(self, question: str, language: str) -> dict[str, Any] | None:
+        """Return the first address in a question; `None`: it contains none."""
+        found = addresses(question)
+        return {"url": found[0]} if found else None
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Return the text of the page of `arguments` as a result of type `page`.
+
+        Raises:
+            Refused: the address is not in the person's message, or leads to a private network.
+            ToolError: the page can't be fetched or read.
+        """
+        url = arguments.get("url")
+        if not isinstance(url, str):
+            raise InvalidArguments(_NO_URL)
+        named = {_comparable(each): each for each in addresses(context.question)}
+        wanted = named.get(_comparable(_with_scheme(url)))
+        if wanted is None:
+            raise Refused(_NOT_NAMED)
+        fetched = await self._http.fetch(
+            wanted, media_types=(*HTML, *TEXT), max_bytes=MAX_BYTES, time_limit=10.0, max_redirects=3
+        )
+        _check_status(fetched.status)
+        title, text = await _title_and_text(fetched)
+        if not text:
+            raise NotFound(_EMPTY)
+        host = urlsplit(fetched.url).hostname or ""
+        return {
+            "type": "page",
+            "title": clean(title)[:MAX_TITLE] or host,
+            "url": fetched.url,
+            "text": clean(text)[:MAX_TEXT],
+            "fetched_at": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "source": {"name": host, "url": fetched.url, "licence": ""},
+        }
+
+    def for_model(self, result: dict[str, Any]) -> str:
+        """Return a result as delimited data for the answering model."""
+        return delimited("web page", [f"Title: {result['title']}", result["text"]], MAX_FOR_MODEL)
+
+
+def addresses(message: str) -> list[str]:
+    """Return the addresses in a message, in order: with http:// or https://, or of common domains without."""
+    text = message[:MAX_QUESTION]
+    whole = list(_URL.finditer(text))
+    bare = [
+        match for match in _BARE.finditer(text) if not any(each.start() <= match.start() < each.end() for each in whole)
+    ]
+    found = [(each.start(), _trimmed(each[0])) for each in whole]
+    found += [(each.start(), f"https://{_trimmed(each[0])}") for each in bare]
+    return list(dict.fromkeys(address for _, address in sorted(found)))[:MAX_URLS]
+
+
+def _trimmed(address: str) -> str:
+    """Return an address without the punctuation of the sentence around it."""
+    address = address.rstrip(".,;:!?…*_~")
+    while address.endswith((")", "]")) and _unbalanced(address):
+        address = address[:-1].rstrip(".,;:!?")
+    return address
+
+
+def _unbalanced(address: str) -> bool:
+    opening = {")": "(", "]": "["}[address[-1]]
+    return address.count(address[-1]) > address.count(opening)
+
+
+def _with_scheme(url: str) -> str:
+    return url if "://" in url else f"https://{url}"
+
+
+def _comparable(url: str) -> str:
+    """Return an address in the form in which addresses are compared; malformed ones compare equal to none."""
+    try:
+        checked = checked_url(url)
+    except ToolError:
+        return f"malformed {url}"
+    return str(checked).rstrip("/")
+
+
+def _check_status(status: int) -> None:
+    if status in (401, 403, 407, 451):
+        raise Refused(_FORBIDDEN, status=status)
+    if status in (404, 410):
+        raise NotFound(_MISSING, status=status)
+    if status != 200:
+        raise Unavailable(_FAILED, status=status)
+
+
+async def _title_and_text(fetched: Fetched) -> tuple[str, str]:
+    text = fetched.text()
+    return await read_html(text) if fetched.media_type in HTML else ("", text.strip())
