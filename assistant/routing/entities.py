@@ -50,7 +50,7 @@ _TOPIC = re.compile(
     r" (?:a |an |the )?|(?:the )?history of (?:the )?|how do(?:es)? (?:a |an |the )?|wikipedia article (?:about|on) "
     r"|co to (?:jest|są|za \w+|był[aoy]?) |czym (?:jest|są|był[aoy]?) |kim (?:jest|są|był[ai]?) "
     r"|opowiedz (?:mi )?o |historia "
-    r"|znajdź (?:mi )?informacje o |na czym polega(?:ł[aoy]?|ją)? )(.+?)(?: work| made)?[?.!]*$",
+    r"|znajdź (?:mi )?informacje o |na czym polega(?:ł[aoy]?|ją)? )(.+?)(?: work| made| about| known for)?[?.!]*$",
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
@@ -66,14 +66,16 @@ _DOCUMENT = re.compile(
     r"|presentation|letter|file|statement|tender|doc)\b(?: (?:i|we) (?:uploaded|attached|sent you|gave you))?"
     r"|(?:(?:moj\w+|nasz\w+|załączon\w+|wgran\w+|przesłan\w+) )?\b(?:umow\w+(?: o pracę| najmu| kredytow\w+)?"
     r"|regulamin\w*(?: pracy)?|raport\w*"
-    r"|faktur\w+|instrukcj\w+|arkusz\w*|protokoł\w*|polis\w+|plik\w* pdf|dokument\w*|notat\w+|statut\w*"
+    r"|faktur\w+|instrukcj\w+|arkusz\w*|protok[oó][łl]\w*|polis\w+|plik\w* pdf|dokument\w*|notat\w+|statut\w*"
     r"|prezentacj\w+|prac\w+ magistersk\w+)",
     re.IGNORECASE,
 )
+_ASKS_WHERE = re.compile(r"^(?:and |a )?(?:where|gdzie|how far)\b", re.IGNORECASE)
+_ORIGIN = re.compile(r"^(?:from|z|ze)\b")
 _ASKS_FOR_ENTITY = re.compile(
-    r"^(?:and |a |so )?(?:who (?!is|was|are|were)\w+|which|where|what(?:'s| is| was) the (?:capital|name|highest"
+    r"^(?:and |a |so )?(?:who (?!is|was|are|were)\w+|which|what(?:'s| is| was) the (?:capital|name|highest"
     r"|longest|largest|biggest|tallest|oldest)"
-    r"|kto|jaka jest stolica|jaki\w* (?:jest|był\w*) (?:naj\w+|stolica)|któr\w+|naj\w+|gdzie|what (?:city|country"
+    r"|kto|jaka jest stolica|jaki\w* (?:jest|był\w*) (?:naj\w+|stolica)|któr\w+|naj\w+|what (?:city|country"
     r"|mountain|river))",
     re.IGNORECASE,
 )
@@ -109,7 +111,8 @@ def lower_case_places(text: str) -> list[Place]:
 
 def expression(text: str) -> str:
     """Return the longest mathematical expression in a text; "" if there is none."""
-    found = [match[0].strip(" ,.") for match in _EXPRESSION.finditer(text)]
+    # "z" is also a Polish preposition: "całka z sin(x)".
+    found = [re.sub(r"^z (?=[\w(])", "", match[0].strip(" ,.")) for match in _EXPRESSION.finditer(text)]
     fit = [each for each in found if re.search(r"\d|[xyztnk]\b", each) and len(each) > 1 and _balanced(each)]
     return max(fit, key=len, default="")
 
@@ -121,16 +124,12 @@ def document(text: str) -> str:
 
 
 def last_place(history: Sequence[Turn]) -> Place | None:
-    """Return the place that the conversation was about last: of the user's turns first, else of the answers."""
-    for turns in (_of_role(history, "user"), _of_role(history, "assistant")):
-        for text in turns:
-            if found := places(text):
-                return found[0]
-    for text in _of_role(history, "user"):
-        if found := lower_case_places(text):
-            return found[0]
-    topic = last_topic(history)
-    return Place(topic) if topic[:1].isupper() else None
+    """Return the place that the conversation was about last: of a question first, else of its answer."""
+    for question, answer in _exchanges(history):
+        found = _place_of(question, answer)
+        if found is not None:
+            return found
+    return None
 
 
 def last_person(history: Sequence[Turn]) -> str:
@@ -153,28 +152,59 @@ def last_document(history: Sequence[Turn]) -> str:
     return next((found for text in _of_role(history, "user") if (found := document(text))), "")
 
 
+def _place_of(question: str, answer: str) -> Place | None:
+    named = [place for place in places(question) if not _ORIGIN.match(place.phrase)]
+    if _ASKS_FOR_ENTITY.match(question) and (answered := _candidates(answer, question, without_places=False)):
+        return Place(answered[0])
+    if named and not _ASKS_WHERE.match(question):
+        return named[0]
+    if (in_question := _candidates(question, "", without_places=False)) and in_question[0][:1].isupper():
+        return Place(in_question[0])
+    if lower := lower_case_places(question):
+        return lower[0]
+    return next(iter(places(answer)), None)
+
+
 def _last_named(history: Sequence[Turn], without_places: bool) -> str:
-    turns = list(history)
-    for at in range(len(turns) - 1, -1, -1):
-        if turns[at].role != "user":
-            continue
-        question = turns[at].text
-        answer = turns[at + 1].text if at + 1 < len(turns) else ""
-        asked = _candidates(question, without_places)
-        answered = [each for each in _candidates(answer, without_places) if each not in asked]
+    for question, answer in _exchanges(history):
+        asked = _candidates(question, "", without_places)
+        answered = [each for each in _candidates(answer, question, without_places) if each not in asked]
         ordered = [*answered, *asked] if _ASKS_FOR_ENTITY.match(question) else [*asked, *answered]
         if ordered:
             return ordered[0]
     return ""
 
 
-def _candidates(text: str, without_places: bool) -> list[str]:
+def _exchanges(history: Sequence[Turn]) -> Iterator[tuple[str, str]]:
+    """Yield the user's turns with the answers to them, latest first."""
+    answer = ""
+    for turn in reversed(history):
+        if turn.role == "user":
+            yield turn.text, answer
+            answer = ""
+        else:
+            answer = turn.text
+
+
+def _candidates(text: str, question: str, without_places: bool) -> list[str]:
+    """Return what a text may be about, best first; names in an answer lose the words that its question has too."""
     in_places = {place.name for place in places(text)} if without_places else set()
-    named = [each for each in names(text) if each not in in_places]
-    if topic := _TOPIC.match(text):
-        wanted = topic[1].strip()
-        return [wanted, *named] if not named or wanted.startswith(named[0]) or len(wanted.split()) <= 3 else named
-    return named
+    asked = {word[:5] for word in plain(question).split() if len(word) > 4}
+    named = [_without_words(each, asked) for each in names(text) if each not in in_places]
+    named = [each for each in named if each]
+    topic = _TOPIC.match(text)
+    if topic is None:
+        return named
+    wanted = topic[1].strip()
+    inside = [each for each in named if each in wanted]
+    return inside + named if inside else [wanted, *named]
+
+
+def _without_words(name: str, beginnings: set[str]) -> str:
+    words = name.split()
+    while len(words) > 1 and any(plain(words[0])[:4] == each[:4] for each in beginnings):
+        words = words[1:]
+    return " ".join(words)
 
 
 def _names(text: str) -> Iterator[tuple[int, str]]:
@@ -191,7 +221,7 @@ def _is_subject(rest: str) -> bool:
     """Return whether a verb of being follows, so that the word before is a name though it begins the sentence."""
     return bool(
         re.match(
-            r" (?:is|was|has|had|lies|are|were|jest|był|była|było|ma|leży|liczy|to|po raz|wrote"
+            r" (?:is|was|has|had|lies|are|were|jest|był|była|było|ma|leży|liczy|po raz|wrote"
             r"|napisał)\b",
             rest,
         )

@@ -31,7 +31,8 @@ class Reference(StrEnum):
 
 
 LEAD = re.compile(
-    r"^(?:(?:ok|okay|thanks|thank you|great|dobrze|dzieki|super|hm+|no|to|and|or|but|also|so|a|i|oraz|albo|now"
+    r"^(?:(?:ok|okay|thanks|thank you|great|dobrze|dzieki|super|hm+|no(?: to)?|to(?= teraz)|and|or|but|also|so|a"
+    r"|i|oraz|albo|now"
     r"|then|teraz)[,.!]? )+"
 )
 """Words at the beginning that link a question to the turn before (normal form)."""
@@ -64,7 +65,7 @@ PLACE_NOUN = (
     r"\b(?:that|this|the same) (?:city|town|village|place|country|island|region|capital)\b"
     r"|\bthe (?:\w+ )?(?:city|town|village|place|country|island|region|capital|one) (?:that |which )?(?:(?:we|you"
     r"|i)(?:'ve| have| had)? (?:just |were )?(?:discussed|mentioned|talked about|talking about|spoke about"
-    r"|asked about|said|named)|(?:from|mentioned|named|discussed) (?:earlier|before|above))"
+    r"|asked about|said|named)(?: earlier| before)?|(?:from|mentioned|named|discussed) (?:earlier|before|above))"
 )
 """A noun phrase for a place that was named before: "that city", "the city we discussed"."""
 _PLACE_NOUN = re.compile(
@@ -120,7 +121,7 @@ _OPERATION = re.compile(
     r"|poteg\w*|policz|oblicz|rozwiaz)\b"
 )
 _DOCUMENT_REFERENCE = re.compile(
-    r"\b(?:it|there|that|this|they|tam|w nim|w niej|z niego|z niej|tego|nim|niej|jego|jej|which page|what page"
+    r"\b(?:it|there|that|this|they|tam|w nim|w niej|z niego|z niej|tego|nim|niej|jego|jej|go|ja|which page|what page"
     r"|na ktorej stronie|ktora to strona|ktora strona|jaki paragraf)\b"
 )
 _RELATION = re.compile(
@@ -148,7 +149,8 @@ sie wtedy lat lata roku rok dzieci zone meza studia mieszkancow ludnosci dokladn
 wlasciwie go ja je dlugo metrow kilometrow pochowany pochowana pochowane zbudowany zbudowana zbudowane znany
 znana najbardziej wysoki wysoka wysokie stary stara stare duzy duza duze dlugi dluga dlugie gleboki glebokie
 nagrode nagrody nobla urodzony urodzona slawny slawna zonaty mezatka na co z czego czym kim rodzenstwo to bylo
-miala mial byl byla
+miala mial byl byla glebokosci wysokosci dlugosci szerokosci powierzchni pieter pietr stron odcinkow sezonow
+czlonkow pracownikow metry
 """
 _FILLERS = frozenset(_FILLER_WORDS.split())
 _PREPOSITION = re.compile(r"^(?:in|at|for|near|w|we|na|nad|dla)\b")
@@ -206,7 +208,7 @@ def _of_expression(question: str, text: str, last: str, history: Sequence[Turn])
     if not asks or not _OPERATION.search(text) or not last_expression(history):
         return None
     own = expression(question)
-    if re.search(r"[xyz]", own) or re.search(r"\d\s*[-+*/^]\s*\d", own) or len(re.findall(r"\d+", own)) > 1:
+    if re.search(r"[xyz]", own) or re.search(r"\d\s*[-+*/^]\s*\d", own) or len(re.findall(r"\d+", question)) > 1:
         return None
     linked = LEAD.match(text) or ABOUT.match(text) or _EXPRESSION_REFERENCE.search(text)
     return Reference.EXPRESSION if linked and not names(question) else None
@@ -223,11 +225,12 @@ def _of_document(question: str, text: str, history: Sequence[Turn]) -> Reference
 
 
 def _of_place(question: str, text: str, users: Sequence[str]) -> Reference | None:
-    if names(question) and not _PLACE_NOUN.search(text):
-        return None
     if document(question) or GROUPS["documents.own"].search(text):
         return None
-    if _THERE.search(text) or (_PLACE_NOUN.search(text) and not _WITHOUT_NOUN.search(text)):
+    there = _THERE.search(text)
+    if there and not _names_before(question, text, there.start()):
+        return Reference.PLACE
+    if _PLACE_NOUN.search(text) and not _WITHOUT_NOUN.search(text):
         return Reference.PLACE
     if _TIME_ONLY.match(text) or ABOUT.match(text):
         return None

@@ -76,6 +76,11 @@ def resolve(question: str, history: Sequence[Turn]) -> Resolved | None:
     return _resolve(question, _rewritten(history[-MAX_TURNS:]))
 
 
+def is_follow_up(question: str, history: Sequence[Turn]) -> bool:
+    """Return whether a question lacks what only the turns before it say."""
+    return reference_of(question, _rewritten(history[-MAX_TURNS:])) is not None
+
+
 def _resolve(question: str, recent: Sequence[Turn]) -> Resolved | None:
     reference = reference_of(question, recent)
     if reference is None:
@@ -171,7 +176,7 @@ def _with_question(question: str, history: Sequence[Turn]) -> Resolved | None:
         kept = without_match(_TIME, before)
         return Resolved(f"{kept} {fragment}?", kept)
     named = [*places(before), *lower_case_places(before)]
-    if named and (GROUPS["weather.word"].search(plain(before)) or places(fragment)):
+    if named and (places(fragment) or _is_bare_place(fragment, before)):
         phrase = fragment if _PREPOSITION.match(fragment) else f"{named[0].phrase.split()[0]} {fragment}"
         at = before.lower().find(named[0].phrase.lower())
         return Resolved(f"{before[:at]}{phrase}{before[at + len(named[0].phrase) :]}?", fragment)
@@ -179,6 +184,12 @@ def _with_question(question: str, history: Sequence[Turn]) -> Resolved | None:
     if topic and topic in before and fragment[:1].isupper():
         return Resolved(f"{before.replace(topic, fragment)}?", fragment)
     return Resolved(f"{before}, {fragment}?", before)
+
+
+def _is_bare_place(fragment: str, before: str) -> bool:
+    """Return whether a fragment after a question about the weather can be a place: "madrid", but no "in Fahrenheit"."""
+    about_weather = GROUPS["weather.word"].search(plain(before)) or GROUPS["weather.sky"].search(plain(before))
+    return bool(about_weather) and len(fragment.split()) <= 2 and not _PREPOSITION.match(fragment)
 
 
 def _append(question: str, words: str) -> str:

@@ -1,0 +1,108 @@
+"""What models read to choose a tool: OpenAI functions, and a constant system message with all functions.
+
+Tools are sorted by name, and the question comes last, so that the prefix cache holds all that precedes the question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assistant.tools.tool import Tool
+from router.messages import Grammar, GrammarKind
+
+DIRECT = "answer_directly"
+"""Name of the default function: no tool is needed."""
+NONE = "none"
+"""Output of a model that is held to a grammar: no tool is needed."""
+
+_DIRECT_FUNCTION = {
+    "type": "function",
+    "function": {
+        "name": DIRECT,
+        "description": "Answer without a tool: conversation, writing, translation, code, advice, opinions.",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+    },
+}
+_INSTRUCTION = """Choose the function that the question needs. Functions:
+{functions}
+- none: Answer without a function: conversation, writing, translation, code, advice, opinions.
+Questions may be in any language. Drawing conclusions is not drawing, and a poem about rain needs no weather."""
+_EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("Paint a goat on a roof", "image", {"prompt": "a goat on a roof"}),
+    ("Will it rain in Leeds tomorrow?", "weather", {"place": "Leeds"}),
+    ("Kim był Kopernik?", "wikipedia", {"topic": "Kopernik"}),
+    ("12 * 7", "math", {"operation": "evaluate", "expression": "12 * 7"}),
+    ("What does my lease say about pets?", "documents", {"query": "pets in the lease"}),
+    ("Napisz wiersz o burzy", NONE, {}),
+)
+
+
+def function_name(tool: str) -> str:
+    """Return the name of a tool as OpenAI permits it for functions: letters, digits, `_` and `-`."""
+    return "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "_" for each in tool)[:64]
+
+
+def by_function_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Return the tools by the names of their functions, sorted; of two with one name the first."""
+    named: dict[str, Tool] = {}
+    for tool in sorted(tools, key=lambda each: each.name):
+        named.setdefault(function_name(tool.name), tool)
+    return named
+
+
+def functions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
+    """Return OpenAI's functions of the tools, and the default function."""
+    of_tools = [
+        {
+            "type": "function",
+            "function": {"name": name, "description": tool.description, "parameters": tool.parameters},
+        }
+        for name, tool in tools.items()
+    ]
+    return [*of_tools, _DIRECT_FUNCTION]
+
+
+def choice_messages(question: str, tools: Mapping[str, Tool], with_arguments: bool) -> list[dict[str, Any]]:
+    """Return the messages that ask a model for a function: constant ones for the same tools, then the question."""
+    listed = "\n".join(f"- {name}: {tool.description}{_schema(tool, with_arguments)}" for name, tool in tools.items())
+    messages: list[dict[str, Any]] = [{"role": "system", "content": _INSTRUCTION.format(functions=listed)}]
+    for asked, name, arguments in _EXAMPLES:
+        if name in tools or name == NONE:
+            fit = arguments if name == NONE or set(arguments) <= set(tools[name].parameters["properties"]) else {}
+            messages += [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": output(name, fit) if with_arguments else name},
+            ]
+    return [*messages, {"role": "user", "content": question}]
+
+
+def output(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a choice as a model held to `choice_grammar` with arguments writes it."""
+    choice = {"tool": name} if name == NONE else {"tool": name, "arguments": arguments}
+    return json.dumps(choice, ensure_ascii=False)
+
+
+def choice_grammar(tools: Mapping[str, Tool], with_arguments: bool) -> Grammar:
+    """Return the grammar of all choices: the names, or JSON objects with a name and arguments of its schema."""
+    if not with_arguments:
+        return Grammar(kind=GrammarKind.CHOICE, source=json.dumps([*tools, NONE]))
+    choices = [_object(name, tool.parameters) for name, tool in tools.items()]
+    return Grammar(kind=GrammarKind.JSON_SCHEMA, source=json.dumps({"anyOf": [*choices, _object(NONE, None)]}))
+
+
+def _object(name: str, parameters: dict[str, Any] | None) -> dict[str, Any]:
+    properties: dict[str, Any] = {"tool": {"const": name}}
+    if parameters is not None:
+        properties["arguments"] = parameters
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+def _schema(tool: Tool, with_arguments: bool) -> str:
+    return f" Arguments: {json.dumps(tool.parameters, ensure_ascii=False)}" if with_arguments else ""

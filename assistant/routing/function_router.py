@@ -1,0 +1,122 @@
+"""The function way of routing: a function-calling model, a default function, and a cut-off at the first text.
+
+A call's markup is no text (`ModelPiece`), so that the first visible text shows that the output is no call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from assistant.model_port import ModelPiece, ModelPort, ModelRequest
+from assistant.routing.function_prompt import DIRECT, by_function_name, functions
+from assistant.routing.router import Choice
+from assistant.tools.tool import Tool
+from assistant.turn import Turn
+from router.messages import Usage
+
+MAX_TOKENS = 256
+"""Tokens of a call where the router's model does not answer."""
+
+
+@dataclass(frozen=True)
+class FunctionRouter:
+    """Router that offers the tools to `model` as functions, beside a default function for direct answers.
+
+    At the first visible text the call is cancelled; if the model also answers (`answers`), its stream goes on instead:
+    `Choice.answer`. `max_tokens` and `temperature` are those of the answer.
+    """
+
+    model: str
+    answers: bool = False
+    max_tokens: int | None = None
+    temperature: float = 0.0
+    way: str = field(default="function", init=False)
+
+    async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
+        """Return the function that the model calls, or the running answer; see the class.
+
+        Raises:
+            ModelCallFailed: the model did not answer.
+        """
+        named = by_function_name(tools)
+        said = [{"role": turn.role, "content": turn.text} for turn in history]
+        request = ModelRequest(
+            self.model,
+            [*said, {"role": "user", "content": question}],
+            tools=functions(named),
+            max_tokens=self.max_tokens if self.answers else MAX_TOKENS,
+            temperature=self.temperature if self.answers else 0.0,
+        )
+        pieces = models.generate(request)
+        call = _Call()
+        async with AsyncExitStack() as closing:
+            await closing.enter_async_context(aclosing(pieces))
+            async for piece in pieces:
+                call.add(piece)
+                if call.is_text and self.answers:
+                    closing.pop_all()
+                    return Choice(None, answer=_Continued(call.pieces, pieces))
+                if call.is_text or call.name == DIRECT:
+                    return Choice(None, usage=call.usage)
+        return call.choice({name: tool.name for name, tool in named.items()})
+
+
+class _Call:
+    """The beginning of an output: the first function call, or text."""
+
+    def __init__(self) -> None:
+        self.pieces: list[ModelPiece] = []
+        self.name = ""
+        self.usage: Usage | None = None
+        self._arguments = ""
+
+    @property
+    def is_text(self) -> bool:
+        return not self.name and any(piece.text.strip() for piece in self.pieces)
+
+    def add(self, piece: ModelPiece) -> None:
+        self.pieces.append(piece)
+        self.usage = piece.usage or self.usage
+        for call in piece.tool_calls:
+            if call.index == 0:
+                self.name = self.name or call.name
+                self._arguments += call.arguments
+
+    def choice(self, tools: dict[str, str]) -> Choice:
+        """Return the choice of the complete call; an unknown function is a direct answer."""
+        tool = tools.get(self.name)
+        return Choice(tool, self._read() if tool else {}, usage=self.usage)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            arguments = json.loads(self._arguments)
+        except (ValueError, RecursionError):
+            return {}
+        return arguments if isinstance(arguments, dict) else {}
+
+
+class _Continued(AsyncGenerator[ModelPiece]):
+    """A running output from its first piece: the pieces that were read, then the rest. Closing it closes the rest."""
+
+    def __init__(self, read: Sequence[ModelPiece], rest: AsyncGenerator[ModelPiece]) -> None:
+        self._read = deque(read)
+        self._rest = rest
+
+    async def asend(self, value: None) -> ModelPiece:
+        """Return the next piece."""
+        return self._read.popleft() if self._read else await anext(self._rest)
+
+    async def athrow(self, *error: Any) -> ModelPiece:
+        """Raise an error inside the rest of the output."""
+        self._read.clear()
+        return await self._rest.athrow(*error)
+
+    async def aclose(self) -> None:
+        """End the call, whether or not a piece was read."""
+        self._read.clear()
+        await self._rest.aclose()

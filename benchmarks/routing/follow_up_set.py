@@ -1,0 +1,82 @@
+"""Labelled follow-up questions in JSON lines, and the score of a rewriter on them.
+
+A line is `{"lang", "text", "entity", "history"}`: the rewritten question has to contain `entity` (the beginning of an
+inflected word, in normal form); `null` marks a question that stands alone and must stay unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from assistant.routing.labelled_prompts import read_lines
+from assistant.routing.language import Language
+from assistant.routing.normal_form import plain
+from assistant.turn import Turn
+
+FOLLOW_UPS = Path(__file__).with_name("follow_ups.jsonl")
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question after a conversation, with the entity that it must name to stand alone."""
+
+    lang: Language
+    text: str
+    entity: str | None
+    history: list[_Message]
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns before the question, oldest first."""
+        return [Turn(each.role, each.content) for each in self.history]
+
+
+@dataclass
+class RewritingScore:
+    """Counts of a rewriter: follow-ups that got the right entity, and stand-alone questions that it changed."""
+
+    follow_ups: int = 0
+    right_entity: int = 0
+    standalone: int = 0
+    changed: int = 0
+
+    def add(self, wanted: FollowUp, rewritten: str) -> None:
+        """Count one question with its rewrite."""
+        if wanted.entity is None:
+            self.standalone += 1
+            self.changed += rewritten != wanted.text
+        else:
+            self.follow_ups += 1
+            self.right_entity += rewritten != wanted.text and wanted.entity in plain(rewritten)
+
+    @property
+    def entity_share(self) -> float:
+        """Share of follow-ups with the right entity, 0 to 1."""
+        return self.right_entity / self.follow_ups if self.follow_ups else 0.0
+
+    @property
+    def changed_share(self) -> float:
+        """Share of stand-alone questions that were changed, 0 to 1."""
+        return self.changed / self.standalone if self.standalone else 0.0
+
+
+def read_follow_ups(path: Path = FOLLOW_UPS) -> list[FollowUp]:
+    """Read a file of labelled follow-ups; raises as `read_lines`."""
+    return read_lines(path, FollowUp)
+
+
+def score(pairs: Iterable[tuple[FollowUp, str]]) -> RewritingScore:
+    """Return the score of questions with their rewrites."""
+    total = RewritingScore()
+    for wanted, rewritten in pairs:
+        total.add(wanted, rewritten)
+    return total

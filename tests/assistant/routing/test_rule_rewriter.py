@@ -1,0 +1,65 @@
+"""Rules that make follow-ups stand alone, on the labelled set and in detail."""
+
+from __future__ import annotations
+
+import pytest
+
+from assistant.routing.rule_rewriter import is_follow_up, resolve, stand_alone
+from assistant.turn import Turn
+from benchmarks.routing.follow_up_set import read_follow_ups, score
+
+
+def conversation(*texts: str) -> list[Turn]:
+    return [Turn("assistant" if number % 2 else "user", text) for number, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("lang", ["en", "pl"])
+def test_the_labelled_set(lang: str) -> None:
+    """At least 80 % get the right entity, at most 5 % of the stand-alone questions change."""
+    found = [each for each in read_follow_ups() if each.lang == lang]
+    total = score((each, stand_alone(each.text, each.turns)) for each in found)
+    assert total.entity_share >= 0.8
+    assert total.changed_share <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("question", "before", "rewritten"),
+    [
+        ("And on Sunday?", "Weather in Prague on Saturday?", "Weather in Prague on Sunday?"),
+        ("A w Pradze?", "Czy w Wiedniu pada?", "Czy w Pradze pada?"),
+        ("what about madrid?", "is it raining in lisbon?", "is it raining in madrid?"),
+        ("is it hot there?", "When was Rome founded?", "is it hot in Rome?"),
+        ("and divided by 12?", "what is 3456 + 1200", "(3456 + 1200) divided by 12?"),
+        ("add a second moon", "paint an alien desert", "paint an alien desert, add a second moon"),
+        (
+            "what does it say about pay?",
+            "Summarise the attached contract",
+            "what does the attached contract say about pay?",
+        ),
+        ("Czy będzie padać?", "Jaka pogoda w Łodzi?", "Czy będzie padać w Łodzi?"),
+    ],
+)
+def test_rewrites(question: str, before: str, rewritten: str) -> None:
+    assert stand_alone(question, conversation(before, "Yes.")) == rewritten
+
+
+def test_references_reach_over_several_turns() -> None:
+    history = conversation("What is the weather in Graz?", "Sunny.", "and tomorrow?", "Rain.")
+    assert stand_alone("and on Friday?", history) == "What is the weather in Graz on Friday?"
+
+
+def test_without_turns_every_question_stands_alone() -> None:
+    assert not is_follow_up("When did he die?", [])
+    assert resolve("When did he die?", []) is None
+
+
+def test_a_follow_up_that_nothing_resolves_stays() -> None:
+    history = conversation("hello", "hi, how can I help?")
+    assert is_follow_up("When did he die?", history)
+    assert stand_alone("When did he die?", history) == "When did he die?"
+
+
+def test_long_questions_and_conversations_take_little_time() -> None:
+    history = conversation(*["and what about it in the city? " * 200] * 200)
+    assert stand_alone("it " * 10_000, history) == "it " * 10_000
+    stand_alone("what is it?", history)
