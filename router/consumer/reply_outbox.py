@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import structlog
 
@@ -35,6 +36,8 @@ from router.messages import (
 INTERVAL = 0.010
 """Seconds between two windows to one gateway, unless a reply is urgent."""
 WINDOW_BYTES = 16 * 1024
+MAX_WINDOW_BYTES = 4 * 1024 * 1024
+"""Most bytes of a window with several replies: images that waited for the broker would exceed its largest message."""
 RETRY_INTERVAL = 0.2
 WAITING_BYTES = 16 * 1024 * 1024
 """Most bytes kept for one gateway while the broker is down."""
@@ -114,11 +117,14 @@ class ReplyOutbox:
     def _send(self, gateway: str, unsent: _Unsent) -> None:
         unsent.replies = merge_deltas(unsent.replies)
         try:
-            self._bus.send_window(gateway, Window(worker_id=self._worker, replies=unsent.replies))
+            while unsent.replies:
+                replies = _leading(unsent.replies) if unsent.size > MAX_WINDOW_BYTES else unsent.replies
+                self._bus.send_window(gateway, Window(worker_id=self._worker, replies=replies))
+                unsent.replies = unsent.replies[len(replies) :]
         except BrokerUnavailable:
             self._keep(gateway, unsent)
             return
-        unsent.replies, unsent.size, unsent.urgent = [], 0, False
+        unsent.size, unsent.urgent = 0, False
         unsent.sent_at = asyncio.get_running_loop().time()
 
     def _keep(self, gateway: str, unsent: _Unsent) -> None:
@@ -133,6 +139,13 @@ class ReplyOutbox:
     def _wake_in(self, seconds: float) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.flush)
+
+
+def _leading(replies: Sequence[Reply]) -> list[Reply]:
+    """Return the first replies that fit into a window together, at least one."""
+    sizes = accumulate(map(_size, replies))
+    count = sum(1 for size in sizes if size <= MAX_WINDOW_BYTES)
+    return list(replies[: max(1, count)])
 
 
 def merge_deltas(replies: Sequence[Reply]) -> list[Reply]:

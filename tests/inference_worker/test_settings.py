@@ -30,6 +30,10 @@ def test_sizes(text: str, size: int) -> None:
         {"id": "worker.1"},
         {"device": "tpu"},
         {"max_num_seqs": 0},
+        {"image_sizes": "large"},
+        {"image_sizes": "512x512,0x1"},
+        {"image_steps": 0},
+        {"image_guidance": -1},
         {"unknown": 1},
     ],
 )
@@ -57,3 +61,12 @@ def test_activation_bits_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("HEADRACE_ACTIVATION_BITS", wrong)
         with pytest.raises(ValidationError, match="Input should be 16 or 8"):
             WorkerSettings(model="m")
+
+
+def test_image_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert WorkerSettings(model="m").engine().image_sizes == ()
+    monkeypatch.setenv("HEADRACE_IMAGE_SIZES", "512x512, 512x256")
+    monkeypatch.setenv("HEADRACE_IMAGE_STEPS", "4")
+    monkeypatch.setenv("HEADRACE_IMAGE_GUIDANCE", "0")
+    engine = WorkerSettings(model="m").engine()
+    assert (engine.image_sizes, engine.image_steps, engine.image_guidance) == (("512x512", "512x256"), 4, 0.0)

@@ -16,6 +16,7 @@ from router.messages import (
     ActiveRequester,
     EmbeddingPrompt,
     GatewayLoad,
+    ImagePrompt,
     Job,
     QueuedWork,
     RequesterWork,
@@ -149,6 +150,12 @@ def test_answer_lengths_are_estimated_from_recent_answers(queues: QueueEstimator
     queues.enter([job(id="b", max_tokens=5)])
     queues.enter([job(id="c", max_tokens=None)])
     assert queues.report({}).queues[0].tokens == 20 + 5 + 20
+
+
+def test_images_are_estimated_by_their_number(queues: QueueEstimator) -> None:
+    drawing = job(prompt=ImagePrompt(prompt="a" * 1000, size="512x512"), n=3)
+    queues.enter([drawing])
+    assert [queue.tokens for queue in queues.report({}).queues] == [3]
 
 
 def test_embeddings_are_estimated_from_their_inputs(queues: QueueEstimator) -> None:

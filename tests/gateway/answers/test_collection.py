@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from gateway.answers.answer_parts import CollectedChoice
-from gateway.answers.collection import best, collect, collect_vectors
-from router.messages import Delta, Embedded, TokenAlternative, TokenLogprob
+from gateway.answers.collection import best, collect, collect_images, collect_vectors
+from gateway.answers.image_answer import DrawnImage
+from router.messages import Delta, Drawn, Embedded, TokenAlternative, TokenLogprob
 
 
 def delta(text: str, *, finish_reason: Any = None, logprob: float | None = None) -> Delta:
@@ -23,7 +24,7 @@ def generation(batches: list[Any], n: int = 1) -> Any:
         for batch in batches:
             yield batch
 
-    return SimpleNamespace(jobs=[SimpleNamespace(n=n)], batches=iterate, vectors=iterate)
+    return SimpleNamespace(jobs=[SimpleNamespace(n=n)], batches=iterate, vectors=iterate, images=iterate)
 
 
 async def test_deltas_are_joined_by_choice() -> None:
@@ -42,6 +43,13 @@ async def test_vectors_are_returned_in_order_of_the_inputs() -> None:
     late = Embedded(job_id="j", attempt_id="a", start=1, vectors=[b"1", b"2"], tokens=2)
     early = Embedded(job_id="j", attempt_id="a", start=0, vectors=[b"0"], tokens=1)
     assert await collect_vectors(generation([[late], [early]])) == [b"0", b"1", b"2"]
+
+
+async def test_images_are_returned_in_order() -> None:
+    late = Drawn(job_id="j", attempt_id="a", start=1, images=[b"1", b"2"])
+    early = Drawn(job_id="j", attempt_id="a", start=0, images=[b"0"], revised_prompt="other")
+    expected = [DrawnImage(b"0", "other"), DrawnImage(b"1"), DrawnImage(b"2")]
+    assert await collect_images(generation([[late], [early]])) == expected
 
 
 def test_the_best_candidates_of_each_prompt_are_kept_best_first() -> None:

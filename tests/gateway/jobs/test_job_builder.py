@@ -14,12 +14,14 @@ from gateway.jobs.job_builder import (
     build_chat_job,
     build_completion_jobs,
     build_embedding_job,
+    build_image_job,
 )
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from gateway.openai.images import ImageRequest
 from gateway.settings import GatewaySettings
-from router.messages import EmbeddingPrompt, Job, ServiceClass, TextPrompt, TokenPrompt
+from router.messages import EmbeddingPrompt, ImagePrompt, Job, ServiceClass, TextPrompt, TokenPrompt
 from router.model_registry import ModelRegistry
 from tests.fakes.scripted_worker import status
 
@@ -100,3 +102,16 @@ def test_the_deadline_is_the_operators() -> None:
     origin = Origin.of(GatewaySettings(gateway_id="gateway-7", max_request_seconds=100, default_max_tokens=77))
     assert (origin.gateway_id, origin.default_max_tokens) == ("gateway-7", 77)
     assert origin.deadline - time.time() == pytest.approx(100, abs=1)
+
+
+def test_images_without_a_size_have_the_models_default_size() -> None:
+    registry = ModelRegistry(lambda: 0.0)
+    registry.observe(status("painter", "w-1", image_sizes=["512x512", "512x256"]))
+    model = registry.find("painter")
+    assert model is not None
+    painter = AdmittedRequest(Principal("key", "tenant", "salt"), model, ServiceClass.DEFAULT, 1_000.0)
+    for size, expected in ((None, "512x512"), ("auto", "512x512"), ("512x256", "512x256")):
+        body = ImageRequest.parse({"model": "alias", "prompt": "a", "n": 3, "size": size, "seed": -2})
+        job = build_image_job(body, painter, ORIGIN)
+        assert job.prompt == ImagePrompt(prompt="a", size=expected)
+        assert (job.model, job.n, job.sampling.seed, job.begin_by) == ("painter", 3, 2**63 - 2, 1_000.0)

@@ -14,6 +14,7 @@ from router.consumer.reply_outbox import ReplyOutbox, merge_deltas
 from router.errors import BrokerUnavailable
 from router.messages import (
     Delta,
+    Drawn,
     Finished,
     Reply,
     Started,
@@ -63,6 +64,24 @@ async def test_a_step_is_one_window_per_gateway() -> None:
     out.flush_due()
     assert [gateway for gateway, _ in post.sent] == ["g1", "g2"]
     assert post.positions == [[0, 1, 2, 3, 4]] * 2
+
+
+async def test_images_that_waited_for_the_broker_are_sent_in_windows_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reply_outbox, "MAX_WINDOW_BYTES", 5_000)
+    post = Post()
+    out = outbox(post)
+    post.away = True
+    images = [Drawn(job_id="j", attempt_id="a", start=index, images=[b"x" * 3_000]) for index in range(3)]
+    small = [Drawn(job_id="j", attempt_id="a", start=index, images=[b"x" * 30]) for index in range(3, 5)]
+    for image in [*images, *small]:
+        out.put("g", image)
+    post.away = False
+    out.flush()
+    assert [window.replies for _, window in post.sent] == [[images[0]], [images[1]], [images[2], *small]]
+    out.flush()
+    assert len(post.sent) == 3
 
 
 async def test_steps_shorter_than_the_interval_share_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
