@@ -1,8 +1,9 @@
 """Errors of `stored_objects`; `gateway/http/http_errors.py` translates them to HTTP responses.
 
 StoredObjectError
-├── BlobTooLarge, BlobsUnavailable, BlobCorrupt
-└── BlobNotFound
+├── BlobTooLarge, StorageQuotaExceeded, UnacceptableMediaType
+├── BlobNotFound, BlobCorrupt, BlobsUnavailable
+└── AddressForged, AddressExpired
 """
 
 
@@ -19,13 +20,36 @@ class BlobTooLarge(StoredObjectError):
         self.limit = limit
 
 
-class BlobsUnavailable(StoredObjectError):
-    """The folder or S3 bucket of blobs can't be read or written; the outcome of a write is unknown."""
+class StorageQuotaExceeded(StoredObjectError):
+    """The owner, or with `shared` its organisation, would store more bytes than `limit`; nothing was stored."""
+
+    def __init__(self, used: int, more: int, limit: int, *, shared: bool) -> None:
+        super().__init__(f"{used} bytes are stored, {more} more exceed the quota of {limit}")
+        self.used = used
+        self.more = more
+        self.limit = limit
+        self.shared = shared
+
+
+class UnacceptableMediaType(StoredObjectError):
+    """The media type of the content is malformed."""
 
 
 class BlobNotFound(StoredObjectError):
-    """There is no blob with this id: it never existed, has expired or was deleted."""
+    """There is no blob with this id: it never existed, has expired or was deleted, or is another owner's."""
 
 
 class BlobCorrupt(StoredObjectError):
     """The stored bytes differ from those that were written: their size or SHA-256 is wrong."""
+
+
+class BlobsUnavailable(StoredObjectError):
+    """The folder or S3 bucket of blobs can't be read or written; the outcome of a write is unknown."""
+
+
+class AddressForged(StoredObjectError):
+    """The signature of an object's address is missing or wrong."""
+
+
+class AddressExpired(StoredObjectError):
+    """The address of an object was valid, and has expired."""

@@ -4,18 +4,68 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from auth_billing.store.connection import StoreConnection
 from stored_objects.blobs import Blobs
+from stored_objects.quota import ByteCounts
+from stored_objects.records import ObjectOwner, ObjectStore
 from stored_objects.settings import BlobSettings
+from stored_objects.store.byte_counts import MongoByteCounts
+from stored_objects.store.indexes import create_indexes
+from stored_objects.store.objects import MongoObjectStore
+from tests.fakes.stored_objects import DictByteCounts, DictObjectStore
 
 SECRET = "blobs-secret"
 MAX_BYTES = 4 * 2**20
+ADA, BOB = ObjectOwner("org-1", "user-ada"), ObjectOwner("org-1", "key-bob")
+EVE = ObjectOwner("org-2", "user-ada")
+START = 1_700_000_000.0
+
+
+class Clock:
+    """Unix seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class ObjectStores:
+    documents: ObjectStore
+    counts: ByteCounts
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
+    """An empty database with the indexes."""
+    connected = StoreConnection(database_url, operation_ms=20_000)
+    await create_indexes(connected)
+    yield connected
+    connected.close()
+
+
+@pytest.fixture(params=["memory", pytest.param("store", marks=pytest.mark.store)])
+def stores(request: pytest.FixtureRequest) -> ObjectStores:
+    """Documents and counts in memory and in an empty database."""
+    if request.param == "memory":
+        return ObjectStores(DictObjectStore(), DictByteCounts())
+    connected = request.getfixturevalue("connection")
+    return ObjectStores(MongoObjectStore(connected), MongoByteCounts(connected))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,113 @@
+"""Quotas of bytes that a person or API key, and an organisation, may store.
+
+One count for each in the store, changed by conditional updates, so that the quotas hold over all processes. Bytes are
+counted before the document is written, and released after it was removed; a count that a crash left too high is
+replaced by the exact sum once it is in the way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from stored_objects.errors import StorageQuotaExceeded
+from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectStore
+
+QUIET_TIME = 300.0
+"""Seconds without change before a count may be corrected: bytes that were counted may have no document yet."""
+
+
+@dataclass(frozen=True)
+class ByteCount:
+    """The bytes that an owner or organisation has stored, and when the count last changed, in Unix seconds."""
+
+    total: int
+    changed: float
+
+
+@dataclass(frozen=True)
+class CountSubject:
+    """Whose bytes are counted: one owner's, or with `requester=None` all of an organisation."""
+
+    organisation: str
+    requester: str | None = None
+
+
+class ByteCounts(Protocol):
+    """Store of counts of bytes. Each method raises `StoreUnavailable`."""
+
+    async def find(self, subject: CountSubject) -> ByteCount | None:
+        """Return the count; `None` if there is none yet."""
+        ...
+
+    async def begin(self, subject: CountSubject, count: ByteCount) -> None:
+        """Store the first count; does nothing if there is one."""
+        ...
+
+    async def add(self, subject: CountSubject, more: int, now: float, limit: int | None = None) -> bool:
+        """Add to the count; return false and change nothing if it would exceed `limit`, or if there is none."""
+        ...
+
+    async def correct(self, subject: CountSubject, before: ByteCount, count: ByteCount) -> bool:
+        """Replace the count `before`; return false and change nothing if the count has changed."""
+        ...
+
+
+@dataclass(eq=False, repr=False)
+class StorageQuotas:
+    """Limits the bytes of each owner to `per_owner`, and of each organisation to `per_organisation`."""
+
+    counts: ByteCounts
+    objects: ObjectStore
+    per_owner: int
+    per_organisation: int
+    clock: Callable[[], float] = time.time
+
+    async def reserve(self, owner: ObjectOwner, size: int) -> None:
+        """Count a new object of `size` bytes, before its document is written.
+
+        Raises:
+            StorageQuotaExceeded: the owner or organisation would store more than allowed; nothing is counted.
+        """
+        own, shared = _subjects(owner)
+        await self._reserve(own, size + RECORD_BYTES, self.per_owner)
+        try:
+            await self._reserve(shared, size + RECORD_BYTES, self.per_organisation)
+        except StorageQuotaExceeded:
+            await self.counts.add(own, -(size + RECORD_BYTES), self.clock())
+            raise
+
+    async def release(self, owner: ObjectOwner, size: int) -> None:
+        """Count an object of `size` bytes no more, after its document was removed."""
+        for subject in _subjects(owner):
+            await self.counts.add(subject, -(size + RECORD_BYTES), self.clock())
+
+    async def used(self, subject: CountSubject) -> int:
+        """Return the bytes counted for an owner or organisation."""
+        return (await self._count(subject)).total
+
+    async def _reserve(self, subject: CountSubject, more: int, limit: int) -> None:
+        if await self.counts.add(subject, more, self.clock(), limit):
+            return
+        count = await self._count(subject)
+        if count.total + more > limit and count.changed < self.clock() - QUIET_TIME:
+            await self.counts.correct(subject, count, await self._exact(subject))
+        if not await self.counts.add(subject, more, self.clock(), limit):
+            raise StorageQuotaExceeded(await self.used(subject), more, limit, shared=subject.requester is None)
+
+    async def _count(self, subject: CountSubject) -> ByteCount:
+        found = await self.counts.find(subject)
+        if found is None:
+            found = await self._exact(subject)
+            await self.counts.begin(subject, found)
+            found = await self.counts.find(subject) or found
+        return found
+
+    async def _exact(self, subject: CountSubject) -> ByteCount:
+        return ByteCount(await self.objects.stored_bytes(subject.organisation, subject.requester), self.clock())
+
+
+def _subjects(owner: ObjectOwner) -> tuple[CountSubject, CountSubject]:
+    return CountSubject(owner.organisation, owner.requester), CountSubject(owner.organisation)

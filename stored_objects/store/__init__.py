@@ -1,0 +1,1 @@
+"""MongoDB stores of stored objects: documents and counts of bytes."""

@@ -1,0 +1,137 @@
+"""Documents and counts of stored objects in dictionaries, and stored objects whose blobs are in memory."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from prometheus_client import CollectorRegistry
+
+from stored_objects.blobs import Blobs
+from stored_objects.metrics import ObjectMetrics
+from stored_objects.objects import StoredObjects
+from stored_objects.quota import ByteCount, ByteCounts, CountSubject, StorageQuotas
+from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectState, ObjectStore, StoredObject
+
+MIB = 2**20
+
+
+class DictObjectStore:
+    """`records.ObjectStore` in a dictionary."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, StoredObject] = {}
+
+    async def insert(self, record: StoredObject) -> None:
+        self.records[record.id] = record
+
+    async def finish(self, id: str, sha256: str, expires: float) -> bool:
+        found = self.records.get(id)
+        if found is None or found.state is not ObjectState.PENDING:
+            return False
+        self.records[id] = replace(found, sha256=sha256, expires=expires, state=ObjectState.READY)
+        return True
+
+    async def find(self, owner: ObjectOwner, id: str) -> StoredObject | None:
+        found = self.records.get(id)
+        return found if found is not None and found.owner == owner else None
+
+    async def find_signed(self, id: str) -> StoredObject | None:
+        return self.records.get(id)
+
+    async def add_reference(self, owner: ObjectOwner, id: str, reference: str, now: float) -> bool:
+        found = await self.find(owner, id)
+        if found is None or found.state is not ObjectState.READY:
+            return False
+        if reference not in found.references:
+            if not found.is_available(now):
+                return False
+            self.records[id] = replace(found, references=[*found.references, reference], kept=found.kept + 1)
+        return True
+
+    async def remove_reference(self, owner: ObjectOwner, reference: str) -> None:
+        for each in list(self.records.values()):
+            if each.owner == owner and reference in each.references:
+                left = [other for other in each.references if other != reference]
+                self.records[each.id] = replace(each, references=left, kept=len(left))
+
+    async def expire(self, owner: ObjectOwner, id: str, now: float) -> bool:
+        found = await self.find(owner, id)
+        if found is None or found.state is not ObjectState.READY:
+            return False
+        self.records[id] = replace(found, state=ObjectState.DELETING, expires=now, references=[], kept=0)
+        return True
+
+    async def expired(self, now: float, limit: int) -> list[StoredObject]:
+        found = [each for each in self.records.values() if each.kept == 0 and each.expires <= now]
+        return sorted(found, key=lambda each: each.expires)[:limit]
+
+    async def begin_deletion(self, id: str, now: float) -> bool:
+        found = self.records.get(id)
+        if found is None or found.kept or found.expires > now:
+            return False
+        self.records[id] = replace(found, state=ObjectState.DELETING)
+        return True
+
+    async def remove(self, id: str) -> bool:
+        found = self.records.get(id)
+        if found is None or found.state is not ObjectState.DELETING:
+            return False
+        del self.records[id]
+        return True
+
+    async def known(self, ids: Collection[str]) -> set[str]:
+        return self.records.keys() & set(ids)
+
+    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
+        return sum(
+            each.size + RECORD_BYTES
+            for each in self.records.values()
+            if each.organisation == organisation and requester in (None, each.requester)
+        )
+
+
+class DictByteCounts:
+    """`quota.ByteCounts` in a dictionary."""
+
+    def __init__(self) -> None:
+        self.counts: dict[CountSubject, ByteCount] = {}
+
+    async def find(self, subject: CountSubject) -> ByteCount | None:
+        return self.counts.get(subject)
+
+    async def begin(self, subject: CountSubject, count: ByteCount) -> None:
+        self.counts.setdefault(subject, count)
+
+    async def add(self, subject: CountSubject, more: int, now: float, limit: int | None = None) -> bool:
+        found = self.counts.get(subject)
+        if found is None or (limit is not None and found.total + more > limit):
+            return False
+        self.counts[subject] = ByteCount(found.total + more, now)
+        return True
+
+    async def correct(self, subject: CountSubject, before: ByteCount, count: ByteCount) -> bool:
+        if self.counts.get(subject) != before:
+            return False
+        self.counts[subject] = count
+        return True
+
+
+def stored_objects(
+    documents: ObjectStore | None = None,
+    counts: ByteCounts | None = None,
+    blobs: Blobs | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+    per_owner: int = 100 * MIB,
+    per_organisation: int = 1000 * MIB,
+) -> StoredObjects:
+    """Stored objects; what is not given is in memory."""
+    documents = documents or DictObjectStore()
+    quotas = StorageQuotas(
+        counts or DictByteCounts(), documents, per_owner=per_owner, per_organisation=per_organisation, clock=clock
+    )
+    blobs = blobs or Blobs(f"memory://{uuid.uuid4().hex}", max_bytes=MIB)
+    return StoredObjects(blobs, documents, quotas, ObjectMetrics(CollectorRegistry()), clock=clock)

@@ -1,0 +1,47 @@
+"""The factory of stored objects: documents in the store, blobs where the settings say, checked before use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from auth_billing.store.connection import StoreConnection
+from runtime.lifecycle import StartupError
+from stored_objects.errors import StorageQuotaExceeded
+from stored_objects.records import ObjectKind
+from stored_objects.services import prepare, stored_objects
+from stored_objects.settings import BlobSettings
+from tests.stored_objects.conftest import ADA
+
+
+@pytest.mark.store
+async def test_objects_of_the_settings(connection: StoreConnection, tmp_path: Path) -> None:
+    settings = BlobSettings(blobs_per_person_mib=2, blobs_per_organisation_mib=3, blob_max_mib=1)
+    objects = stored_objects(settings, connection, tmp_path, CollectorRegistry())
+    await prepare(objects, connection)
+    stored = await objects.put(ADA, bytes(2**20), kind=ObjectKind.FILE, media_type="application/pdf")
+    assert await objects.get(ADA, stored.id) == bytes(2**20)
+    assert list((tmp_path / "blobs").glob(f"*/{stored.id}"))
+    with pytest.raises(StorageQuotaExceeded):
+        await objects.put(ADA, bytes(2**20), kind=ObjectKind.FILE, media_type="application/pdf")
+    objects.close()
+
+
+@pytest.mark.store
+async def test_a_folder_that_is_not_writable_is_refused(connection: StoreConnection, tmp_path: Path) -> None:
+    (tmp_path / "blobs").write_text("")
+    objects = stored_objects(BlobSettings(), connection, tmp_path, CollectorRegistry())
+    with pytest.raises(StartupError, match="HEADRACE_BLOBS_URL"):
+        await prepare(objects, connection)
+    objects.close()
+
+
+async def test_a_store_that_does_not_answer_is_refused(tmp_path: Path) -> None:
+    closed = StoreConnection("mongodb://127.0.0.1:9/none?serverSelectionTimeoutMS=50", operation_ms=200)
+    objects = stored_objects(BlobSettings(), closed, tmp_path, CollectorRegistry())
+    with pytest.raises(StartupError, match="store does not answer"):
+        await prepare(objects, closed)
+    objects.close()
+    closed.close()
