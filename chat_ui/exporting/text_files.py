@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from chat_ui.exporting.conversation_batches import Batches, FullConversation
 from chat_ui.history.message_tree import branch, by_id
 from chat_ui.history.records import Message
+from chat_ui.history.steps import Step
 
 FORMAT = "headrace-chat"
 VERSION = 1
@@ -39,7 +40,7 @@ async def as_json(batches: Batches) -> BinaryIO:
 async def as_markdown(batches: Batches) -> BinaryIO:
     """Write the selected branch of conversations to a temporary Markdown file, and return it open.
 
-    Each conversation and each message has a heading; message texts are inserted unchanged.
+    Each conversation and each message has a heading; steps are blocks of JSON; message texts are inserted unchanged.
     """
 
     async def parts() -> AsyncIterator[Iterable[str]]:
@@ -70,7 +71,13 @@ def _markdown(batch: Sequence[FullConversation]) -> Iterator[str]:
 def _turn(message: Message) -> str:
     author = message.model or message.role.value
     files = "".join(f"\n\n*{_line(each.name)}* ({each.size} bytes)" for each in message.attachments)
-    return f"## {_line(author)}, {_at(message.created)}\n\n{message.text}{files}\n\n"
+    steps = "".join(map(_step, message.steps))
+    return f"## {_line(author)}, {_at(message.created)}\n\n{steps}{message.text}{files}\n\n"
+
+
+def _step(step: Step) -> str:
+    data = json.dumps(step.data, ensure_ascii=False, indent=1)  # no line of JSON can end the block
+    return f"*{_line(step.kind)}: {_line(step.name)}* ({step.state.value})\n\n```json\n{data}\n```\n\n"
 
 
 def _line(text: str) -> str:

@@ -1,7 +1,8 @@
 """Streams the events of an answer: from memory if this process writes it, else by polling the store.
 
 Text events have ids, `ATTEMPT.CHARACTERS`. A reader that presents its last id gets only the rest; if the answer was
-restarted, or another process continued it from an earlier position, the reader gets the whole text.
+restarted, or another process continued it from an earlier position, the reader gets the whole text. Steps have no ids:
+each new reader gets all of them again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from chat_ui.generations.generations import Generations
 from chat_ui.history.records import Message, MessageStore, Owner, QueueStatus, State
+from chat_ui.history.steps import Step
 
 POLL_INTERVAL = 0.3
 """Seconds between two reads of the store."""
@@ -23,10 +25,10 @@ _ID = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """A server-sent event about an answer's text or state. `name` determines the type of `data`."""
+    """A server-sent event about an answer's steps, text or state. `name` determines the type of `data`."""
 
     name: str
-    data: QueueStatus | Message | tuple[int, str] | str | None = None
+    data: QueueStatus | Step | Message | tuple[int, str] | str | None = None
     id: str = ""
 
 
@@ -62,6 +64,8 @@ class AnswerEvents:
         self._message = message_id
         self._position: _Position | None = None
         self._waiting: QueueStatus | None = None
+        self._steps: dict[int, Step] = {}
+        """The steps that the reader has, by number."""
 
     async def stream(self, message: Message, after: str) -> AsyncIterator[StreamEvent | None]:
         """Yield the events of an answer until its end; `message`: the answer as loaded, `after`: last event id seen.
@@ -98,12 +102,14 @@ class AnswerEvents:
             position = self._position = _Position(message.attempt)
         if position.attempt != message.attempt:
             position.attempt, position.characters, position.units = message.attempt, 0, 0
-            if not message.text:
+            if not message.text or message.steps or self._steps:
+                self._steps.clear()
                 events.append(StreamEvent("restart", id=f"{message.attempt}.0"))
         waiting = message.waiting or QueueStatus(None, None)
         if message.state is State.WAITING and self._waiting != waiting:
             self._waiting = waiting
             events.append(StreamEvent("waiting", waiting))
+        events += self._new_steps(message)
         if new_text := message.text[position.characters :]:
             at = position.units
             position.characters += len(new_text)
@@ -112,6 +118,11 @@ class AnswerEvents:
         if not message.state.is_open:
             events.append(StreamEvent("failed" if message.state is State.FAILED else "done", message))
         return events
+
+    def _new_steps(self, message: Message) -> list[StreamEvent]:
+        changed = [each for each in message.steps if self._steps.get(each.number) != each]
+        self._steps |= {each.number: each for each in changed}
+        return [StreamEvent("step", each) for each in changed]
 
 
 def _position(after: str, message: Message) -> _Position | None:

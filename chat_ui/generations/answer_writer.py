@@ -21,6 +21,7 @@ from chat_ui.generations.model_client import (
     ContinuationUnsupported,
     ModelClient,
     ShuttingDown,
+    StepUpdate,
     TextDelta,
     Turn,
 )
@@ -36,7 +37,8 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
-from chat_ui.history.storage import AnswerBytes
+from chat_ui.history.steps import MAX_STEPS, Step, bounded, ended, step_bytes
+from chat_ui.history.storage import AnswerBytes, text_bytes
 from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.retry import Backoff
 
@@ -81,12 +83,15 @@ class AnswerWriter:
         self._cost_before = message.cost or 0
         self._finish_reason = ""
         self._stored_length = 0
+        self._stored_steps: list[Step] = []
         self._position_stored = False
         self._stopping = asyncio.Event()
         if message.text:
             # Chat templates strip trailing spaces, and the model then generates them again: avoid doubling.
             partial_text = message.text.rstrip()
             self.live.pieces, self.live.length = [partial_text], len(partial_text)
+            self.live.steps = {each.number: each for each in message.steps}
+        if message.text or message.steps:
             self.live.attempt += 1  # readers may have seen more than was stored: a new attempt makes them reload
 
     def stop(self) -> None:
@@ -149,6 +154,8 @@ class AnswerWriter:
                     case QueueStatus():
                         self.live.waiting = event
                         self.live.notify()
+                    case StepUpdate():
+                        await self._put_step(event)
                     case TextDelta():
                         await self._append(event)
                     case AnswerEnd():
@@ -163,8 +170,18 @@ class AnswerWriter:
             self.live.first_token_seconds = self._elapsed
         self._record_usage(event.usage, event.cost)
         if event.text:
-            await self.bytes.add(event.text)
+            await self.bytes.add(text_bytes(event.text))
             self.live.add(event.text)
+
+    async def _put_step(self, event: StepUpdate) -> None:
+        self._record_usage(event.usage, event.cost)
+        step, steps = bounded(event.step), self.live.steps
+        if step.number not in steps and len(steps) == MAX_STEPS:
+            _log.warning("a step is not stored: the answer has too many", answer=self.live.message.id, step=step.number)
+            return
+        before = steps.get(step.number)
+        await self.bytes.add(step_bytes([step]) - (0 if before is None else step_bytes([before])))
+        self.live.put_step(step)
 
     def _record_usage(self, usage: TokenUsage, cost: int) -> None:
         self.live.usage = self._usage_before + usage
@@ -177,7 +194,8 @@ class AnswerWriter:
             await asyncio.sleep(self._context.timings.answer_progress_interval)
             idle += 1
             has_position = self.live.waiting is not None and not self._position_stored
-            if self.live.length == self._stored_length and not has_position and idle < IDLE_INTERVALS:
+            is_stored = self.live.length == self._stored_length and self._steps == self._stored_steps
+            if is_stored and not has_position and idle < IDLE_INTERVALS:
                 continue
             idle = 0
             try:
@@ -191,10 +209,10 @@ class AnswerWriter:
                 self.stop()
 
     async def _store_progress(self) -> bool | None:
-        live, length = self.live, self.live.length
+        live, length, steps = self.live, self.live.length, self._steps
         progress = Progress(waiting=live.waiting)
         self._position_stored = live.waiting is not None
-        if length != self._stored_length or live.attempt != live.message.attempt:
+        if length != self._stored_length or steps != self._stored_steps or live.attempt != live.message.attempt:
             progress = Progress(
                 text=live.text,
                 state=live.state,
@@ -202,10 +220,11 @@ class AnswerWriter:
                 usage=live.usage,
                 cost=live.cost,
                 first_token_seconds=live.first_token_seconds,
+                steps=steps,
             )
         context = self._context
         stop = await context.answers.renew(live.message.id, context.writer, context.lease, progress)
-        self._stored_length = length
+        self._stored_length, self._stored_steps = length, steps
         return stop
 
     def _final_message(self, state: State, error: BaseException | None) -> Message:
@@ -218,8 +237,9 @@ class AnswerWriter:
             attempt=live.attempt,
             error=None if error is None else _answer_error(error),
             finish_reason=self._finish_reason or None,
+            steps=ended(live.steps.values()),
             usage=live.usage if live.usage != TokenUsage() else None,
-            cost=live.cost if live.usage != TokenUsage() else None,
+            cost=live.cost if live.cost or live.usage != TokenUsage() else None,
             seconds=self._elapsed,
             first_token_seconds=first if first is not None else live.first_token_seconds,
             waiting=None,
@@ -238,6 +258,10 @@ class AnswerWriter:
             if stored:
                 self.live.final = message
             return message if stored else None
+
+    @property
+    def _steps(self) -> list[Step]:
+        return list(self.live.steps.values())
 
     @property
     def _elapsed(self) -> float:

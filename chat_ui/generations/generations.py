@@ -138,7 +138,7 @@ class Generations:
         """Count an answer's bytes; return the title that its conversation got, or an empty string."""
         owner = writer.bytes.owner
         try:
-            await writer.bytes.end(ended.text)
+            await writer.bytes.end(ended)
         except StoreUnavailable as error:
             _log.warning("an answer keeps the blocks that were counted for it", reason=str(error))
         try:

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from chat_ui.history.records import Message, QueueStatus, State, TokenUsage
+from chat_ui.history.steps import Step
 
 
 @dataclass
@@ -17,6 +18,8 @@ class LiveAnswer:
     pieces: list[str] = field(default_factory=list)
     length: int = 0
     attempt: int = 0
+    steps: dict[int, Step] = field(default_factory=dict)
+    """Steps by number."""
     waiting: QueueStatus | None = None
     state: State = State.WAITING
     usage: TokenUsage = field(default_factory=TokenUsage)
@@ -42,7 +45,14 @@ class LiveAnswer:
         """The answer as a message: the stored final one once it has ended, else with its current text and state."""
         if self.final is not None:
             return self.final
-        return replace(self.message, text=self.text, state=self.state, attempt=self.attempt, waiting=self.waiting)
+        return replace(
+            self.message,
+            text=self.text,
+            state=self.state,
+            attempt=self.attempt,
+            steps=list(self.steps.values()),
+            waiting=self.waiting,
+        )
 
     def add(self, text: str) -> None:
         """Append text to the answer, mark it as running, and wake its readers."""
@@ -51,9 +61,16 @@ class LiveAnswer:
         self.state = State.RUNNING
         self.notify()
 
+    def put_step(self, step: Step) -> None:
+        """Add or replace a step by its number, mark the answer as running, and wake its readers."""
+        self.steps[step.number] = step
+        self.state = State.RUNNING
+        self.notify()
+
     def restart(self) -> None:
-        """Drop the answer's text, count a new attempt, and wake its readers."""
+        """Drop the answer's text and steps, count a new attempt, and wake its readers."""
         self.pieces.clear()
+        self.steps.clear()
         self.length = 0
         self.attempt += 1
         self.notify()

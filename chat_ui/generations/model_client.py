@@ -11,6 +11,7 @@ from typing import Protocol
 
 from auth_billing.access.principal import Principal
 from chat_ui.history.records import ModelSettings, QueueStatus, Role, TokenUsage
+from chat_ui.history.steps import Step
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ class TextDelta:
 
 
 @dataclass(frozen=True)
+class StepUpdate:
+    """A step that began or ended before the answer's text, with usage and cost (nano-USD) of the request so far."""
+
+    step: Step
+    usage: TokenUsage
+    cost: int
+
+
+@dataclass(frozen=True)
 class AnswerEnd:
     """The end of an answer, with its total usage and cost (nano-USD)."""
 
@@ -48,7 +58,7 @@ class AnswerEnd:
     cost: int
 
 
-ModelEvent = QueueStatus | TextDelta | AnswerEnd
+ModelEvent = QueueStatus | StepUpdate | TextDelta | AnswerEnd
 
 
 class AnswerFailed(Exception):

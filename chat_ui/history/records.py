@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from chat_ui.history.steps import Step
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -122,6 +124,8 @@ class Message:
     first_token_seconds: float | None = None
     attempt: int = 0
     """How often the text was restarted."""
+    steps: Sequence[Step] = ()
+    """What an assistant did before the text; models never get it."""
     waiting: QueueStatus | None = None
     """Queue position while the answer waits, as its writer last stored it (every few seconds)."""
 
@@ -347,6 +351,7 @@ class Progress:
     cost: int | None = None
     first_token_seconds: float | None = None
     waiting: QueueStatus | None = None
+    steps: Sequence[Step] | None = None
 
 
 class AnswerStore(Protocol):

@@ -17,6 +17,7 @@ import structlog
 from auth_billing.errors import StoreUnavailable
 from chat_ui.errors import StorageFull
 from chat_ui.history.records import Conversation, ConversationStore, Message, ModelSettings, Owner
+from chat_ui.history.steps import step_bytes
 
 _log = structlog.get_logger(__name__)
 
@@ -128,23 +129,24 @@ class StorageQuota:
 
 
 class AnswerBytes:
-    """Counts the bytes of one answer while its text grows. The first block is counted already, when it is requested."""
+    """Counts the bytes of one answer while its steps and text grow. The first block is counted when it is requested."""
 
     def __init__(self, quota: StorageQuota, owner: Owner, answer: Message) -> None:
         self.owner = owner
         self._quota = quota
         self._conversation = answer.conversation
-        self._counted = max(ANSWER_BLOCK, _whole_blocks(_length(answer.text)))
+        stored = _answer_bytes(answer)
+        self._counted = max(ANSWER_BLOCK, _whole_blocks(stored))
         self._room = self._counted
-        self._size = _length(answer.text)
+        self._size = stored if answer.text else 0
 
-    async def add(self, text: str) -> None:
-        """Count a piece of text before it is added; if the store fails, it is counted later.
+    async def add(self, more: int) -> None:
+        """Count the bytes of a step or a piece of text before it is added; if the store fails, it is counted later.
 
         Raises:
             StorageFull: the owner would store more than the limit.
         """
-        self._size += _length(text)
+        self._size += more
         if self._size <= self._room:
             return
         self._room = _whole_blocks(self._size)
@@ -158,14 +160,18 @@ class AnswerBytes:
             self._counted = self._room
 
     def restart(self) -> None:
-        """Begin at no text again; the blocks stay counted."""
+        """Begin at no steps and no text again; the blocks stay counted."""
         self._size = 0
 
-    async def end(self, text: str) -> None:
-        """Replace the blocks by the bytes of the answer's final text."""
-        unused = self._counted - _length(text)
+    async def end(self, answer: Message) -> None:
+        """Replace the blocks by the bytes of the final answer's steps and text."""
+        unused = self._counted - _answer_bytes(answer)
         await self._quota.release(self.owner, unused)
         await self._quota.assign(self.owner, self._conversation, -unused)
+
+
+def _answer_bytes(answer: Message) -> int:
+    return text_bytes(answer.text) + step_bytes(answer.steps)
 
 
 def _whole_blocks(size: int) -> int:
@@ -191,9 +197,9 @@ def settings_growth(before: ModelSettings, after: ModelSettings) -> int:
 
 def message_bytes(message: Message) -> int:
     """Return the bytes that a message is counted for; its files must have their texts."""
-    files = sum(_length(each.text) + _length(each.name) for each in message.attachments)
+    files = sum(text_bytes(each.text) + text_bytes(each.name) for each in message.attachments)
     system = "" if message.settings is None else message.settings.system
-    return RECORD_BYTES + _length(message.text) + files + _length(system)
+    return RECORD_BYTES + _answer_bytes(message) + files + text_bytes(system)
 
 
 def whole_bytes(conversation: Conversation, messages: Iterable[Message]) -> int:
@@ -201,5 +207,6 @@ def whole_bytes(conversation: Conversation, messages: Iterable[Message]) -> int:
     return conversation_bytes(conversation.settings) + sum(map(message_bytes, messages))
 
 
-def _length(text: str) -> int:
+def text_bytes(text: str) -> int:
+    """Return the bytes of UTF-8 that a text is counted for."""
     return len(text.encode(errors="replace"))

@@ -1,4 +1,7 @@
-"""Reads this chat's own JSON export (`exporting/text_files.py`), without usage and cost: they were billed elsewhere."""
+"""Reads this chat's own JSON export (`exporting/text_files.py`), without usage and cost: they were billed elsewhere.
+
+Images of steps are not imported either: their ids are those of blobs that another installation or person may own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from chat_ui.history.limits import MAX_TOKENS
 from chat_ui.history.records import Attachment, ModelSettings, Role
+from chat_ui.history.steps import MAX_STEPS, Step, StepState, bounded
 from chat_ui.importing.parsed_conversation import (
     MAX_NAME_CHARS,
     ParsedConversation,
@@ -20,6 +24,7 @@ from chat_ui.importing.parsed_conversation import (
 
 _ABOVE_NOTHING = 1e-9
 _ROLES = {role.value: role for role in Role}
+_STATES = {state.value: state for state in (StepState.DONE, StepState.FAILED)}
 
 
 def matches(value: Mapping[str, Any]) -> bool:
@@ -39,6 +44,7 @@ def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
             seconds(each.get("created")),
             _settings(each.get("settings")),
             _files(each.get("attachments")),
+            _steps(each.get("steps")),
         )
         for each in map(mapping, value["messages"])
         if (key := identifier(each.get("id"))) is not None and text(each.get("role")) in _ROLES
@@ -78,3 +84,22 @@ def _files(value: Any) -> list[Attachment]:
         if name:
             found.append(Attachment(name, content, len(content.encode(errors="replace"))))
     return found
+
+
+def _steps(value: Any) -> list[Step]:
+    """Return the ended steps of an answer, within the limits, without blobs; of equal numbers the last one."""
+    found: dict[int, Step] = {}
+    for each in map(mapping, value if isinstance(value, list) else ()):
+        at, state = number(each.get("number"), 0, MAX_TOKENS), _STATES.get(text(each.get("state")))
+        kind, name = text(each.get("kind")), text(each.get("name"))
+        if at is None or state is None or not kind or len(found) == MAX_STEPS:
+            continue
+        found[int(at)] = bounded(Step(int(at), kind, name, state, _without_blobs(mapping(each.get("data")))))
+    return list(found.values())
+
+
+def _without_blobs(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    result = data.get("result")
+    if not isinstance(result, dict):
+        return data
+    return {**data, "result": {name: each for name, each in result.items() if name not in ("images", "thumbnail")}}

@@ -23,6 +23,7 @@ from chat_ui.history.limits import (
 )
 from chat_ui.history.message_tree import by_id
 from chat_ui.history.records import Attachment, Conversation, Message, ModelSettings, Owner, Role
+from chat_ui.history.steps import Step, step_bytes
 from chat_ui.importing.records import SkipReason
 
 _ID_LENGTH = 32
@@ -52,6 +53,8 @@ class ParsedMessage:
     settings: ModelSettings = field(default_factory=ModelSettings)
     """Settings with which the model was called."""
     attachments: Sequence[Attachment] = ()
+    steps: Sequence[Step] = ()
+    """Steps of an answer, within the limits of size."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def _digest(*parts: str) -> str:
 
 
 def _size(message: ParsedMessage) -> int:
-    """Return the bytes of a message and its files.
+    """Return the bytes of a message, its steps and its files.
 
     Raises:
         ConversationSkipped: the files are more or larger than a question may have.
@@ -129,7 +132,7 @@ def _size(message: ParsedMessage) -> int:
     file_bytes = sum(each.size for each in message.attachments)
     if file_bytes > MAX_ATTACHMENT_BYTES:
         raise ConversationSkipped(SkipReason.FILES_TOO_LARGE, MAX_ATTACHMENT_BYTES // _MIB)
-    return len(message.text.encode(errors="replace")) + file_bytes
+    return len(message.text.encode(errors="replace")) + step_bytes(message.steps) + file_bytes
 
 
 def _convert_messages(conversation: Conversation, parsed: ParsedConversation, ids: Mapping[str, str]) -> list[Message]:
@@ -168,7 +171,7 @@ def _message(node: ParsedMessage, parent: Message | None, conversation: Conversa
     if node.role is Role.ASSISTANT:
         settings = node.settings
         cut = replace(settings, model=settings.model[:MAX_NAME_CHARS], system=settings.system[:MAX_SYSTEM_CHARS])
-        message = replace(message, settings=cut)
+        message = replace(message, settings=cut, steps=list(node.steps))
     return message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -20,6 +21,7 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
+from chat_ui.history.steps import Step, StepState, encoded
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}
 _PARTS = {"settings": ModelSettings, "error": AnswerError, "usage": TokenUsage, "waiting": QueueStatus}
@@ -42,9 +44,14 @@ def owner_from(document: dict[str, Any]) -> Owner:
 
 
 def to_stored(value: Any) -> Any:
-    """Convert a record field's value to MongoDB types: enums to values, sequences to lists, dataclasses to dicts."""
+    """Convert a record field's value to MongoDB types: enums to values, sequences to lists, dataclasses to dicts.
+
+    A step's data becomes a text of JSON, because MongoDB can't store every key and number.
+    """
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Step):
+        return {**vars(value), "state": value.state.value, "data": encoded(value.data)}
     if isinstance(value, list | tuple):
         return [to_stored(each) for each in value]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
@@ -67,8 +74,13 @@ def message_from(document: dict[str, Any]) -> Message:
         role=Role(document["role"]),
         state=State(document["state"]),
         attachments=attachments,
+        steps=[_step_from(each) for each in document.get("steps", ())],
         **parts,
     )
+
+
+def _step_from(document: dict[str, Any]) -> Step:
+    return Step(**{**document, "state": StepState(document["state"]), "data": json.loads(document["data"])})
 
 
 def conversation_document(owner: Owner, conversation: Conversation) -> dict[str, Any]:

@@ -22,7 +22,18 @@ COLLECTION = "messages"
 MAX_SEARCHED = 200
 """Messages that are searched for the excerpts of one page, at most."""
 _WITHOUT_FILE_TEXT = {"attachments.text": 0}
-_FINAL = ("text", "state", "error", "finish_reason", "usage", "cost", "seconds", "first_token_seconds", "attempt")
+_FINAL = (
+    "text",
+    "state",
+    "error",
+    "finish_reason",
+    "usage",
+    "cost",
+    "seconds",
+    "first_token_seconds",
+    "attempt",
+    "steps",
+)
 """Fields that the end of an answer sets."""
 _NOT_OPEN = dict.fromkeys(("open", "lease", "writer", "stop", "waiting"), "")
 

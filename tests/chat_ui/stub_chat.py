@@ -201,7 +201,7 @@ class StubChat:
             "seconds",
             "first_token_seconds",
         )
-        message |= dict.fromkeys(answered) | {"attachments": []} | more
+        message |= dict.fromkeys(answered) | {"attachments": [], "steps": []} | more
         conversation["messages"].append(message)
         conversation["leaf"] = message["id"]
         return message

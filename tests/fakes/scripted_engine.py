@@ -7,17 +7,26 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from auth_billing.access.principal import Principal
-from chat_ui.generations.model_client import AnswerEnd, AnswerRequest, ModelEvent, Price, ServedModel, TextDelta
+from chat_ui.generations.model_client import (
+    AnswerEnd,
+    AnswerRequest,
+    ModelEvent,
+    Price,
+    ServedModel,
+    StepUpdate,
+    TextDelta,
+)
 from chat_ui.history.records import QueueStatus, TokenUsage
+from chat_ui.history.steps import Step
 
 MODEL = "org/counting-model"
 
 
 @dataclass
 class ScriptedEngine:
-    """Answers every question by `words`, each after `step` is given; errors are raised where they stand."""
+    """Answers every question by `words`, steps among them; errors are raised where they stand."""
 
-    words: list[str | Exception] = field(default_factory=lambda: ["Hello ", "you."])
+    words: list[str | Step | Exception] = field(default_factory=lambda: ["Hello ", "you."])
     asked: list[tuple[Principal, AnswerRequest]] = field(default_factory=list)
     closed: int = 0
     """Answers that were not heard to their end."""
@@ -40,6 +49,9 @@ class ScriptedEngine:
                 if isinstance(word, Exception):
                     ended = True
                     raise word
+                if isinstance(word, Step):
+                    yield StepUpdate(word, TokenUsage(), number)
+                    continue
                 yield TextDelta(word, TokenUsage(5, 2, number), 10 + number)
             ended = True
             yield AnswerEnd("stop", TokenUsage(5, 2, len(words)), 10 + len(words))

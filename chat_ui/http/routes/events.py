@@ -17,6 +17,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from auth_billing.errors import InvalidSession, StoreUnavailable
 from chat_ui.generations.answer_events import StreamEvent
 from chat_ui.history.records import Message, QueueStatus
+from chat_ui.history.steps import Step
 from chat_ui.http import cookies, serialisation
 from chat_ui.http.access_control import Caller
 from chat_ui.http.responses import NO_STORE
@@ -25,6 +26,7 @@ from chat_ui.http.schemas.conversations import (
     ChatEvents,
     MessageEvent,
     RestartEvent,
+    StepEvent,
     TextEvent,
     TitleEvent,
     WaitingEvent,
@@ -97,6 +99,8 @@ def _shape(event: StreamEvent) -> Schema:
     match event.data:
         case QueueStatus():
             return WaitingEvent.model_validate(event.data)
+        case Step():
+            return StepEvent.model_validate({"step": event.data})
         case Message():
             return MessageEvent(message=serialisation.message(event.data))
         case (at, text):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends
 from pydantic import Field, StringConstraints
@@ -63,6 +63,20 @@ class AnswerError(Schema):
     retry_after: int | None
 
 
+class Step(Schema):
+    """What an assistant did before the answer's text, such as a call of a tool."""
+
+    number: int
+    """Number of the step within the answer."""
+    kind: str
+    """`rewrite`, `route`, `tool` or `summary`."""
+    name: str
+    """Name of the tool or model that the step uses."""
+    state: Literal["running", "done", "failed"]
+    data: dict[str, Any]
+    """Arguments, result or error of the step; untrusted, its form follows from `kind` and `data.result.type`."""
+
+
 class Message(Schema):
     """A question or an answer. Fields that concern answers are `null` in questions."""
 
@@ -74,6 +88,8 @@ class Message(Schema):
     """The text so far, while an answer is being written."""
     created: float
     attachments: list[Attachment]
+    steps: list[Step]
+    """Steps of an assistant's answer, in order; empty for other models."""
     model: str | None
     settings: ModelSettings | None
     """The settings that the model was called with."""
@@ -219,8 +235,14 @@ class TextEvent(Schema):
     text: str
 
 
+class StepEvent(Schema):
+    """`step`: a step began or ended; it replaces the earlier step of the same number."""
+
+    step: Step
+
+
 class RestartEvent(Schema):
-    """`restart`: drop the text; the answer is generated again."""
+    """`restart`: drop steps and text; the answer is generated again."""
 
 
 class MessageEvent(Schema):
@@ -239,6 +261,7 @@ class ChatEvents(Schema):
     """The events of an answer by name, each with the type of its data."""
 
     waiting: WaitingEvent
+    step: StepEvent
     text: TextEvent
     restart: RestartEvent
     done: MessageEvent

@@ -27,6 +27,7 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
+from chat_ui.history.steps import Step, StepState
 from chat_ui.history.storage import ByteCount
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from chat_ui.store.conversations import MongoConversationStore
@@ -261,6 +262,17 @@ async def test_messages_are_read_in_order_by_their_owner(stores: Stores) -> None
     assert await stores.answers.renew("msg-a", "me", 11.0, Progress(waiting=QueueStatus(3, 4.5))) is False
     assert await stores.answers.renew("msg-a", "me", 11.0, Progress()) is False
     assert (await stores.messages.find(ADA, "conv-x", "msg-a")).waiting == QueueStatus(3, 4.5)
+
+
+async def test_steps_are_stored_with_any_json(stores: Stores) -> None:
+    data = {"result": {"$set.a": [1.5, None, True, 2**60, "\ud800"], "": {"\0": "żółw"}}}
+    running = Step(1, "tool", "weather", StepState.RUNNING)
+    await stores.messages.add(ADA, [QUESTION, answer()], "writer", time.time() + 100)
+    assert await stores.answers.renew("msg-a", "writer", 1.0, Progress(steps=[running])) is False
+    assert (await stores.messages.find(ADA, "conv-x", "msg-a")).steps == [running]
+    done = replace(running, state=StepState.DONE, data=data)
+    assert await stores.answers.finish(answer(state=State.DONE, steps=[done]), "writer")
+    assert (await stores.messages.find(ADA, "conv-x", "msg-a")).steps == [done]
 
 
 async def test_an_answer_is_leased_to_one_writer(stores: Stores) -> None:

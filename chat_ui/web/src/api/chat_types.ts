@@ -7,6 +7,7 @@ export type Model = Schemas["ChatModel"];
 /** Model, system prompt and sampling settings; null means the model's default. */
 export type ChatSettings = Schemas["ModelSettings"];
 export type Message = Schemas["Message"];
+export type Step = Schemas["Step"];
 export type ConversationSummary = Schemas["ConversationRow"];
 export type WholeConversation = Schemas["Conversation"];
 export type ConversationPage = Schemas["ConversationPage"];

@@ -1437,6 +1437,7 @@ export interface components {
             readonly done: components["schemas"]["MessageEvent"];
             readonly failed: components["schemas"]["MessageEvent"];
             readonly restart: components["schemas"]["RestartEvent"];
+            readonly step: components["schemas"]["StepEvent"];
             readonly text: components["schemas"]["TextEvent"];
             readonly title: components["schemas"]["TitleEvent"];
             readonly waiting: components["schemas"]["WaitingEvent"];
@@ -2058,6 +2059,11 @@ export interface components {
              * @enum {string}
              */
             readonly state: "waiting" | "running" | "done" | "stopped" | "failed";
+            /**
+             * Steps
+             * @description Steps of an assistant's answer, in order; empty for other models.
+             */
+            readonly steps: readonly components["schemas"]["Step"][];
             /**
              * Text
              * @description The text so far, while an answer is being written.
@@ -2724,7 +2730,7 @@ export interface components {
         };
         /**
          * RestartEvent
-         * @description `restart`: drop the text; the answer is generated again.
+         * @description `restart`: drop steps and text; the answer is generated again.
          */
         readonly RestartEvent: Record<string, never>;
         /**
@@ -2907,6 +2913,46 @@ export interface components {
         readonly StartBody: {
             /** Invitation */
             readonly invitation: string;
+        };
+        /**
+         * Step
+         * @description What an assistant did before the answer's text, such as a call of a tool.
+         */
+        readonly Step: {
+            /**
+             * Data
+             * @description Arguments, result or error of the step; untrusted, its form follows from `kind` and `data.result.type`.
+             */
+            readonly data: {
+                readonly [key: string]: unknown;
+            };
+            /**
+             * Kind
+             * @description `rewrite`, `route`, `tool` or `summary`.
+             */
+            readonly kind: string;
+            /**
+             * Name
+             * @description Name of the tool or model that the step uses.
+             */
+            readonly name: string;
+            /**
+             * Number
+             * @description Number of the step within the answer.
+             */
+            readonly number: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            readonly state: "running" | "done" | "failed";
+        };
+        /**
+         * StepEvent
+         * @description `step`: a step began or ended; it replaces the earlier step of the same number.
+         */
+        readonly StepEvent: {
+            readonly step: components["schemas"]["Step"];
         };
         /**
          * Stopping

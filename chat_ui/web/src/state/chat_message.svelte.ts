@@ -1,6 +1,6 @@
 /** Reactive state of one message; an answer is updated by the events of its stream. */
 import type { AnswerEvent } from "../api/answer_events";
-import type { Message } from "../api/chat_types";
+import type { Message, Step } from "../api/chat_types";
 import { failureOf, kindOf, type Failure } from "../api/failure";
 
 export interface Queue {
@@ -12,6 +12,8 @@ export interface Queue {
 export class ChatMessage {
   message = $state.raw<Message>({} as Message);
   text = $state("");
+  /** What an assistant did before the text, in order. */
+  steps = $state.raw<readonly Step[]>([]);
   queue = $state.raw<Queue | null>(null);
   /** Whether the stream's connection broke and is being retried. */
   reconnecting = $state(false);
@@ -28,6 +30,7 @@ export class ChatMessage {
     this.created = message.created;
     this.message = message;
     this.text = message.text;
+    this.steps = message.steps;
   }
 
   get running(): boolean {
@@ -52,7 +55,11 @@ export class ChatMessage {
       case "text":
         this.#put(event.at, event.text);
         break;
+      case "step":
+        this.#putStep(event.step);
+        break;
       case "restart":
+        this.steps = [];
         this.#put(0, "");
         break;
       case "ended":
@@ -66,14 +73,26 @@ export class ChatMessage {
   end(message: Message): void {
     this.message = message;
     this.text = message.text;
+    this.steps = message.steps;
     this.queue = null;
     this.reconnecting = false;
   }
 
   /** Replaces the text after `at`: a resumed stream may send some of it twice. */
   #put(at: number, text: string): void {
+    this.#begin();
+    this.text = this.text.slice(0, at) + text;
+  }
+
+  /** Replaces the step of the same number: a step that began ends, and a resumed stream sends steps again. */
+  #putStep(step: Step): void {
+    this.#begin();
+    const at = this.steps.findIndex((each) => each.number === step.number);
+    this.steps = at === -1 ? [...this.steps, step] : this.steps.with(at, step);
+  }
+
+  #begin(): void {
     this.queue = null;
     if (this.message.state === "waiting") this.message = { ...this.message, state: "running" };
-    this.text = this.text.slice(0, at) + text;
   }
 }

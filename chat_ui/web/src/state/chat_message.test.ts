@@ -24,6 +24,20 @@ it("replaces text after a resumed stream's position, and drops it at a restart",
   expect([answer.text, answer.running]).toEqual(["", true]);
 });
 
+it("replaces a step by its number, and drops steps at a restart", () => {
+  const step = { number: 1, kind: "tool", name: "weather", state: "running", data: {} } as const;
+  const answer = waiting();
+  answer.apply({ type: "step", step: { ...step, number: 0, kind: "route", state: "done" } });
+  answer.apply({ type: "step", step });
+  answer.apply({ type: "step", step: { ...step, state: "done" } });
+  expect(answer.steps.map((each) => each.state)).toEqual(["done", "done"]);
+  expect(answer.message.state).toBe("running");
+  answer.apply({ type: "restart" });
+  expect(answer.steps).toEqual([]);
+  answer.apply({ type: "ended", message: apiMessage({ id: answer.id, steps: [step] }) });
+  expect(answer.steps).toEqual([step]);
+});
+
 it("gives the failure of a failed answer", () => {
   const error = { code: "insufficient_quota", message: "Budget used up.", retry_after: null };
   const answer = chatMessage({ state: "failed", error });

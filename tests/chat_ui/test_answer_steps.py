@@ -1,0 +1,186 @@
+"""Steps of an answer: streamed, stored, shared, exported and imported, counted, and never in a prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chat_ui.history.limits import MAX_CONVERSATION_BYTES
+from chat_ui.history.steps import MAX_STEPS, Step, StepState
+from tests.chat_ui.chat_clients import Scene, eventually, text_of
+from tests.chat_ui.openapi_validation import DescribedPerson
+
+RESULT: dict[str, Any] = {"type": "weather", "place": {"name": "Gdańsk"}, "$odd.key": 2**62}
+RUNNING = Step(1, "tool", "weather", StepState.RUNNING, {"arguments": {"place": "Gdańsk"}})
+DONE = replace(RUNNING, state=StepState.DONE, data={**RUNNING.data, "result": RESULT})
+ROUTE = Step(0, "route", "router", StepState.DONE, {"choice": "weather", "way": "grammar", "arguments": {}})
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    scene.engine.words = [ROUTE, RUNNING, DONE, "It ", "rains."]
+    yield scene
+    await scene.close()
+
+
+async def person(scene: Scene) -> DescribedPerson:
+    return DescribedPerson((await scene.person()).browser)
+
+
+def states(steps: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    return [(each["number"], each["state"]) for each in steps]
+
+
+async def test_events_and_tree_have_the_steps(scene: Scene) -> None:
+    ada = await person(scene)
+    chat = await ada.conversation()
+    answer = (await ada.ask(chat))["answer"]["id"]
+    events = await ada.events(chat, answer)
+    shown = {each[1]["step"]["number"]: each[1]["step"] for each in events if each[0] == "step"}
+    assert states(list(shown.values())) == [(0, "done"), (1, "done")]
+    assert shown[1]["data"]["result"] == RESULT
+    assert text_of(events) == "It rains."
+    stored = (await ada.tree(chat))["messages"][1]
+    assert states(stored["steps"]) == [(0, "done"), (1, "done")]
+    assert stored["steps"][1]["data"]["result"] == RESULT
+    assert (await ada.tree(chat))["messages"][0]["steps"] == []
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["at the gateway that writes", "at another one"])
+async def test_a_reload_in_the_middle_shows_the_steps(scene: Scene, *, here: bool) -> None:
+    scene.engine.patient = True
+    ada = await person(scene)
+    chat = await ada.conversation()
+    answer = (await ada.ask(chat))["answer"]["id"]
+    for _ in range(2):
+        scene.engine.go.release()
+    await eventually(lambda: len(scene.chats.history.messages[answer][1].steps) == 2)
+    if not here:
+        ada.browser.move_to(scene.gateway())
+    seen = (await ada.tree(chat))["messages"][1]
+    assert (seen["state"], states(seen["steps"])) == ("running", [(0, "done"), (1, "running")])
+    following = asyncio.create_task(ada.events(chat, answer))
+    for _ in range(3):
+        scene.engine.go.release()
+        await asyncio.sleep(0.02)
+    told = [each[1]["step"] for each in await following if each[0] == "step"]
+    assert states(told)[-1] == (1, "done")
+
+
+async def test_an_answer_that_is_stopped_in_a_step_shows_it_as_failed(scene: Scene) -> None:
+    scene.engine.words = [ROUTE, RUNNING, "never"]
+    scene.engine.patient = True
+    ada = await person(scene)
+    chat = await ada.conversation()
+    answer = (await ada.ask(chat))["answer"]["id"]
+    for _ in range(2):
+        scene.engine.go.release()
+    await eventually(lambda: len(scene.chats.history.messages[answer][1].steps) == 2)
+    await ada.call("POST", f"/conversations/{chat}/messages/{answer}/stop", {}, status=202)
+    ended = (await ada.events(chat, answer))[-1][1]["message"]
+    assert (ended["state"], states(ended["steps"])) == ("stopped", [(0, "done"), (1, "failed")])
+    assert ended["steps"][1]["data"]["error"]["code"] == "stopped"
+
+
+async def test_models_get_only_the_texts_of_ten_tool_answers(scene: Scene) -> None:
+    ada = await person(scene)
+    chat, parent = await ada.conversation(), None
+    for turn in range(11):
+        parent = (await ada.answered(chat, f"Question {turn}", parent))["id"]
+    asked = [request for _, request in scene.engine.asked if not request.turns[-1].text.startswith("Write a title")]
+    turns = [(each.role.value, each.text) for each in asked[-1].turns]
+    before = [("user", f"Question {turn}") for turn in range(11)]
+    assert turns[::2] == before
+    assert turns[1::2] == [("assistant", "It rains.")] * 10
+    assert "Gdańsk" not in str(asked)
+
+
+async def test_an_answer_of_steps_alone_is_no_turn_of_the_prompt(scene: Scene) -> None:
+    scene.engine.words = [RUNNING, DONE]
+    ada = await person(scene)
+    chat = await ada.conversation()
+    first = await ada.answered(chat, "One")
+    assert (first["state"], first["text"]) == ("done", "")
+    await ada.answered(chat, "Two", first["id"])
+    assert [each.text for each in scene.engine.asked[-1][1].turns] == ["One\n\nTwo"]
+
+
+async def test_each_branch_has_its_steps(scene: Scene) -> None:
+    ada = await person(scene)
+    chat = await ada.conversation()
+    first = await ada.answered(chat)
+    scene.engine.words = ["Sunny."]
+    begun = await ada.call("POST", f"/conversations/{chat}/messages/{first['id']}/regenerate", {}, status=202)
+    await ada.events(chat, begun["answer"]["id"])
+    answers = [each for each in (await ada.tree(chat))["messages"] if each["role"] == "assistant"]
+    assert [len(each["steps"]) for each in answers] == [2, 0]
+
+
+async def test_shared_conversations_show_the_steps(scene: Scene) -> None:
+    ada = await person(scene)
+    chat = await ada.conversation()
+    await ada.answered(chat)
+    token = (await ada.call("POST", f"/conversations/{chat}/share", {}, status=201))["token"]
+    shared = await ada.call("GET", f"/shared/{token}")
+    assert shared["messages"][1]["steps"][1]["data"]["result"] == RESULT
+
+
+async def test_exports_have_the_results_and_imports_keep_them_without_images(scene: Scene) -> None:
+    image = {"type": "image", "prompt": "A cat", "images": [{"blob": "blob_of_somebody_else"}]}
+    article = {"type": "article", "title": "Cats", "thumbnail": "/blobs/stolen"}
+    scene.engine.words = [
+        DONE,
+        Step(2, "tool", "image", StepState.DONE, {"result": image}),
+        Step(3, "tool", "wikipedia", StepState.DONE, {"result": article}),
+        "It rains.",
+    ]
+    ada, eve = await person(scene), DescribedPerson((await scene.person(name="eve")).browser)
+    await ada.answered(await ada.conversation())
+    markdown = (await ada.browser.get("/export?format=markdown&ids=all")).text
+    assert '*tool: weather* (done)\n\n```json\n{\n "arguments"' in markdown
+    assert '"name": "Gdańsk"' in markdown
+    document = json.loads((await ada.browser.get("/export?format=json&ids=all")).content)
+    steps = document["conversations"][0]["messages"][1]["steps"]
+    assert steps[0]["data"]["result"] == RESULT
+    steps.append({"number": 4, "kind": "tool", "name": "x", "state": "running", "data": {}})
+    steps.append({"number": -1, "kind": "tool", "name": "x", "state": "done", "data": {}})
+    steps += [7, {"number": 5, "kind": "tool", "name": "deep", "state": "done", "data": {"a": nested(40)}}]
+    assert (await eve.imported(document))["imported"] == 1
+    chat = (await eve.call("GET", "/conversations"))["conversations"][0]["id"]
+    theirs = (await eve.tree(chat))["messages"][1]["steps"]
+    assert states(theirs) == [(1, "done"), (2, "done"), (3, "done"), (5, "done")]
+    assert theirs[0]["data"]["result"] == RESULT
+    assert theirs[1]["data"]["result"] == {"type": "image", "prompt": "A cat"}
+    assert theirs[2]["data"]["result"] == {"type": "article", "title": "Cats"}
+    assert theirs[3]["data"] == {}
+
+
+def nested(levels: int) -> list[Any]:
+    return [nested(levels - 1)] if levels else []
+
+
+async def test_steps_are_counted_as_stored_bytes(scene: Scene) -> None:
+    big = replace(DONE, data={"result": {"type": "page", "text": "x" * 100_000}})
+    scene.engine.words = [replace(big, number=number) for number in (0, 1, 1)]
+    ada = await person(scene)
+    chat = await ada.conversation()
+    before = (await ada.call("GET", "/usage"))["storage"]["used_bytes"]
+    await ada.answered(chat)
+    used = (await ada.call("GET", "/usage"))["storage"]["used_bytes"] - before
+    assert 200_000 < used < 210_000
+    await ada.call("DELETE", f"/conversations/{chat}", status=204)
+    assert (await ada.call("GET", "/usage"))["storage"]["used_bytes"] < before
+
+
+async def test_an_answer_keeps_a_limited_number_of_steps(scene: Scene) -> None:
+    scene.engine.words = [replace(DONE, number=number) for number in range(MAX_STEPS + 3)]
+    ada = await person(scene)
+    ended = await ada.answered(await ada.conversation())
+    assert len(ended["steps"]) == MAX_STEPS
+    assert MAX_STEPS * 131_072 < MAX_CONVERSATION_BYTES
