@@ -50,6 +50,10 @@ class GatewayClocks:
         """Return the present Unix time by a gateway's clock, as estimated."""
         return self._clock() - self._skew.get(gateway, 0.0)
 
+    def deadline(self, job: Job) -> float:
+        """Return a job's deadline by this machine's clock, for the child jobs that are opened to answer it."""
+        return job.deadline + self._skew.get(job.reply_to, 0.0)
+
 
 def _seconds_ahead(ages: deque[tuple[float, float]]) -> float:
     """Return the seconds by which this clock is ahead, from (age, time to live) pairs; 0 if the ages are plausible."""

@@ -91,7 +91,7 @@ class JobConsumer(Generic[T]):
         self.outbox = ReplyOutbox(bus, worker, self._handle_dead_gateway)
         self._resume_requests = ResumeRequests(self.outbox, timings.resume_request_interval)
         self.state = WorkerState.STARTING
-        self._clocks = GatewayClocks()
+        self.clocks = GatewayClocks()
         self._settling = GroupCommit()
         self._cancelled = RecentJobIds()
         self._done = RecentJobIds()
@@ -162,7 +162,7 @@ class JobConsumer(Generic[T]):
             return
         attempt = self._handler.open(job, delivery)
         if not attempt.may_resume:
-            self._clocks.observe(job)
+            self.clocks.observe(job)
         self.attempts.add(attempt)
         self._idle.clear()
         if job in self._cancelled:
@@ -207,7 +207,7 @@ class JobConsumer(Generic[T]):
         """Fail a job whose time is over: at `begin_by` if it was not started, else at its deadline."""
         begun = attempt.may_resume or attempt.crashes > 0 or self.admission.has_slot(attempt)
         until = attempt.job.deadline if begun else attempt.job.begin_by or attempt.job.deadline
-        if self._clocks.now(attempt.job.reply_to) < until:
+        if self.clocks.now(attempt.job.reply_to) < until:
             return False
         self._handler.fail(attempt, FailureCode.DEADLINE_EXCEEDED, "The request's deadline has passed.")
         return True

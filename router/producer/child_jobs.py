@@ -143,7 +143,7 @@ class ChildJobs:
         that opens it first, so that its traces and usage records are found by the parent's id.
 
         Args:
-            parent: the job that is being answered.
+            parent: the job that is being answered, with its deadline by this machine's clock.
             request: the model, its prompt and what was delivered before.
             headers: headers of the parent's message, from which the trace context is taken.
 

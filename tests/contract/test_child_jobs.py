@@ -18,8 +18,9 @@ from router.producer.job_output import ResumePoint
 from router.producer.metrics import ProducerMetrics
 from router.timings import Timings
 from tests.contract.conftest import MakeTransport
-from tests.fakes.fleet import MODEL, Fleet, FleetWorker, counted, until
+from tests.fakes.fleet import MODEL, Answer, Fleet, FleetWorker, counted, until
 from tests.fakes.jobs import make_job
+from tests.fakes.relaying_assistant import ASSISTANT, RelayingAssistant
 
 HEADERS = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "x-delivery-count": 1}
 TIMINGS: dict[str, Any] = {"gateway_grace": 0.1}
@@ -207,3 +208,48 @@ async def test_a_step_that_was_cancelled_can_be_repeated_at_once(make_transport:
         assert {each.job for each in fleet.records} == {"p-a", "p-a.2"}
         assert not worker.engine.requests
         await assistant.end()
+
+
+async def test_an_answer_outlives_its_assistants_and_their_workers(make_transport: MakeTransport) -> None:
+    """Three assistants and two workers die in turn; the gateway gets each token once."""
+    async with Fleet(make_transport, **TIMINGS) as fleet:
+        await fleet.bus.declare_model(ASSISTANT)
+        worker = await fleet.start("worker-0", step_time=None)
+        assistant = await start_relay(make_transport, 0)
+        answer = await fleet.ask("p", 60, model=ASSISTANT)
+        for number in range(1, 4):
+            await until(lambda: worker.engine.requests)  # noqa: B023
+            await step(worker, answer, answer.tokens + 5)
+            if number < 3:
+                other = await fleet.start(f"worker-{number}", step_time=None)
+                await worker.kill()
+                worker = other
+                await until(lambda: worker.engine.requests)  # noqa: B023
+                await step(worker, answer, answer.tokens + 5)
+            following = await start_relay(make_transport, number)
+            if number == 2:
+                await assistant.end()  # hands its job over
+            else:
+                await assistant.kill()
+            assistant = following
+        await step(worker, answer, 60)
+        await answer.read()
+        assert answer.texts == [counted(60)]
+        assert isinstance(answer.terminal, Finished)
+        await assistant.end()
+
+
+async def start_relay(make_transport: MakeTransport, number: int) -> RelayingAssistant:
+    name = f"assistant-{number}"
+    return await RelayingAssistant(await make_transport(name), name, MODEL, Timings(**TIMINGS)).start()
+
+
+async def step(worker: FleetWorker, answer: Answer, tokens: int) -> None:
+    """Compute one token after the other until the client has so many."""
+    async with asyncio.timeout(20):
+        while answer.tokens < tokens:
+            worker.engine.step(1)
+            await answer.unread.wait(0.02)
+            await answer.read(answer.tokens)
+            for arrival in answer.unread.take_all():
+                answer._take(arrival.reply)

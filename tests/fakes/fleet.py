@@ -181,8 +181,8 @@ class Fleet:
         prompt = fields.pop("prompt", ChatPrompt(messages=[{"role": "user", "content": "count"}]))
         sampling = fields.pop("sampling", SamplingParams(seed=1, max_tokens=max_tokens))
         now = time.time()
-        times = {"created": now, "deadline": now + 60}
-        job = Job(id=id_, model=MODEL, tenant="t", reply_to=GATEWAY, prompt=prompt, sampling=sampling, **times | fields)
+        given: dict[str, Any] = {"model": MODEL, "created": now, "deadline": now + 60} | fields
+        job = Job(id=id_, tenant="t", reply_to=GATEWAY, prompt=prompt, sampling=sampling, **given)
         answer = Answer(job, self.inbox.open([job])[0])
         await self.bus.publish_job(job, {})
         answer.recovery.receive(JobQueued(), time.monotonic())

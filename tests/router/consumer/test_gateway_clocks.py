@@ -39,6 +39,7 @@ def test_clock_skew_is_corrected(clocks: GatewayClocks, clock: FakeClock, off: f
     assert clocks.now(JOB.reply_to) == pytest.approx(true - 2.0)  # late by the wait, never early
     clocks.observe(job(true))
     assert clocks.now(JOB.reply_to) == pytest.approx(true)
+    assert clocks.deadline(job(true)) == pytest.approx(clock.now + 30.0)
     assert clocks.now("another-gateway") == clock.now
 
 
