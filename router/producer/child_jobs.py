@@ -139,8 +139,8 @@ class ChildJobs:
     ) -> AsyncGenerator[Reply, None]:
         """Publish a child job and yield its output in order, each part once; the last reply is `Finished`.
 
-        Closing the iterator cancels the job at its worker. A repetition of a step has the same job id at each process
-        that opens it first, so that its traces and usage records are found by the parent's id.
+        Closing the iterator cancels the job at its worker. The id is `PARENT-STEP`, also when another process repeats
+        the step, so that traces and usage records are found by the parent's id.
 
         Args:
             parent: the job that is being answered, with its deadline by this machine's clock.
