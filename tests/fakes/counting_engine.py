@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from inference_worker.engine_protocol import (
     Candidate,
-    EmbeddingRequest,
+    EngineEvent,
     EngineLoad,
+    EngineRequest,
     GenerationRequest,
     PositionLogprobs,
     Ready,
     RequestFailed,
     StepReport,
     TokenEvent,
-    VectorEvent,
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker.engine_client import EngineClient
@@ -74,7 +74,7 @@ class CountingEngine(EngineClient):
             self._task = asyncio.create_task(self._step_for_ever(self._step_time))
         return counting_ready(self._capacity, self._max_model_len)
 
-    def submit(self, request: GenerationRequest | EmbeddingRequest) -> None:
+    def submit(self, request: EngineRequest) -> None:
         """Add a request."""
         if not self.alive:
             raise EngineDied("dead")
@@ -129,7 +129,7 @@ class CountingEngine(EngineClient):
         for _ in range(steps):
             self._steps += 1
             running = [(each, choice) for each in self._requests.values() for choice in each.counts][: self._capacity]
-            events: list[TokenEvent | VectorEvent] = [self._count(counting, choice) for counting, choice in running]
+            events: list[EngineEvent] = [self._count(counting, choice) for counting, choice in running]
             for request in [key for key, counting in self._requests.items() if not counting.counts]:
                 del self._requests[request]
             self._reports.put_nowait(StepReport(events=events, load=self._load()))

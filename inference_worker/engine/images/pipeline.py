@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from diffusers import DiffusionPipeline
 from diffusers.pipelines.auto_pipeline import AUTO_TEXT2IMAGE_PIPELINES_MAPPING
+from diffusers.utils import logging as diffusers_logging
+from transformers.utils import logging as transformers_logging
 
 from inference_worker.errors import BadWeights, ModelError, PromptRejected, UnsupportedModel
 from inference_worker.model_files.pipeline_folder import check_pipeline
@@ -72,6 +74,7 @@ class Pipeline:
             ModelError: the pipeline can't be served; the message says why.
         """
         check_pipeline(folder)
+        _silence_libraries()
         try:
             pipeline = DiffusionPipeline.from_pretrained(  # type: ignore[no-untyped-call]
                 folder, dtype=dtype, use_safetensors=True, local_files_only=True, trust_remote_code=False
@@ -193,6 +196,14 @@ class Pipeline:
         if self._sequence_length is not None and tokenizer is not getattr(self._pipeline, "tokenizer", None):
             return self._sequence_length
         return min(self._sequence_length or MAX_PROMPT_TOKENS, int(tokenizer.model_max_length))
+
+
+def _silence_libraries() -> None:
+    """Turn off the libraries' progress bars, and their warnings, which repeat clients' prompts."""
+    diffusers_logging.set_verbosity_error()
+    transformers_logging.set_verbosity_error()
+    diffusers_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()
 
 
 def _check_kind(pipeline: Any, parameters: Mapping[str, inspect.Parameter]) -> None:

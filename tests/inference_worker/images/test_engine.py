@@ -15,7 +15,7 @@ from inference_worker.engine_protocol import ImageEvent, ImageRequest
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
-from tests.fakes.tiny_pipeline import LONGEST_PROMPT
+from tests.fakes.tiny_pipeline import LONGEST_PROMPT, save_flux_pipeline
 
 STEPS = 3
 OWN_SIZE = "64x64"
@@ -124,6 +124,20 @@ def test_a_failure_in_the_pipeline_fails_its_request_only(engine: ImageEngine, m
 
 def test_the_default_sizes_are_the_pipelines_own_and_standard_ones_near_it(pipeline_folder: Path) -> None:
     assert load(pipeline_folder).ready().image_sizes == [OWN_SIZE]
+
+
+def test_flux_reads_the_whole_prompt_and_logs_none_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    engine = load(save_flux_pipeline(tmp_path))
+    capfd.readouterr()
+    prompt = "secret " * 40
+    assert len(drawn(engine, request(prompt=prompt))) == 1
+    assert engine.ready().max_model_len == 512
+    engine.add(request(prompt="secret " * 80))
+    assert engine.failures()[0].message.startswith(
+        "This model reads prompts of up to 512 tokens. However, your prompt has"
+    )
+    output = capfd.readouterr()
+    assert "secret" not in output.out + output.err
 
 
 @pytest.mark.parametrize(
