@@ -1,0 +1,64 @@
+"""Scores of a router: accuracy, recall per tool, confusion and the time that a decision adds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assistant.routing.labelled_prompts import LABELS, LabelledPrompt
+from benchmarks.results import Row
+
+
+@dataclass
+class RoutingScore:
+    """Choices of a router for labelled prompts, with the seconds that each took."""
+
+    confusion: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Number of prompts by their label and the chosen one."""
+    seconds: list[float] = field(default_factory=list)
+    wrong: list[tuple[LabelledPrompt, str]] = field(default_factory=list)
+    failed: int = 0
+    """Decisions that failed; each counts as wrong."""
+
+    def add(self, prompt: LabelledPrompt, chosen: str | None, seconds: float) -> None:
+        """Count a decision; `None`: the router failed."""
+        label = chosen or "failed"
+        self.confusion[prompt.tool, label] += 1
+        self.seconds.append(seconds)
+        self.failed += chosen is None
+        if label != prompt.tool:
+            self.wrong.append((prompt, label))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right decisions, 0 to 1."""
+        total = self.confusion.total()
+        return (
+            sum(count for (label, chosen), count in self.confusion.items() if label == chosen) / total if total else 0.0
+        )
+
+    def recall(self, label: str) -> float | None:
+        """Return the share of a label's prompts that got it, 0 to 1; `None` if there are no such prompts."""
+        total = sum(count for (wanted, _), count in self.confusion.items() if wanted == label)
+        return self.confusion[label, label] / total if total else None
+
+    def row(self) -> Row:
+        """Return the score as columns of a result; times are in milliseconds."""
+        return {
+            "prompts": len(self.seconds),
+            "accuracy": self.accuracy,
+            **{f"recall_{label}": self.recall(label) for label in LABELS},
+            "added_ms_p50": float(np.percentile(self.seconds, 50)) * 1000,
+            "added_ms_p95": float(np.percentile(self.seconds, 95)) * 1000,
+            "failed": self.failed,
+        }
+
+    def confusion_rows(self) -> list[Row]:
+        """Return the confusion: a row for each label, a column for each choice."""
+        columns = [*LABELS, "failed"] if self.failed else [*LABELS]
+        return [
+            {"label": label, **{f"chose_{chosen}": self.confusion[label, chosen] for chosen in columns}}
+            for label in LABELS
+        ]
