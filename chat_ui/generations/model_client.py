@@ -89,12 +89,13 @@ class Price:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that can be called. `context` is in tokens; a `price` of `None` is not set."""
+    """A model that can be called. `context` is in tokens; a `price` of `None` is not set; `tools` are its own tools."""
 
     id: str
     context: int
     price: Price | None
     ready: bool
+    tools: Sequence[str] = ()
 
 
 class ModelClient(Protocol):

@@ -33,6 +33,8 @@ class ModelSettings:
     top_p: float | None = None
     repetition_penalty: float | None = None
     max_tokens: int | None = None
+    tools_off: tuple[str, ...] = ()
+    """Names of an assistant's tools that are switched off; `*`: all of them."""
 
 
 @dataclass(frozen=True)

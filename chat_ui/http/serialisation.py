@@ -15,7 +15,7 @@ _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 
 def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
     """Convert the model settings of a request body to a record."""
-    return records.ModelSettings(**body.model_dump())
+    return records.ModelSettings(**{**body.model_dump(), "tools_off": tuple(body.tools_off)})
 
 
 def message(value: records.Message, *, is_shared: bool = False) -> schemas.Message:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chat_ui.history.limits import MAX_TOKENS
+from chat_ui.history.limits import MAX_TOKENS, MAX_TOOLS_OFF
 from chat_ui.history.records import Attachment, ModelSettings, Role
 from chat_ui.history.steps import MAX_STEPS, Step, StepState, bounded
 from chat_ui.importing.parsed_conversation import (
@@ -73,7 +73,13 @@ def _settings(value: Any) -> ModelSettings:
         top_p=number(fields.get("top_p"), _ABOVE_NOTHING, 1),
         repetition_penalty=number(fields.get("repetition_penalty"), _ABOVE_NOTHING, 2),
         max_tokens=None if max_tokens is None else int(max_tokens),
+        tools_off=tuple(_names(fields.get("tools_off")))[:MAX_TOOLS_OFF],
     )
+
+
+def _names(value: Any) -> list[str]:
+    """Return the names in a list, cut to the length of a name."""
+    return [name[:MAX_NAME_CHARS] for each in (value if isinstance(value, list) else ()) if (name := text(each))]
 
 
 def _files(value: Any) -> list[Attachment]:

@@ -23,8 +23,13 @@ from chat_ui.history.records import (
 )
 from chat_ui.history.steps import Step, StepState, encoded
 
+
+def _settings_from(document: dict[str, Any]) -> ModelSettings:
+    return ModelSettings(**{**document, "tools_off": tuple(document.get("tools_off", ()))})
+
+
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}
-_PARTS = {"settings": ModelSettings, "error": AnswerError, "usage": TokenUsage, "waiting": QueueStatus}
+_PARTS = {"settings": _settings_from, "error": AnswerError, "usage": TokenUsage, "waiting": QueueStatus}
 """Fields of a message that are records of their own, if they are set."""
 _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 
@@ -91,9 +96,9 @@ def conversation_document(owner: Owner, conversation: Conversation) -> dict[str,
 
 def conversation_from(document: dict[str, Any]) -> Conversation:
     """Convert a MongoDB document to a conversation."""
-    return from_document(Conversation, document, settings=ModelSettings(**document["settings"]))
+    return from_document(Conversation, document, settings=_settings_from(document["settings"]))
 
 
 def preset_from(document: dict[str, Any]) -> Preset:
     """Convert a MongoDB document to a preset."""
-    return Preset(document["_id"], document["name"], ModelSettings(**document["settings"]))
+    return Preset(document["_id"], document["name"], _settings_from(document["settings"]))

@@ -67,6 +67,7 @@ def build_chat_job(body: ChatCompletionRequest, admitted: AdmittedRequest, origi
         continue_final_message=bool(body.continue_final_message),
         template_kwargs=body.chat_template_kwargs or {},
         reasoning_effort=body.reasoning_effort or "",
+        tools_off=body.tools_off or [],
     )
     return _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
 

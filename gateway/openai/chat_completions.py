@@ -21,6 +21,7 @@ from gateway.openai.tools import NamedTool, ToolChoiceOption, Tools, check_tool_
 from gateway.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 2048
+OwnToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 RESERVED_TEMPLATE_ARGUMENTS = frozenset(
     {
         "add_generation_prompt",
@@ -113,6 +114,9 @@ class ChatCompletionRequest(SamplingRequest):
     """Continue the last message, which must be the assistant's."""
     chat_template_kwargs: Annotated[dict[TemplateName, TemplateValue], Field(max_length=32)] | None = None
     """Variables of the model's chat template (such as `enable_thinking`): scalars, and only names that it reads."""
+    tools_off: Annotated[list[OwnToolName], Field(max_length=64)] | None = None
+    """Names of an assistant's own tools that it must not use for this answer (`*`: none of them); other models have
+    no such tools."""
 
     @field_validator("messages")
     @classmethod

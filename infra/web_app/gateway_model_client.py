@@ -17,15 +17,17 @@ from auth_billing.errors import (
 )
 from auth_billing.money.amounts import format_usd
 from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.pricing import TOOL_PREFIX
 from auth_billing.rate_limits.limits import SubjectKind
 from chat_ui.generations import model_client
+from chat_ui.history import steps as history_steps
 from chat_ui.history.records import QueueStatus, TokenUsage
 from gateway import in_process
 from gateway.errors import GatewayError, ServerShutdown
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import error_body, error_headers, http_error
 from router.errors import PublishError
-from router.messages import FailureCode, ServiceClass, Task, Usage, WorkerStatus
+from router.messages import FailureCode, ServiceClass, Step, Task, Usage, WorkerStatus
 from router.model_registry import ModelInfo
 from router.producer.errors import GenerationError, JobFailed
 
@@ -63,10 +65,12 @@ class GatewayModelClient:
                         yield QueueStatus(each.position, each.seconds)
                         continue
                     begun = True
-                    if each.finish_reason is None:
-                        yield model_client.TextDelta(each.text, _usage(each.usage), each.cost)
-                    else:
+                    for step in each.steps:
+                        yield model_client.StepUpdate(_step(step), _usage(each.usage), each.cost)
+                    if each.finish_reason is not None:
                         yield model_client.AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
+                    elif each.text or not each.steps:
+                        yield model_client.TextDelta(each.text, _usage(each.usage), each.cost)
         except (GatewayError, GenerationError, AccountError, PublishError) as error:
             raise _answer_error(error, can_restart=request.continues and not begun) from error
 
@@ -82,7 +86,9 @@ class GatewayModelClient:
             return model_client.Price(rate.input, rate.cached_input, rate.output)
 
         return [
-            model_client.ServedModel(name, model.max_model_len, price(model.name), model.alive and model.workers > 0)
+            model_client.ServedModel(
+                name, model.max_model_len, price(model.name), model.alive and model.workers > 0, _tools(model)
+            )
             for name, model in self._gateway.catalogue.listed(principal.models)
             if model.task is Task.GENERATE
         ]
@@ -118,10 +124,20 @@ def _fields(request: model_client.AnswerRequest) -> dict[str, Any]:
         "top_p": TOP_P if settings.top_p is None else settings.top_p,
         "repetition_penalty": settings.repetition_penalty,
         "max_completion_tokens": settings.max_tokens,
+        "tools_off": list(settings.tools_off),
     }
     if request.continues:
         fields |= {"continue_final_message": True, "add_generation_prompt": False}
     return fields
+
+
+def _tools(model: ModelInfo) -> list[str]:
+    """Return the names of the model's own tools: those that its heartbeats bound the calls of."""
+    return [part.model.removeprefix(TOOL_PREFIX) for part in model.max_parts if part.model.startswith(TOOL_PREFIX)]
+
+
+def _step(step: Step) -> history_steps.Step:
+    return history_steps.Step(step.number, step.kind, step.name, history_steps.StepState(step.state.value), step.data)
 
 
 def _usage(usage: Usage) -> TokenUsage:

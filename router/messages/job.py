@@ -45,6 +45,8 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     template_kwargs: dict[str, str | int | float | bool | None] = {}
     reasoning_effort: str = ""
     """Passed to templates that read it; "none" also turns reasoning off in templates that only have a switch."""
+    tools_off: list[str] = []
+    """Names of an assistant's own tools that it must not call for this answer; `*`: none of them. Others ignore it."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):

@@ -29,6 +29,7 @@ SETTINGS: dict[str, Any] = {
     "top_p": None,
     "repetition_penalty": None,
     "max_tokens": None,
+    "tools_off": [],
 }
 PIECE = 5
 """Characters of a text event."""
@@ -64,6 +65,8 @@ class StubChat:
 
     answers: dict[str, str] = field(default_factory=dict)
     models: tuple[str, ...] = ("smollm2-135m-instruct",)
+    tools: tuple[str, ...] = ()
+    """Tools of all models."""
     pause: float = 0.004
     """Seconds between two text events."""
     piece: int = PIECE
@@ -114,7 +117,10 @@ class StubChat:
 
     async def _models(self, _request: Request) -> Response:
         price = {"input_nano": 100, "cached_input_nano": 50, "output_nano": 400}
-        models = [{"id": name, "context": 8192, "price": price, "ready": True} for name in self.models]
+        models = [
+            {"id": name, "context": 8192, "price": price, "ready": True, "tools": list(self.tools)}
+            for name in self.models
+        ]
         return JSONResponse({"models": models})
 
     async def _presets(self, _request: Request) -> Response:

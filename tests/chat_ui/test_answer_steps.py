@@ -20,6 +20,8 @@ RUNNING = Step(1, "tool", "weather", StepState.RUNNING, {"arguments": {"place": 
 DONE = replace(RUNNING, state=StepState.DONE, data={**RUNNING.data, "result": RESULT})
 ROUTE = Step(0, "route", "router", StepState.DONE, {"choice": "weather", "way": "grammar", "arguments": {}})
 
+OFF = [("*",), ("weather",)]
+
 
 @pytest.fixture
 async def scene() -> AsyncIterator[Scene]:
@@ -109,6 +111,20 @@ async def test_an_answer_of_steps_alone_is_no_turn_of_the_prompt(scene: Scene) -
     assert (first["state"], first["text"]) == ("done", "")
     await ada.answered(chat, "Two", first["id"])
     assert [each.text for each in scene.engine.asked[-1][1].turns] == ["One\n\nTwo"]
+
+
+async def test_tools_that_are_switched_off_reach_the_model(scene: Scene) -> None:
+    ada = await person(scene)
+    chat = await ada.conversation(tools_off=["weather"])
+    await ada.answered(chat)
+    title, asked = (next(each for each in scene.engine.asked if each[1].settings.tools_off == off) for off in OFF)
+    assert title[1].turns[-1].text.startswith("Write a title")
+    assert asked[1].turns[-1].text == "Hi"
+    assert (await ada.tree(chat))["settings"]["tools_off"] == ["weather"]
+    eve = DescribedPerson((await scene.person(name="eve")).browser)
+    await eve.imported(json.loads((await ada.browser.get("/export?format=json&ids=all")).content))
+    theirs = (await eve.call("GET", "/conversations"))["conversations"][0]["id"]
+    assert (await eve.tree(theirs))["settings"]["tools_off"] == ["weather"]
 
 
 async def test_each_branch_has_its_steps(scene: Scene) -> None:

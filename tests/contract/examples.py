@@ -93,6 +93,7 @@ FULL_JOB = msgspec_replace(
         add_generation_prompt=False,
         continue_final_message=True,
         template_kwargs={"enable_thinking": False, "effort": "low", "level": 2, "x": 0.5, "none": None},
+        tools_off=["weather"],
     ),
     sampling=SamplingParams(
         seed=2**63 - 1,

@@ -7,11 +7,19 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends
 from pydantic import Field, StringConstraints
 
-from chat_ui.history.limits import MAX_ATTACHMENTS, MAX_QUESTION_CHARS, MAX_SYSTEM_CHARS, MAX_TITLE_CHARS, MAX_TOKENS
+from chat_ui.history.limits import (
+    MAX_ATTACHMENTS,
+    MAX_QUESTION_CHARS,
+    MAX_SYSTEM_CHARS,
+    MAX_TITLE_CHARS,
+    MAX_TOKENS,
+    MAX_TOOLS_OFF,
+)
 from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
 
 ModelName = Annotated[str, StringConstraints(max_length=200)]
+ToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 FileName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
@@ -25,6 +33,8 @@ class ModelSettings(Schema):
     top_p: float | None
     repetition_penalty: float | None
     max_tokens: int | None
+    tools_off: list[str]
+    """Names of an assistant's tools that are switched off."""
 
 
 class SettingsBody(Body):
@@ -36,6 +46,7 @@ class SettingsBody(Body):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0, le=2)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
+    tools_off: Annotated[list[ToolName], Field(max_length=MAX_TOOLS_OFF)] = Field(default_factory=list)
 
 
 class Attachment(Schema):

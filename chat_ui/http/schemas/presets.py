@@ -60,6 +60,8 @@ class ChatModel(Schema):
     """`null`: no price is set, so the model can't be used."""
     ready: bool
     """Whether a live worker serves the model."""
+    tools: list[str]
+    """Names of an assistant's own tools, which settings can switch off; empty for other models."""
 
 
 class ModelList(Schema):

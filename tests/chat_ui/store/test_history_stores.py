@@ -50,7 +50,7 @@ from tests.fakes.history import (
 
 SKIPPED = Skipped("a", SkipReason.TOO_MANY_MESSAGES, 2_000)
 ADA, EVE, ELSEWHERE = Owner("org", "ada"), Owner("org", "eve"), Owner("other", "ada")
-SETTINGS = ModelSettings("m", "Be kind.", 0.5, None, 1.1, 7)
+SETTINGS = ModelSettings("m", "Be kind.", 0.5, None, 1.1, 7, ("weather",))
 
 
 @dataclass

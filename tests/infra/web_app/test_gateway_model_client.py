@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, LargerThanLimit
@@ -30,15 +31,17 @@ from chat_ui.generations.model_client import (
     Price,
     ServedModel,
     ShuttingDown,
+    StepUpdate,
     TextDelta,
     Turn,
 )
 from chat_ui.history.records import ModelSettings, Role, TokenUsage
+from chat_ui.history.steps import StepState
 from gateway.errors import ServerShutdown
 from infra.web_app.gateway_model_client import TEMPERATURE, TOP_P, GatewayFleet, GatewayModelClient
 from router.messages import ChatPrompt, FailureCode, ServiceClass
 from tests.fakes.prices import ListPriceStore
-from tests.fakes.scripted_worker import fail, start_and_wait
+from tests.fakes.scripted_worker import PART_BOUNDS, WEATHER, answer_in_steps, fail, start_and_wait, status
 from tests.gateway.conftest import MODEL, Stage, eventually, stage
 from tests.gateway.test_in_process import ADA
 
@@ -82,6 +85,30 @@ async def test_a_question_becomes_a_request_and_its_answer_is_streamed(here: Sta
     assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.5, 0.9, 4)
     assert sampling.repetition_penalty == 1.1
     assert (job.prompt.add_generation_prompt, job.prompt.continue_final_message) == (True, False)
+
+
+async def test_steps_come_before_the_text_and_tools_are_switched_off() -> None:
+    async with stage(answer_in_steps) as here:
+        here.worker.bus.send_status(msgspec.structs.replace(status(MODEL), parts=PART_BOUNDS))
+        await eventually(lambda: all(model.max_parts for model in here.gateway.models.models()))
+        store = ListPriceStore()
+        names = [MODEL, "router-1.5"]
+        rates = {name: {each: TokenRate(3, 2, 6) for each in ServiceClass} for name in names}
+        store.versions.append(PriceVersion(PriceList(1, rates), 0.0))
+        engine = GatewayModelClient(here.gateway, PriceBook(store))
+        assert [each.tools for each in await engine.models(ADA)] == [["weather"]]
+        off = replace(ASK, settings=replace(SETTINGS, tools_off=("math",)))
+        events = [each async for each in engine.answer(ADA, off)]
+        steps = [each.step for each in events if isinstance(each, StepUpdate)]
+        assert [(each.number, each.state) for each in steps if each.state is not StepState.RUNNING] == [
+            (0, StepState.DONE),
+            (1, StepState.DONE),
+        ]
+        assert steps[-1].data == WEATHER.data
+        texts = [each for each in events if isinstance(each, TextDelta)]
+        assert "".join(each.text for each in texts) == "a b"
+        assert all(each.text for each in texts)
+        assert here.worker.jobs[0].prompt.tools_off == ["math"]
 
 
 async def test_the_default_sampling_is_conservative(here: Stage) -> None:
@@ -189,7 +216,7 @@ async def test_closing_an_answer_stops_the_engine() -> None:
 
 
 async def test_models_have_their_price_and_the_fleet_its_workers(here: Stage) -> None:
-    assert await engine_of(here).models(ADA) == [ServedModel(MODEL, 128, Price(3, 2, 6), ready=True)]
+    assert await engine_of(here).models(ADA) == [ServedModel(MODEL, 128, Price(3, 2, 6), ready=True, tools=[])]
     unpriced = GatewayModelClient(here.gateway, PriceBook(ListPriceStore()))
     assert [each.price for each in await unpriced.models(ADA)] == [None]
     fleet = GatewayFleet(here.gateway)

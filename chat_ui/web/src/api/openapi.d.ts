@@ -1461,6 +1461,11 @@ export interface components {
              * @description Whether a live worker serves the model.
              */
             readonly ready: boolean;
+            /**
+             * Tools
+             * @description Names of an assistant's own tools, which settings can switch off; empty for other models.
+             */
+            readonly tools: readonly string[];
         };
         /**
          * CodeBody
@@ -2191,6 +2196,11 @@ export interface components {
             readonly system: string;
             /** Temperature */
             readonly temperature: number | null;
+            /**
+             * Tools Off
+             * @description Names of an assistant's tools that are switched off.
+             */
+            readonly tools_off: readonly string[];
             /** Top P */
             readonly top_p: number | null;
         };
@@ -2216,6 +2226,7 @@ export interface components {
              *       "repetition_penalty": null,
              *       "system": "",
              *       "temperature": null,
+             *       "tools_off": [],
              *       "top_p": null
              *     }
              */
@@ -2807,6 +2818,8 @@ export interface components {
              * @default null
              */
             readonly temperature?: number | null;
+            /** Tools Off */
+            readonly tools_off?: readonly string[];
             /**
              * Top P
              * @default null

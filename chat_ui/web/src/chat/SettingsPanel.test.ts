@@ -29,3 +29,21 @@ it("takes whole positive numbers of tokens only", async () => {
   }
   expect(after).toEqual([100, null, null, 7, null]);
 });
+
+it("switches tools of the selected model off and on", async () => {
+  const user = userEvent.setup();
+  const settings = new Settings();
+  const tools = ["weather", "mcp.shop.search"];
+  render(SettingsPanel, { settings, presets: new Presets(), tools, onClose: vi.fn() });
+  await user.click(screen.getByRole("switch", { name: "Weather" }));
+  await user.click(screen.getByRole("switch", { name: "shop.search" }));
+  expect(settings.value.tools_off).toEqual(["weather", "mcp.shop.search"]);
+  await user.click(screen.getByRole("switch", { name: "Weather" }));
+  expect(settings.value.tools_off).toEqual(["mcp.shop.search"]);
+  expect(screen.getByRole("switch", { name: "Weather" })).toHaveProperty("checked", true);
+});
+
+it("shows no switches for a model without tools", () => {
+  render(SettingsPanel, { settings: new Settings(), presets: new Presets(), onClose: vi.fn() });
+  expect(screen.queryByRole("switch")).toBeNull();
+});

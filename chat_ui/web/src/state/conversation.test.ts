@@ -8,7 +8,7 @@ import type { Followed } from "../api/follow_answer";
 import { apiMessage } from "../chat/messages.fixture";
 import { Conversation } from "./conversation.svelte";
 
-const SETTINGS = { model: "tiny", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null };
+const SETTINGS = { model: "tiny", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [] };
 const changed = vi.fn();
 let follow: MockInstance<typeof streams.followAnswer>;
 

@@ -8,6 +8,8 @@ export class Settings {
   topP = $state<number | null>(null);
   repetitionPenalty = $state<number | null>(null);
   maxTokens = $state<number | null>(null);
+  /** Names of an assistant's tools that are switched off. */
+  toolsOff = $state.raw<readonly string[]>([]);
 
   /** The settings as the API expects them. */
   get value(): ChatSettings {
@@ -18,6 +20,7 @@ export class Settings {
       top_p: this.topP,
       repetition_penalty: this.repetitionPenalty,
       max_tokens: this.maxTokens,
+      tools_off: this.toolsOff,
     };
   }
 
@@ -29,5 +32,6 @@ export class Settings {
     this.topP = settings.top_p;
     this.repetitionPenalty = settings.repetition_penalty;
     this.maxTokens = settings.max_tokens;
+    this.toolsOff = settings.tools_off;
   }
 }

@@ -6,12 +6,14 @@ import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
 import { shell } from "./shell";
+import { steps } from "./steps";
 import { usage } from "./usage";
 
 export const en = {
   locale: "en" as "en" | "pl",
   ...shell,
   ...chat,
+  ...steps,
   ...history,
   ...account,
   ...usage,

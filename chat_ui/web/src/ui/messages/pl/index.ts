@@ -7,12 +7,14 @@ import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
 import { shell } from "./shell";
+import { steps } from "./steps";
 import { usage } from "./usage";
 
 export const pl: Messages = {
   locale: "pl",
   ...shell,
   ...chat,
+  ...steps,
   ...history,
   ...account,
   ...usage,
