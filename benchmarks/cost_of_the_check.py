@@ -40,6 +40,7 @@ from tests.fakes.billing import FakeBilling
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform
 from tests.fakes.rate_buckets import rate_limiter
+from tests.fakes.stored_objects import object_services
 
 SECONDS = 8.0
 """Seconds per load."""
@@ -83,6 +84,7 @@ class InMemory(PayingPlatform):
             IdempotencyKeys(DictIdempotencyStore()),
             DictOrganisation().administration,
             rate_limiter(settings.default_limits),
+            *object_services(),
         )
 
     async def _give_key(self) -> str:

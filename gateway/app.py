@@ -32,6 +32,7 @@ from gateway.http.authentication import unprotected_routes
 from gateway.http.gateway import Gateway
 from gateway.http.request_context import RequestContext
 from gateway.http.routes import (
+    blobs,
     chat_completions,
     completions,
     embeddings,
@@ -58,6 +59,9 @@ from router.producer.reply_inbox import ReplyInbox
 from router.producer.reply_reader import ReplySource
 from router.timings import Timings
 from runtime.lifecycle import StartupError
+from stored_objects.addresses import AddressSigner
+from stored_objects.objects import StoredObjects
+from stored_objects.sweeper import ObjectSweeper
 
 _log = structlog.get_logger(__name__)
 
@@ -72,6 +76,8 @@ class GatewayServices:
     idempotency: IdempotencyKeys
     administration: Administration
     limits: RateLimiter
+    objects: StoredObjects
+    addresses: AddressSigner
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     timings: Timings = field(default_factory=Timings)
 
@@ -86,7 +92,8 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    for routes in (chat_completions, completions, embeddings, images, models, health, openapi, organization, operator):
+    of_models = (chat_completions, completions, embeddings, images, models)
+    for routes in (*of_models, blobs, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
@@ -139,6 +146,8 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         jobs=JobSubmission(shared, billing),
         idempotent=IdempotentRequests(services.idempotency, services.bus, timings.idempotency_renewal_interval),
         limits=services.limits,
+        objects=services.objects,
+        addresses=services.addresses,
         metrics=metrics,
         timings=timings,
         unauthenticated=UnauthenticatedConnections(settings.max_strangers),
@@ -160,6 +169,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, gateway.authenticator.last_used_times.flush_periodically())),
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
+        asyncio.create_task(_supervise(gateway, ObjectSweeper(gateway.objects).run())),
     ]
     try:
         # Until every worker has sent a heartbeat, their models would be unknown (404).

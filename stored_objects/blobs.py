@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -251,9 +252,6 @@ def _translated(call: Callable[..., ResultT], *arguments: Any) -> ResultT:
 
 
 def _s3_errors() -> tuple[type[Exception], ...]:
-    """Return the base classes of botocore's errors, which s3fs raises too, if it is installed."""
-    try:
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the extra `s3`
-    except ImportError:
-        return ()
-    return (BotoCoreError, ClientError)
+    """Return the base classes of botocore's errors, which s3fs raises too, once s3fs has imported it."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return () if botocore is None else (botocore.BotoCoreError, botocore.ClientError)

@@ -23,12 +23,13 @@ from gateway.http.http_errors import error_body, error_headers, http_error
 from router.errors import PublishError
 from router.producer.errors import GenerationError
 from runtime.strict_json import MalformedRequest
+from stored_objects.errors import StoredObjectError
 
 
 def install(app: FastAPI) -> None:
     """Have `app` answer every exception of a route with OpenAI's error body."""
     app.add_exception_handler(Overloaded, _overloaded)
-    for kind in (GatewayError, GenerationError, MalformedRequest, PublishError, AccountError):
+    for kind in (GatewayError, GenerationError, MalformedRequest, PublishError, AccountError, StoredObjectError):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)

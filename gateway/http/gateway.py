@@ -25,6 +25,8 @@ from router.bus import Bus
 from router.model_registry import ModelRegistry
 from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
+from stored_objects.addresses import AddressSigner
+from stored_objects.objects import StoredObjects
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Gateway:
     jobs: JobSubmission
     idempotent: IdempotentRequests
     limits: RateLimiter
+    objects: StoredObjects
+    addresses: AddressSigner
     metrics: GatewayMetrics
     timings: Timings
     unauthenticated: UnauthenticatedConnections

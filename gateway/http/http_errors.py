@@ -48,6 +48,15 @@ from router.producer.errors import (
     WorkerLost,
 )
 from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, MalformedRequest, UnsupportedMediaType
+from stored_objects.errors import (
+    AddressExpired,
+    AddressForged,
+    BlobNotFound,
+    BlobsUnavailable,
+    BlobTooLarge,
+    StorageQuotaExceeded,
+    StoredObjectError,
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,10 @@ _NOT_KEPT = (
 )
 _NO_PRICE = "This model can't be used yet: its operator has not said what it costs."
 _CLOSED = "Your account is not active: new requests are not taken."
+_TOO_MUCH_STORED = "You or your organization store as many images and files as is allowed. Please delete some."
+_NO_FILE = "There is no such file, or it has expired."
+_FORGED = "The address of this file is not valid. Use it as you got it."
+_EXPIRED = "The address of this file has expired."
 _INTERNAL = "The server had an error while processing your request."
 
 
@@ -137,6 +150,13 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     KeyReused: HttpError(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
     KeyInUse: HttpError(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
     AnswerNotKept: HttpError(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
+    StoredObjectError: HttpError(500, _SERVER, None, message=_INTERNAL),
+    BlobTooLarge: HttpError(413, _REQUEST, "file_too_large"),
+    StorageQuotaExceeded: HttpError(429, _QUOTA, "insufficient_quota", should_retry=False, message=_TOO_MUCH_STORED),
+    BlobNotFound: HttpError(404, _REQUEST, "not_found", message=_NO_FILE),
+    BlobsUnavailable: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=errors.BrokerDown.message),
+    AddressForged: HttpError(403, _REQUEST, "invalid_signature", message=_FORGED),
+    AddressExpired: HttpError(403, _REQUEST, "address_expired", message=_EXPIRED),
     errors.TooManyConnections: HttpError(429, "requests", "rate_limit_exceeded", retry_after=10),
     errors.UnknownUrl: HttpError(404, _REQUEST, "unknown_url"),
     errors.MethodNotAllowed: HttpError(405, _REQUEST, "method_not_allowed"),

@@ -74,12 +74,14 @@ def settings_classes() -> list[type[BaseSettings]]:
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
     from proxy.settings import ProxySettings  # noqa: PLC0415
+    from stored_objects.settings import BlobSettings  # noqa: PLC0415
 
     return [
         LauncherSettings,
         GatewaySettings,
         ChatSettings,
         OidcSettings,
+        BlobSettings,
         WorkerSettings,
         ProxySettings,
         BillingSettings,

@@ -22,7 +22,7 @@ UV = "uv==0.13.9"
 PROJECT = str(ROOT / "pyproject.toml")
 RESOLVE = ("--universal", "--python-version", "3.11", "--no-build", "--fork-strategy", "fewest")
 GROUPS = {
-    "gateway": ["--extra", "gateway"],
+    "gateway": ["--extra", "gateway", "--extra", "s3"],
     "billing": ["--extra", "billing"],
     "worker": ["--extra", "worker"],
     "proxy": ["--extra", "proxy"],

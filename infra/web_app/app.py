@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 from starlette.types import Lifespan, Receive, Scope, Send
 
@@ -37,13 +38,18 @@ from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.rabbitmq_bus import check_amqp_url, rabbitmq_bus
 from runtime.lifecycle import StartupError
+from stored_objects.addresses import AddressSigner, address_key
+from stored_objects.objects import StoredObjects
+from stored_objects.services import prepare, stored_objects
+from stored_objects.settings import BlobSettings
 
 API = "/v1"
 
 
 def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings) -> FastAPI:
     """Return the FastAPI application that serves API, chat API and chat page; `bus` must be started."""
-    news = invalidation_publisher(bus)
+    news, registry = invalidation_publisher(bus), CollectorRegistry()
+    objects = stored_objects(environment.load(BlobSettings), access.connection, access.home.path, registry)
     services = GatewayServices(
         bus,
         access.authenticator(),
@@ -51,13 +57,17 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
         access.idempotency_keys(),
         access.administration(news),
         access.rate_limiter(settings.gateway_id, settings.default_limits),
+        objects,
+        AddressSigner(address_key(access.pepper)),
+        metrics=registry,
         timings=access.timings,
     )
     app = create_app(services, settings)
     settings_of_chat, oidc = environment.load(ChatSettings), environment.load(OidcSettings)
     chat = chat_services.chat(access, app.state.gateway, settings_of_chat, oidc, news)
     _add_chat(app, chat)
-    app.router.lifespan_context = _with_chat(app.router.lifespan_context, access, chat, oidc)
+    with_chat = _with_chat(app.router.lifespan_context, access, chat, oidc)
+    app.router.lifespan_context = _with_objects(with_chat, access, objects)
     return app
 
 
@@ -90,6 +100,21 @@ def _with_chat(
     async def lifespan(app: Any) -> AsyncIterator[Any]:
         async with gateway(app) as state, chat_services.running(access, chat, oidc):
             yield state
+
+    return lifespan
+
+
+def _with_objects(app: Lifespan[Any], access: AccountServices, objects: StoredObjects) -> Lifespan[Any]:
+    """Return a lifespan in which blobs and their documents are checked before the application starts."""
+
+    @asynccontextmanager
+    async def lifespan(inner: Any) -> AsyncIterator[Any]:
+        await prepare(objects, access.connection)
+        try:
+            async with app(inner) as state:
+                yield state
+        finally:
+            objects.close()
 
     return lifespan
 

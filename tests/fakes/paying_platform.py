@@ -44,6 +44,7 @@ from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
+from tests.fakes.stored_objects import object_services
 
 MODEL = "counting"
 MakeTransport = Callable[[str], Transport]
@@ -165,6 +166,7 @@ class PayingPlatform:
             access.idempotency_keys(),
             access.administration(invalidation_publisher(bus)),
             access.rate_limiter(settings.gateway_id, settings.default_limits),
+            *object_services(),
             timings=self._timings,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
+from stored_objects.addresses import AddressSigner, address_key
 from stored_objects.blobs import Blobs
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import StoredObjects
@@ -16,6 +17,7 @@ from stored_objects.quota import ByteCount, ByteCounts, CountSubject, StorageQuo
 from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectState, ObjectStore, StoredObject
 
 MIB = 2**20
+ADDRESS_KEY = address_key(b"pepper of the tests" * 2)
 
 
 class DictObjectStore:
@@ -135,3 +137,8 @@ def stored_objects(
     )
     blobs = blobs or Blobs(f"memory://{uuid.uuid4().hex}", max_bytes=MIB)
     return StoredObjects(blobs, documents, quotas, ObjectMetrics(CollectorRegistry()), clock=clock)
+
+
+def object_services(clock: Callable[[], float] = time.time) -> tuple[StoredObjects, AddressSigner]:
+    """Stored objects in memory and the signer of their addresses, for `GatewayServices`."""
+    return stored_objects(clock=clock), AddressSigner(ADDRESS_KEY, clock)

@@ -37,6 +37,7 @@ from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import DictBucketStore, rate_limiter
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count, status
+from tests.fakes.stored_objects import object_services
 
 PEPPER = b"p" * 32
 KEY = "hr_live_good"
@@ -152,6 +153,7 @@ async def stage(
             IdempotencyKeys(keys),
             organisation.administration,
             limits,
+            *object_services(),
             timings=timings,
         )
         app = create_app(services, set_to)
@@ -178,7 +180,9 @@ async def gateway_beside(first: Stage, **settings: Any) -> AsyncIterator[tuple[G
     set_to = GatewaySettings(registry_warmup=0.0, gateway_id="gateway-2", **settings)
     limits = rate_limiter(set_to.default_limits, first.buckets)
     keys, administration = IdempotencyKeys(first.idempotency), first.organisation.administration
-    services = GatewayServices(bus, first.accounts, first.billing, keys, administration, limits, timings=QUICK)
+    accounts, billing = first.accounts, first.billing
+    objects = first.gateway.objects, first.gateway.addresses
+    services = GatewayServices(bus, accounts, billing, keys, administration, limits, *objects, timings=QUICK)
     app = create_app(services, set_to)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(bus.close)

@@ -30,6 +30,7 @@ from tests.fakes.accounts import DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import rate_limiter
+from tests.fakes.stored_objects import object_services
 from tests.gateway.conftest import KEY, FakeAccounts, eventually
 
 MODEL = "painter"
@@ -112,7 +113,9 @@ async def platform(url: str, folder: Path) -> AsyncIterator[Platform]:
         await bus.start()
         stack.push_async_callback(bus.close)
         keys, limits = IdempotencyKeys(DictIdempotencyStore()), rate_limiter()
-        services = GatewayServices(bus, FakeAccounts(), FakeBilling(), keys, DictOrganisation().administration, limits)
+        services = GatewayServices(
+            bus, FakeAccounts(), FakeBilling(), keys, DictOrganisation().administration, limits, *object_services()
+        )
         app = create_app(services, GatewaySettings(gateway_id="gateway-i"))
         await stack.enter_async_context(app.router.lifespan_context(app))
         usage, settled = await bus.settlements(prefetch=100), []

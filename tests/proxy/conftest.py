@@ -27,6 +27,7 @@ from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import rate_limiter
 from tests.fakes.scripted_upstream import Script, ScriptedUpstream
+from tests.fakes.stored_objects import object_services
 from tests.gateway.conftest import HEADERS, FakeAccounts, eventually
 
 MODEL = "org/outside"
@@ -121,7 +122,7 @@ async def start_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
                 stack.push_async_callback(one_bus.close)
             keys, limits = IdempotencyKeys(DictIdempotencyStore()), rate_limiter()
             services = GatewayServices(
-                bus, FakeAccounts(), FakeBilling(), keys, DictOrganisation().administration, limits
+                bus, FakeAccounts(), FakeBilling(), keys, DictOrganisation().administration, limits, *object_services()
             )
             app = create_app(services, GatewaySettings(registry_warmup=0.0))
             await stack.enter_async_context(app.router.lifespan_context(app))

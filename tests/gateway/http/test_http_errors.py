@@ -18,6 +18,7 @@ from gateway.http.http_errors import HTTP_ERRORS, HttpError, error_body, error_h
 from router import errors as wire_errors
 from router.messages import Failed, FailureCode, WorkerState
 from router.producer.errors import GenerationError, JobFailed
+from stored_objects.errors import StoredObjectError
 from tests.fakes.scripted_worker import fail, never, start_and_wait
 from tests.fakes.scripted_worker import status as heartbeat
 from tests.gateway.conftest import MODEL, QUICK, SetStage, Stage
@@ -34,6 +35,7 @@ def test_every_failure_code_has_a_row() -> None:
 def test_every_error_has_a_row_or_inherits_one() -> None:
     kinds = subclasses(GatewayError) | subclasses(GenerationError)
     kinds |= subclasses(wire_errors.PublishError) | subclasses(account_errors.AccountError)
+    kinds |= subclasses(StoredObjectError)
     families = {GatewayError, GenerationError, JobFailed}  # never raised themselves, or with a failure code
     nearest = {kind: next(base for base in kind.__mro__ if base in HTTP_ERRORS) for kind in kinds - families}
     assert {kind.__name__ for kind, row in nearest.items() if row is Exception} == set()
