@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from router.messages import Grammar, ToolCallDelta, ToolChoice, Usage
+from router.messages import Delta, Grammar, ToolCallDelta, ToolChoice, Usage
 
 
 class ModelCallFailed(Exception):
@@ -37,6 +37,8 @@ class ModelPiece:
     token_ids: Sequence[int] = ()
     """Empty if unknown, as with upstream providers."""
     usage: Usage | None = None
+    delta: Delta | None = None
+    """The reply that the piece was made of; `None` for the last piece and for pieces of scripted models."""
 
 
 class ModelPort(Protocol):

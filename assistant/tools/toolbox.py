@@ -77,6 +77,15 @@ class Toolbox:
             entry.tool for name, entry in sorted(self._entries.items()) if name not in off and name not in self._off
         ]
 
+    def known(self, names: Collection[str]) -> list[Tool]:
+        """Return the tools in `names`, sorted by name, those that are off included: a call of them says why."""
+        return [entry.tool for name, entry in sorted(self._entries.items()) if name in names]
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool `name`, even if it is off; `None` if there is none."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.tool
+
     def reasons(self, language: str) -> dict[str, str]:
         """Return why each tool of the installation that is off is off, by name, in `language`."""
         return {name: reason.text(language, tool=name) for name, reason in sorted(self._off.items())}

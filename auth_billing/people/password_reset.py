@@ -3,7 +3,7 @@
 A token is 256 random bits; the store keeps its HMAC under the installation's pepper, one per user, so a new link voids
 the one before. A link is bound to the user's version, which its use increments: it works once, and any other change of
 the password or sign-out everywhere voids it. It does not sign in, and a second factor stays as it is. Identities at the
-identity provider are disconnected: whoever knew the old password may have connected an own one.
+identity provider are disconnected: a person who knew the old password may have connected one.
 """
 
 from __future__ import annotations

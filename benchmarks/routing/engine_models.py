@@ -21,7 +21,7 @@ DEADLINE = 600.0
 
 
 class EngineModels:
-    """Port to one model, whatever name a request has. One call at a time: the engine steps while a piece is awaited."""
+    """Port to one model, which answers requests for any name, one at a time: the engine steps between the pieces."""
 
     def __init__(self, engine: Engine, processor: TextProcessor) -> None:
         self._engine = engine

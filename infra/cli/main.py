@@ -1,4 +1,4 @@
-"""The `headrace` command: gateway, worker, proxy, billing, the launchers `serve` and `up`, and operators' commands.
+"""The `headrace` command: all processes, the launchers `serve` and `up`, and operators' commands.
 
 Each command imports its implementation only when it is run, so that `headrace ps` does not import PyTorch. Settings
 come from options, else from `HEADRACE_...` variables (docs/configuration.md).
@@ -69,6 +69,7 @@ Name = Annotated[str, typer.Argument(help="Process name as in `headrace ps`: gat
 
 def settings_classes() -> list[type[BaseSettings]]:
     """Return the settings classes of all processes, whose fields are the `HEADRACE_...` variables."""
+    from assistant.settings import AssistantSettings  # noqa: PLC0415
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from chat_ui.settings import ChatSettings, OidcSettings  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
@@ -84,6 +85,7 @@ def settings_classes() -> list[type[BaseSettings]]:
         BlobSettings,
         WorkerSettings,
         ProxySettings,
+        AssistantSettings,
         BillingSettings,
         BrokerSettings,
     ]
@@ -317,6 +319,30 @@ def proxy(
         ops_port=ops_port,
     )
     lifecycle.run(run_proxy(settings))
+
+
+@app.command(rich_help_panel=PROCESSES)
+def assistant(
+    *,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML file of assistants and tools.", show_default=False)
+    ] = None,
+    id: Id = None,
+    amqp_url: AmqpUrl = None,
+    ops_port: OpsPort = None,
+) -> None:
+    """Run an assistant: answers with tools and other models, consuming jobs like a worker."""
+    from assistant.server import run as run_assistant  # noqa: PLC0415
+    from assistant.settings import AssistantSettings  # noqa: PLC0415
+
+    settings = environment.load(
+        AssistantSettings,
+        assistant_config=config,
+        assistant_id=_named("assistant", "assistant_id", id),
+        amqp_url=amqp_url,
+        ops_port=ops_port,
+    )
+    lifecycle.run(run_assistant(settings))
 
 
 @app.command(rich_help_panel=PROCESSES)

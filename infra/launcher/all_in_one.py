@@ -16,6 +16,8 @@ from typing import Any
 import psutil
 from prometheus_client import CollectorRegistry
 
+from assistant.server import serve as serve_assistant
+from assistant.settings import AssistantSettings
 from auth_billing.__main__ import consume, prepare_store
 from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
@@ -118,6 +120,8 @@ class AllInOne:
             served = await self._wait_for_model(bus, self._add(self._worker))
             if served is not None and self._settings.proxy_config:
                 self._add(self._proxy)
+            if served is not None and self._settings.assistant:
+                self._add(self._assistant)
             if served is not None:
                 # The API starts last, so that requests are accepted only once they can be answered.
                 key = await access.write_development_key(f"{self._settings.url}/v1")
@@ -160,6 +164,11 @@ class AllInOne:
     async def _proxy(self, stop: asyncio.Event) -> None:
         settings = environment.load(ProxySettings, proxy_config=self._settings.proxy_config)
         await serve_proxy(settings, stop, transport=MemoryTransport(self._broker, settings.proxy_id), hand_over=stop)
+
+    async def _assistant(self, stop: asyncio.Event) -> None:
+        settings = environment.load(AssistantSettings)
+        transport = MemoryTransport(self._broker, settings.assistant_id)
+        await serve_assistant(settings, stop, transport=transport, hand_over=stop)
 
     async def _billing(self, connection: StoreConnection, housekeeping: Housekeeping, stop: asyncio.Event) -> None:
         bus = Bus(MemoryTransport(self._broker, "billing"))

@@ -114,6 +114,8 @@ class PlatformLauncher:
         await asyncio.gather(*(self._start_worker(number, of=workers) for number in range(1, workers + 1)))
         if self._settings.proxy_config:
             await self._require(self._processes.proxy())
+        if self._settings.assistant:
+            await self._require(self._processes.assistant())
         # Last, so that requests are accepted only once they can be answered.
         await self._require(self._processes.gateway())
 

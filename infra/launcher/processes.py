@@ -145,6 +145,14 @@ class PlatformProcesses:
         }
         return self._ours("proxy-1", ["proxy", "--id", "proxy-1"], WORKER, own)
 
+    def assistant(self) -> ProcessSpec:
+        """Return the spec of the assistant, which answers with tools and the served model."""
+        own = {
+            "HEADRACE_AMQP_URL": self.broker.amqp_url("assistant"),
+            "HEADRACE_CONTROL_SECRET": self.control_secret,
+        }
+        return self._ours("assistant-1", ["assistant", "--id", "assistant-1"], WORKER, own)
+
     def _accounts(self, user: str) -> dict[str, str]:
         return {
             "HEADRACE_AMQP_URL": self.broker.amqp_url(user),

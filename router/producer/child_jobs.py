@@ -28,7 +28,6 @@ from router.messages import (
     Prompt,
     Reply,
     SamplingParams,
-    Started,
     TextOptions,
 )
 from router.model_registry import ModelRegistry
@@ -92,8 +91,9 @@ class ChildJobs:
         """
         self.models = ModelRegistry(time.time, timings.worker_alive_timeout)
         """The models that workers serve, as their heartbeats report."""
+        self.own_id = own_id
+        """Id of this process as `Job.reply_to` of its child jobs."""
         self._bus = bus
-        self._own_id = own_id
         self._source = ReplySource(bus, self.models, timings, no_worker_timeout)
         self._inbox = ReplyInbox(
             bus,
@@ -139,6 +139,8 @@ class ChildJobs:
     ) -> AsyncGenerator[Reply, None]:
         """Publish a child job and yield its output in order, each part once; the last reply is `Finished`.
 
+        Before the output of each worker comes its `Started`, with the number of prompt tokens.
+
         Closing the iterator cancels the job at its worker. The id is `PARENT-STEP`, also when another process repeats
         the step, so that traces and usage records are found by the parent's id.
 
@@ -163,8 +165,6 @@ class ChildJobs:
             while True:
                 for _, reply in await reader.arrivals():
                     match reply:
-                        case Started():
-                            continue
                         case Failed():
                             raise JobFailed(reply)
                         case Cancelled():
@@ -192,7 +192,7 @@ class ChildJobs:
             requester=parent.requester,
             parent=parent.id,
             depth=parent.depth + 1,
-            reply_to=self._own_id,
+            reply_to=self.own_id,
             created=time.time(),
             deadline=parent.deadline,
             prompt=request.prompt,

@@ -153,6 +153,7 @@ ROOTS = {
     "billing": ("auth_billing.__main__", *ADMINISTRATION),
     "worker": ("inference_worker.__main__", "inference_worker.structured.sandbox_process"),
     "proxy": ("proxy.server",),
+    "assistant": ("assistant.server", "assistant.tools.mathematics.computation"),
 }
 """Modules that each service's process starts with, besides the command line."""
 ONE_PROJECT = {"pydantic-core": "pydantic"}
@@ -220,8 +221,8 @@ def third_party_imports(roots: tuple[str, ...]) -> dict[str, str]:
 @pytest.mark.parametrize("service", ROOTS)
 def test_a_service_imports_its_own_requirements_only(service: str) -> None:
     allowed: set[str] = {canonicalize_name(requirement.name) for requirement in declared(service)}
-    if service == "worker":
-        allowed |= set(read_lock("torch-cuda"))
+    if service == "worker":  # diffusers is imported for a pipeline only
+        allowed |= {*read_lock("torch-cuda"), *(canonicalize_name(each.name) for each in declared("images"))}
     installed = packages_distributions()
     for package, importer in third_party_imports((*ROOTS[service], *COMMAND_LINE)).items():
         distributions = [canonicalize_name(name) for name in installed.get(package, [package])]

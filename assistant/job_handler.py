@@ -1,0 +1,120 @@
+"""Job handler of one assistant: takes jobs from its `JobConsumer`, answers each in a task, and ends it once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+from assistant.answering import Abilities, Answering, started
+from assistant.attempt import AssistantAttempt
+from assistant.metrics import AssistantMetrics
+from router.consumer.job_consumer import JobConsumer
+from router.errors import PublishError, TooManyAncestors
+from router.messages import Cancelled, ChatPrompt, Delta, Failed, FailureCode, Job, Reply, Terminal
+from router.producer.errors import DeadlinePassed, GenerationError, JobFailed
+from router.transport.base import Delivery
+
+
+class AssistantJobHandler:
+    """Job handler of one assistant. Use on the event loop only."""
+
+    def __init__(
+        self, abilities: Abilities, consumer: JobConsumer[AssistantAttempt], metrics: AssistantMetrics, *, model: str
+    ) -> None:
+        self._abilities = abilities
+        self._consumer = consumer
+        self._admission = consumer.admission
+        self._metrics = metrics
+        self._model = model
+        self.tokens = 0
+        """Tokens of answers released since the start."""
+
+    def open(self, job: Job, delivery: Delivery) -> AssistantAttempt:
+        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
+        return AssistantAttempt(job, delivery)
+
+    async def begin(self, attempt: AssistantAttempt) -> None:
+        """Queue a job for a slot; fail one that is not a chat or requests several answers."""
+        if not isinstance(attempt.job.prompt, ChatPrompt):
+            self._fail(attempt, FailureCode.INVALID_PROMPT, "This model answers chats: use /v1/chat/completions.")
+        elif attempt.job.n != 1:
+            self._fail(attempt, FailureCode.INVALID_PARAMETER, "This model gives one answer: `n` must be 1.", "n")
+        else:
+            self._admission.enqueue(attempt)
+            self.admit()
+
+    def admit(self) -> None:
+        """Answer waiting jobs while slots are free."""
+        while (attempt := self._admission.admit()) is not None:
+            self._put(attempt, started(attempt, self._abilities.worker))
+            attempt.task = asyncio.create_task(self._answer(attempt))
+            attempt.task.add_done_callback(partial(self._handle_task_end, attempt))
+        self._metrics.load(self._model, self._admission.admitted, self._admission.waiting)
+
+    async def _answer(self, attempt: AssistantAttempt) -> None:
+        try:
+            deadline = self._consumer.clocks.deadline(attempt.job)
+            finished = await Answering(attempt, self._abilities, partial(self._put, attempt), deadline=deadline).run()
+        except JobFailed as error:
+            failed = _failed(attempt, error.failure, str(error), error.param)
+            self._end(attempt, failed)
+        except DeadlinePassed as error:
+            self._fail(attempt, FailureCode.DEADLINE_EXCEEDED, str(error))
+        except GenerationError as error:
+            self._fail(attempt, FailureCode.WORKER_LOST, str(error))
+        except TooManyAncestors:
+            self._fail(attempt, FailureCode.INVALID_PARAMETER, "Assistants call one another too deeply.", "model")
+        except PublishError as error:
+            attempt.log.warning("a child job was not queued", reason=str(error))
+            self._fail(attempt, FailureCode.WORKER_LOST, "The service is temporarily unavailable.")
+        else:
+            self._end(attempt, finished)
+
+    def _handle_task_end(self, attempt: AssistantAttempt, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            attempt.log.error("answering failed", exc_info=error)
+            self.fail(attempt, FailureCode.ENGINE_ERROR, "The assistant failed on this request.")
+
+    def _put(self, attempt: AssistantAttempt, reply: Reply) -> None:
+        """Send a reply to the job's gateway; steps and the first token at once, others in the next window."""
+        urgent = True
+        if isinstance(reply, Delta):
+            self.tokens += reply.positions if reply.step is None else 0
+            if reply.step is not None:
+                self._metrics.step(reply.step)
+            else:
+                urgent = attempt.tokens == reply.positions
+        self._consumer.outbox.put(attempt.job.reply_to, reply, urgent=urgent)
+
+    # End of a job
+
+    def fail(self, attempt: AssistantAttempt, code: FailureCode, message: str) -> None:
+        """Cancel the child jobs of a job and end it as failed; the client gets `message`."""
+        self.abandon(attempt)
+        self._fail(attempt, code, message)
+
+    def cancel(self, attempt: AssistantAttempt) -> None:
+        """Cancel the child jobs of a job and end it as cancelled: its gateway requested it or is gone."""
+        self.abandon(attempt)
+        self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
+
+    def abandon(self, attempt: AssistantAttempt) -> None:
+        """Cancel the child jobs of a job that another process will answer; publishes no terminal message."""
+        if attempt.task is not None:
+            attempt.task.cancel()
+
+    def _fail(self, attempt: AssistantAttempt, code: FailureCode, message: str, param: str | None = None) -> None:
+        self._end(attempt, _failed(attempt, code, message, param))
+
+    def _end(self, attempt: AssistantAttempt, terminal: Terminal) -> None:
+        if attempt.ended:
+            return
+        self._consumer.end(attempt, terminal)
+        self._metrics.ended(self._model, terminal, attempt.usage, time.monotonic() - attempt.received_at)
+        self.admit()
+
+
+def _failed(attempt: AssistantAttempt, code: FailureCode, message: str, param: str | None) -> Failed:
+    job_id, attempt_id = attempt.job.id, attempt.attempt_id
+    return Failed(job_id=job_id, attempt_id=attempt_id, code=code, message=message, param=param, usage=attempt.usage)

@@ -1,0 +1,130 @@
+"""The assistant process: runs one consumer per model of the catalogue on a shared bus."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from contextlib import AsyncExitStack
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from assistant import catalogue, tool_set
+from assistant.answering import Abilities
+from assistant.catalogue import Catalogue
+from assistant.metrics import AssistantMetrics
+from assistant.routing.classifier import ClassifierRouter, ToolClassifier
+from assistant.routing.labelled_prompts import read_prompts
+from assistant.routing.router import Router
+from assistant.routing.rule_rewriter import stand_alone
+from assistant.settings import AssistantSettings
+from assistant.worker import AssistantWorker
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.producer.child_jobs import ChildJobs
+from router.producer.metrics import ProducerMetrics
+from router.rabbitmq_bus import rabbitmq_bus
+from router.transport.base import Transport
+from runtime import lifecycle, logging
+from runtime.lifecycle import StartupError
+from runtime.ops_server import OpsServer
+
+MAX_UNREAD_BYTES = 4 * 1024 * 1024
+"""Most bytes of unread replies of one child job; the assistant reads them as they come."""
+
+
+async def serve(
+    settings: AssistantSettings,
+    stop: asyncio.Event,
+    *,
+    transport: Transport | None = None,
+    hand_over: asyncio.Event | None = None,
+) -> None:
+    """Answer the jobs of all models in the catalogue until `stop` is set, then drain.
+
+    Setting `hand_over` ends the drain at once: the running jobs go to other assistants.
+
+    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
+
+    Raises:
+        StartupError: the catalogue, an API key, the broker or the metrics port is not available.
+    """
+    path = settings.assistant_config
+    models = catalogue.DEFAULT if path is None else catalogue.read(path)
+    weather_key = catalogue.weather_key(models, os.environ)
+    registry = CollectorRegistry()
+    metrics = AssistantMetrics(registry)
+    bus = (
+        Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.assistant_id, settings.control_secret)
+    )
+    bus.on_control_rejected(metrics.control_refused)
+    children = ChildJobs(
+        bus,
+        f"{settings.assistant_id}-{uuid.uuid4().hex[:12]}",
+        ProducerMetrics(registry),
+        no_worker_timeout=settings.no_worker_timeout,
+        max_unread_bytes=MAX_UNREAD_BYTES,
+    )
+    classifier = await asyncio.to_thread(_classifier, models)
+    async with AsyncExitStack() as opened:
+        toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key))
+        workers = {}
+        for number, (model, spec) in enumerate(models.models.items(), start=1):
+            abilities = Abilities(
+                f"{settings.assistant_id}-{number}", spec, classifier, toolbox, children, models.models.keys()
+            )
+            workers[model] = AssistantWorker(
+                bus, model, abilities, metrics, drain_grace=settings.drain_grace, hand_over=hand_over
+            )
+
+        def status() -> dict[str, Any]:
+            return _summary({name: worker.status() for name, worker in workers.items()})
+
+        ops = OpsServer(registry, settings.ops_host, settings.ops_port, status)
+        await ops.start()
+        opened.push_async_callback(ops.stop)
+        opened.push_async_callback(bus.close)
+        try:
+            await bus.start(declares_platform=False)
+            await children.open()
+            await _run(children, list(workers.values()), stop)
+        except* BrokerUnavailable as error:
+            raise StartupError(f"cannot reach the broker: {error.exceptions[0]}") from error
+
+
+async def _run(children: ChildJobs, workers: list[AssistantWorker], stop: asyncio.Event) -> None:
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(children.run())
+        async with asyncio.TaskGroup() as consuming:
+            for worker in workers:
+                consuming.create_task(worker.run(stop))
+        await children.close()
+        following.cancel()
+
+
+def _classifier(models: Catalogue) -> Router | None:
+    """Return the router of assistants that choose by a classifier, trained in a tenth of a second; `None`: no such."""
+    if all(spec.routing.way != "classifier" for spec in models.models.values()):
+        return None
+    return ClassifierRouter(ToolClassifier(read_prompts(), stand_alone))
+
+
+def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the status over all models, with a worker's fields, and that of each model."""
+    each = models.values()
+    return {
+        "model": ", ".join(models),
+        "device": "assistant",
+        "state": "ready" if any(model["state"] == "ready" for model in each) else "draining",
+        **{name: sum(model[name] for model in each) for name in ("running", "waiting", "tokens_per_second")},
+        "models": models,
+    }
+
+
+async def run(settings: AssistantSettings) -> None:
+    """Run the assistant process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to others."""
+    logging.configure(settings.assistant_id, style=settings.log_style, level=settings.log_level)
+    stop, hand_over = asyncio.Event(), asyncio.Event()
+    lifecycle.stop_on_signals(stop, again=hand_over.set)
+    await serve(settings, stop, hand_over=hand_over)

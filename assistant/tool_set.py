@@ -1,0 +1,62 @@
+"""The tools of an installation: which there are, which are on, and why the others are off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pydantic import SecretStr
+
+from assistant.catalogue import ToolsSpec
+from assistant.tools.http_client import HttpClient
+from assistant.tools.mathematics.tool import Mathematics
+from assistant.tools.open_meteo import OpenMeteo
+from assistant.tools.open_weather import OpenWeather
+from assistant.tools.sentences import Sentence
+from assistant.tools.toolbox import Toolbox
+from assistant.tools.weather import Weather
+from assistant.tools.weather_report import WeatherService
+from assistant.tools.wikipedia import Wikipedia
+from runtime.lifecycle import StartupError
+
+WEATHER_OFF = Sentence(
+    "The weather is not switched on here: this installation asks no weather service.",
+    "Pogoda nie jest tu włączona: ta instalacja nie pyta żadnego serwisu pogodowego.",
+)
+WIKIPEDIA_OFF = Sentence(
+    "Wikipedia is not switched on here: this installation does not look things up on the internet.",
+    "Wikipedia nie jest tu włączona: ta instalacja nie szuka w internecie.",
+)
+
+
+@asynccontextmanager
+async def open_tools(spec: ToolsSpec, weather_key: SecretStr | None) -> AsyncIterator[Toolbox]:
+    """Provide the toolbox of an installation; its connections are closed afterwards.
+
+    Raises:
+        StartupError: a permitted network is malformed.
+    """
+    try:
+        http = HttpClient(permitted_networks=spec.permitted_networks, contact=spec.contact)
+    except ValueError as error:
+        raise StartupError(f"tools.permitted_networks: {error}") from error
+    off = {}
+    if spec.weather is None:
+        off["weather"] = WEATHER_OFF
+    if not spec.wikipedia:
+        off["wikipedia"] = WIKIPEDIA_OFF
+    wikipedia = Wikipedia(http) if spec.wikipedia_url is None else Wikipedia(http, url=spec.wikipedia_url)
+    try:
+        yield Toolbox([Mathematics(), Weather(_weather_service(spec, http, weather_key)), wikipedia], off=off)
+    finally:
+        await http.close()
+
+
+def _weather_service(spec: ToolsSpec, http: HttpClient, key: SecretStr | None) -> WeatherService:
+    url = spec.weather.url if spec.weather is not None else None
+    if key is not None:
+        secret = key.get_secret_value()
+        return OpenWeather(http, secret) if url is None else OpenWeather(http, secret, url=url)
+    if url is None:
+        return OpenMeteo(http)
+    return OpenMeteo(http, forecast_url=url, geocoding_url=url)
