@@ -14,10 +14,14 @@ from gateway.answers.event_frames import quoted
 
 
 class DrawnImage(NamedTuple):
-    """An image, the bytes of a PNG file, and the prompt that a provider drew instead of the client's, if any."""
+    """An image, the bytes of a PNG file, and the prompt that a provider drew instead of the client's, if any.
+
+    With a `url` the answer refers to the stored image instead of containing it.
+    """
 
     png: bytes
     revised_prompt: str = ""
+    url: str = ""
 
 
 def write(images: Sequence[DrawnImage], *, created: int, size: str) -> bytes:
@@ -31,7 +35,7 @@ def write(images: Sequence[DrawnImage], *, created: int, size: str) -> bytes:
 def _parts(images: Sequence[DrawnImage], created: int, size: str) -> Iterator[bytes]:
     yield f'{{"created":{created},"data":['.encode()
     for index, image in enumerate(images):
-        yield b'{"b64_json":"' if index == 0 else b',{"b64_json":"'
-        yield base64.b64encode(image.png)
-        yield f'","revised_prompt":{quoted(image.revised_prompt)}}}'.encode() if image.revised_prompt else b'"}'
+        yield b"{" if index == 0 else b",{"
+        yield f'"url":{quoted(image.url)}'.encode() if image.url else b'"b64_json":"%b"' % base64.b64encode(image.png)
+        yield f',"revised_prompt":{quoted(image.revised_prompt)}}}'.encode() if image.revised_prompt else b"}"
     yield f'],"background":"opaque","output_format":"png","size":{quoted(size)}}}'.encode()

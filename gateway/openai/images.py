@@ -46,7 +46,7 @@ class ImageRequest(RequestBody):
     size: Annotated[str, StringConstraints(max_length=32)] | None = None
     """One of the model's `image_sizes` in `/v1/models`; `auto` (default) is the first of them."""
     response_format: Literal["url", "b64_json"] | None = None
-    """`b64_json` (default): the PNG file in base64. `url` is refused for now."""
+    """`b64_json` (default): the PNG file in base64. `url`: an address that needs no API key, valid for an hour."""
     seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
     """Equal seeds draw equal images with the same model, prompt and size. Not in OpenAI's specification."""
     user: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None

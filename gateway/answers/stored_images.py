@@ -1,0 +1,71 @@
+"""Stores the images of an answer, so that it can refer to them by addresses.
+
+Space is reserved while the images are drawn: an exceeded quota cancels their job, which costs nothing. An image that
+can't be stored afterwards is paid for, so the client gets its content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+
+from auth_billing.errors import StoreUnavailable
+from gateway.answers.image_answer import DrawnImage
+from router.messages import ImagePrompt, Job
+from stored_objects.errors import StoredObjectError
+from stored_objects.objects import StoredObjects
+from stored_objects.records import ObjectKind, ObjectOwner
+
+BYTES_PER_PIXEL = 4
+"""Most bytes of a pixel in a PNG file, whose compression is not counted on."""
+
+_log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def reserved_space(objects: StoredObjects, owner: ObjectOwner, job: Job) -> AsyncIterator[None]:
+    """Count the largest size of a job's images towards the owner's quota while the block runs, which draws them.
+
+    Raises:
+        StorageQuotaExceeded: the owner or organisation would store more than allowed.
+        StoreUnavailable: the quota is not known.
+    """
+    size = max_bytes(job)
+    await objects.quotas.reserve(owner, size)
+    try:
+        yield
+    finally:
+        await objects.quotas.release(owner, size)
+
+
+def max_bytes(job: Job) -> int:
+    """Return the bytes that the images of an image job may have together; 0 of another job."""
+    if not isinstance(job.prompt, ImagePrompt):
+        return 0
+    width, _, height = job.prompt.size.partition("x")
+    return job.n * int(width) * int(height) * BYTES_PER_PIXEL
+
+
+async def store_images(
+    objects: StoredObjects, owner: ObjectOwner, images: Sequence[DrawnImage], address: Callable[[str], str]
+) -> list[DrawnImage]:
+    """Store images for an hour, and return them with their URLs; one that can't be stored is returned as it is.
+
+    Args:
+        address: returns the URL of a stored object.
+    """
+    return await asyncio.gather(*(_store(objects, owner, image, address) for image in images))
+
+
+async def _store(
+    objects: StoredObjects, owner: ObjectOwner, image: DrawnImage, address: Callable[[str], str]
+) -> DrawnImage:
+    try:
+        stored = await objects.put(owner, image.png, kind=ObjectKind.IMAGE, media_type="image/png")
+    except (StoredObjectError, StoreUnavailable) as error:
+        _log.warning("image not stored, its content is returned", bytes=len(image.png), reason=str(error))
+        return image
+    return image._replace(url=address(stored.id))
