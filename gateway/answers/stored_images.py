@@ -38,7 +38,10 @@ async def reserved_space(objects: StoredObjects, owner: ObjectOwner, job: Job) -
     try:
         yield
     finally:
-        await objects.quotas.release(owner, size)
+        try:
+            await objects.quotas.release(owner, size)
+        except StoreUnavailable as error:
+            _log.warning("reserved space not released, its count is corrected later", bytes=size, reason=str(error))
 
 
 def max_bytes(job: Job) -> int:

@@ -34,9 +34,11 @@ async def create_images(request: Request, authorised: AuthorisedImages) -> Respo
     admitted = await gateway.admission.admit_images(caller, body)
     job = build_image_job(body, admitted, Origin.of(gateway.settings))
     as_urls, owner = body.response_format == "url", ObjectOwner(caller.tenant, caller.requester)
-    async with submit(request, gateway, admitted, [job], streamed=False) as generation:
-        async with reserved_space(gateway.objects, owner, job) if as_urls else nullcontext():
-            images = await collect_images(generation)
+    async with (
+        submit(request, gateway, admitted, [job], streamed=False) as generation,
+        reserved_space(gateway.objects, owner, job) if as_urls else nullcontext(),
+    ):
+        images = await collect_images(generation)
     if as_urls:
         images = await store_images(gateway.objects, owner, images, partial(address_of, request))
     size = job.prompt.size if isinstance(job.prompt, ImagePrompt) else ""

@@ -16,5 +16,12 @@ def test_files_are_restored_exactly() -> None:
     assert (answer.created, answer.size) == (7, "512x256")
 
 
+def test_stored_images_are_referred_to() -> None:
+    images = [DrawnImage(b"png", "other", url='https://example.com/"a"'), DrawnImage(b"png")]
+    first, second = ImageList.model_validate_json(write(images, created=7, size="1x1")).data
+    assert (first.url, first.b64_json, first.revised_prompt) == ('https://example.com/"a"', None, "other")
+    assert (second.url, second.b64_json) == (None, "cG5n")
+
+
 def test_an_answer_may_have_no_images() -> None:
     assert ImageList.model_validate_json(write([], created=7, size="512x256")).data == []

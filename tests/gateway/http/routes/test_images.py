@@ -17,7 +17,8 @@ from gateway.openai.images import ImageList
 from router.bus import Bus
 from router.messages import Drawn, FailureCode, Finished, ImagePrompt, Job, Usage
 from router.transport.memory import MemoryTransport
-from tests.fakes.scripted_worker import ScriptedWorker, draw, fail, png
+from stored_objects.errors import BlobsUnavailable
+from tests.fakes.scripted_worker import ScriptedWorker, draw, fail, never, png
 from tests.gateway.conftest import KEY, MODEL, SetStage, Stage, eventually
 
 PAINTER = "org/painter"
@@ -79,6 +80,40 @@ async def test_the_stock_client_draws(drawing: Drawing) -> None:
         assert refused.value.code == "unsupported_endpoint"
 
 
+async def test_urls_lead_to_the_stored_images_without_a_key(drawing: Drawing) -> None:
+    data = (await drawing(n=2, response_format="url")).json()["data"]
+    assert [list(each) for each in data] == [["url"], ["url"]]
+    urls = [each["url"] for each in data]
+    for index, url in enumerate(urls):
+        assert url.startswith("http://gateway/v1/blobs/blob_")
+        found = await drawing.stage.client.get(url, headers={"authorization": ""})
+        assert (found.status_code, found.headers["content-type"], found.content) == (200, "image/png", png(index))
+    forged = await drawing.stage.client.get(urls[0][:-1] + ("0" if urls[0][-1] != "0" else "1"))
+    assert forged.status_code == 403
+
+
+async def test_an_exceeded_quota_cancels_the_job_which_costs_nothing(
+    drawing: Drawing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing.stage.gateway.objects.quotas, "per_owner", 1000)
+    drawing.worker.script = never
+    response = await drawing(response_format="url")
+    assert (response.status_code, response.json()["error"]["code"]) == (429, "insufficient_quota")
+    await eventually(lambda: len(drawing.stage.receipts) == 1)
+    assert drawing.stage.receipts[0].usage == Usage(prompt_tokens=0)
+
+
+async def test_an_image_that_can_not_be_stored_is_returned_itself(
+    drawing: Drawing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail_to_put(*_arguments: Any, **_options: Any) -> None:
+        raise BlobsUnavailable("the disk is full")
+
+    monkeypatch.setattr(drawing.stage.gateway.objects, "put", fail_to_put)
+    response = await drawing(response_format="url")
+    assert response.json()["data"] == [{"b64_json": base64.b64encode(png(0)).decode()}]
+
+
 async def test_variations_are_refused(drawing: Drawing) -> None:
     response = await drawing.stage.client.post("/v1/images/variations", files={"image": b"png"})
     assert (response.status_code, response.json()["error"]["code"]) == (400, "unsupported_endpoint")
@@ -107,7 +142,7 @@ async def test_a_prompt_that_was_revised_is_reported(drawing: Drawing) -> None:
         *(("prompt", bad) for bad in ("", None, 5, ["a"], "a" * 32_001)),
         *(("n", bad) for bad in (0, 11, -1, 1.5, "2", True)),
         *(("size", bad) for bad in ("1x1", "512", "x", 512, "512x512x512", "0x0")),
-        *(("response_format", bad) for bad in ("url", "png", 1)),
+        *(("response_format", bad) for bad in ("png", 1)),
         *(("quality", bad) for bad in ("hd", "high", 1)),
         *(("style", bad) for bad in ("vivid", "natural")),
         ("background", "transparent"),
