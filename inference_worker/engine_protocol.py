@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from router.messages import Grammar, SamplingParams
+from router.messages import FailureCode, Grammar, SamplingParams
 
 EngineFinishReason = Literal["stop", "length"]
 
@@ -196,8 +196,8 @@ class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
     message: str
     in_grammar: bool = False
     """Whether the request's own grammar is the cause; then `message` is for the client."""
-    in_prompt: bool = False
-    """Whether an image model refuses the request's prompt; then `message` is for the client."""
+    refused: FailureCode | None = None
+    """Failure code if an image model refuses the request's prompt; then `message` is for the client."""
     in_step: bool = False
     """Whether an engine step failed, as opposed to the acceptance of the request."""
 

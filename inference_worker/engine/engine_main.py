@@ -12,6 +12,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -31,7 +32,7 @@ from inference_worker.engine_protocol import (
     StartFailed,
     StepReport,
 )
-from inference_worker.errors import WorkerError
+from inference_worker.errors import ModelError, WorkerError
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from router.messages import Task
@@ -267,7 +268,9 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
 
         return EmbeddingEngine.load_model(source, settings)
     if source.task is Task.IMAGE:
-        from inference_worker.engine.images.engine import ImageEngine  # noqa: PLC0415 - the extra `images`
+        if find_spec("diffusers") is None:
+            raise ModelError("image models need the packages of the extra `images` (docs/images.md)")
+        from inference_worker.engine.images.engine import ImageEngine  # noqa: PLC0415
 
         return ImageEngine.load_model(source, settings)
     from inference_worker.engine.engine import Engine  # noqa: PLC0415

@@ -163,7 +163,7 @@ async def test_a_killed_workers_images_come_once_from_another_and_are_billed_onc
 
         with pytest.raises(openai.BadRequestError, match="up to 16 tokens") as refused:
             await draw(drawn.client, "a long prompt that would be cut off")
-        assert (refused.value.code, refused.value.param) == ("invalid_prompt", "prompt")
+        assert (refused.value.code, refused.value.param) == ("context_length_exceeded", "prompt")
         listed = [model.to_dict() async for model in drawn.client.models.list()]
         assert [(each["task"], each["image_sizes"]) for each in listed] == [("image", [SIZE, "64x32"])]
 

@@ -85,7 +85,7 @@ class ImageEngine:
         try:
             self._pipeline.check_prompt(request.prompt)
         except PromptRejected as error:
-            self._failures.append(RequestFailed(request=request.id, message=error.message, in_prompt=True))
+            self._failures.append(RequestFailed(request=request.id, message=error.message, refused=error.code))
             return
         indexes = deque(index for index in range(request.n) if index not in request.drawn)
         if indexes:
@@ -134,7 +134,7 @@ class ImageEngine:
         except torch.AcceleratorError:
             raise
         except PromptRejected as error:
-            self._fail(RequestFailed(request=request.id, message=error.message, in_prompt=True))
+            self._fail(RequestFailed(request=request.id, message=error.message, refused=error.code))
             return []
         except Exception as error:
             log.exception("request failed in the pipeline", request=request.id)

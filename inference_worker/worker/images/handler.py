@@ -13,7 +13,7 @@ from inference_worker.engine_protocol import EngineEvent, EngineRequest, ImageEv
 from inference_worker.errors import PromptRejected
 from inference_worker.worker.engine_attempt import EngineAttempt
 from inference_worker.worker.job_handler import EngineJobHandler
-from router.messages import Drawn, FailureCode, ImagePrompt, PromptBounds, Task, Usage
+from router.messages import Drawn, ImagePrompt, PromptBounds, Task, Usage
 
 
 @dataclass(eq=False)
@@ -84,7 +84,7 @@ class ImageHandler(EngineJobHandler[ImageAttempt]):
             self._finish(attempt)
 
     def _fail_as_reported(self, attempt: ImageAttempt, failed: RequestFailed) -> None:
-        if failed.in_prompt:
-            self.fail(attempt, FailureCode.INVALID_PROMPT, failed.message, "prompt")
+        if failed.refused is not None:
+            self.fail(attempt, failed.refused, failed.message, "prompt")
         else:
             super()._fail_as_reported(attempt, failed)

@@ -7,13 +7,25 @@ import time
 from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from threading import Semaphore, Thread
 
 import msgspec
 import pytest
 
+from inference_worker.engine import engine_main
 from inference_worker.engine.engine_main import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer, serve
-from inference_worker.engine_protocol import Abort, Command, EngineLoad, Report, Shutdown, StepReport, TokenEvent
+from inference_worker.engine_protocol import (
+    Abort,
+    Command,
+    EngineLoad,
+    Report,
+    Shutdown,
+    StartFailed,
+    StepReport,
+    TokenEvent,
+)
+from inference_worker.settings import EngineSettings
 from tests.inference_worker.worker.test_engine_process import EchoEngine, request
 
 STEPS = 8_000
@@ -200,3 +212,16 @@ def test_writing_to_an_exited_parent_raises() -> None:
     reader.close()
     with pytest.raises(BrokenPipeError):
         ReportBuffer(EventWriter(writer)).put([event(0)], [], EngineLoad())
+
+
+def test_a_pipeline_without_its_library_is_a_failed_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model_index.json").write_text("{}")
+    monkeypatch.setattr(engine_main, "find_spec", lambda _name: None)
+    monkeypatch.setattr(engine_main, "end_with_parent", lambda _pid: None)
+    monkeypatch.setattr("signal.signal", lambda *_arguments: None)
+    monkeypatch.setattr("runtime.logging.configure", lambda *_arguments, **_options: None)
+    commands, (read, write) = Pipe(duplex=False)[0], Pipe(duplex=False)
+    engine_main.run(EngineSettings(model=str(tmp_path)), commands, write)
+    report = msgspec.msgpack.decode(read.recv_bytes(), type=Report)
+    assert isinstance(report, StartFailed)
+    assert "docs/images.md" in report.reason

@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from PIL import Image
 
 from inference_worker.engine.images.engine import ImageEngine, image_seed
+from inference_worker.engine.images.pipeline import Pipeline
 from inference_worker.engine_protocol import ImageEvent, ImageRequest
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
+from router.messages import FailureCode
 from tests.fakes.tiny_pipeline import LONGEST_PROMPT, save_flux_pipeline
 
 STEPS = 3
@@ -104,9 +107,26 @@ def test_a_prompt_that_would_be_cut_off_is_refused(engine: ImageEngine) -> None:
     engine.add(request(prompt=f"{longest}a"))
     assert not engine.has_work()
     (failed,) = engine.failures()
-    assert failed.in_prompt
+    assert failed.refused is FailureCode.CONTEXT_LENGTH_EXCEEDED
     assert f"up to {LONGEST_PROMPT} tokens" in failed.message
     assert f"has {LONGEST_PROMPT + 1} tokens" in failed.message
+
+
+def test_an_image_that_the_safety_checker_refuses_fails_its_request(
+    engine: ImageEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_options: object) -> SimpleNamespace:
+        return SimpleNamespace(images=[None], nsfw_content_detected=[True])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._pipeline, "_pipeline", refuse)
+        patch.setattr(Pipeline, "check_prompt", lambda *_arguments: None)
+        engine.add(request(n=2))
+        assert engine.step() == []
+    (failed,) = engine.failures()
+    assert (failed.refused, failed.in_step) == (FailureCode.INVALID_PROMPT, False)
+    assert "safety checker" in failed.message
+    assert not engine.has_work()
 
 
 def test_a_failure_in_the_pipeline_fails_its_request_only(engine: ImageEngine, monkeypatch: pytest.MonkeyPatch) -> None:
