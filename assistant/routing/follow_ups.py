@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
-from assistant.routing.cues import GROUPS, TIME
+from assistant.routing.cue_words import TIME
+from assistant.routing.cues import GROUPS
 from assistant.routing.entities import document, expression, last_document, last_expression, names, places
 from assistant.routing.language import language_of
 from assistant.routing.normal_form import plain

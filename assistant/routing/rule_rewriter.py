@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from assistant.routing.cues import GROUPS, TIME
+from assistant.routing.cue_words import TIME
+from assistant.routing.cues import GROUPS
 from assistant.routing.entities import (
     last_document,
     last_expression,

@@ -29,7 +29,7 @@ def classifier(prompts: list[LabelledPrompt]) -> ToolClassifier:
 def test_training_takes_little_time(prompts: list[LabelledPrompt]) -> None:
     started = time.process_time()
     ToolClassifier(prompts, stand_alone)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 2  # 0.5 s where nothing else runs
 
 
 @pytest.mark.parametrize(
