@@ -40,10 +40,10 @@ GROUPS = {
     "image.first": re.compile(
         rf"(?:^|[,.!?] )(?:{ASK})*(?:{DRAW}|(?:na|wy|za)(?:rysowac|malowac|szkicowac|generowac|projektowac"
         rf"|renderowac))\b"
-        r"(?!.{0,30}(?:graph|wykres|plot of|funkcj|conclusion|wnios|parallel|up |on |near|a line between|wall"
-        r"|house with|sciane|pokoj|in words|slowami"
-        r"|parallel|attention|comparison|porowna|distinction"
-        r"|the line|lots))"
+        r"(?! (?:up|on|near|out|from|nearer) )"
+        r"(?!.{0,30}\b(?:graph|wykres\w*|plot of|funkcj\w*|conclusions?|wnios\w*|parallels?|a line between"
+        r"|the wall|a wall"
+        r"|sciane|pokoj|in words|slowami|attention|comparison|porowna\w*|distinction|the line|lots)\b)"
     ),
     "image.make": re.compile(rf"\b(?:{MAKE})\b.{{0,40}}\b(?:{PICTURE}|{PICTURE_PL})\b"),
     "image.of": re.compile(
