@@ -269,6 +269,11 @@ def worker(
     ] = None,
     kv_cache_memory: Annotated[str | None, typer.Option(help="For example 2GiB.", show_default=False)] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads of the engine.", show_default=False)] = None,
+    image_sizes: Annotated[
+        str | None, typer.Option(help="Sizes of images, the default first: 1024x1024,1024x768.", show_default=False)
+    ] = None,
+    image_steps: Annotated[int | None, typer.Option(help="Denoising steps of an image.", show_default=False)] = None,
+    image_guidance: Annotated[float | None, typer.Option(help="Guidance scale of images.", show_default=False)] = None,
     amqp_url: AmqpUrl = None,
     ops_port: OpsPort = None,
 ) -> None:
@@ -291,6 +296,9 @@ def worker(
         max_num_seqs=max_num_seqs,
         kv_cache_memory=kv_cache_memory,
         threads=threads,
+        image_sizes=image_sizes,
+        image_steps=image_steps,
+        image_guidance=image_guidance,
         amqp_url=amqp_url,
         ops_port=ops_port,
     )

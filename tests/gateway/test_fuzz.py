@@ -28,15 +28,17 @@ from auth_billing.access.scopes import ADMIN_SCOPES
 from gateway.http.routes import operator, organization
 from router.bus import Bus
 from router.transport.memory import MemoryTransport
-from tests.fakes.scripted_worker import ScriptedWorker, count, embed
+from tests.fakes.scripted_worker import ScriptedWorker, count, draw, embed
 from tests.gateway.conftest import KEY, MODEL, eventually, served
 
 EMBEDDER = "org/embedder"
+PAINTER = "org/painter"
 EXAMPLES = 12
 OPERATIONS = [
     ("POST", "/v1/chat/completions", MODEL),
     ("POST", "/v1/completions", MODEL),
     ("POST", "/v1/embeddings", EMBEDDER),
+    ("POST", "/v1/images/generations", PAINTER),
     ("GET", "/v1/models", None),
     ("GET", "/v1/models/{name}", None),
     ("GET", "/v1/blobs/{blob_id}", None),
@@ -61,10 +63,16 @@ async def _serve(url: Future[str], stop: Future[None]) -> None:
         stack.push_async_callback(bus.close)
         worker = ScriptedWorker(bus, EMBEDDER, embed, "worker-2", dimensions=4)
         await stack.enter_async_context(worker.running())
-        await eventually(lambda: server.stage.gateway.models.find(EMBEDDER) is not None)
+        painters = Bus(MemoryTransport(server.stage.broker, "worker-3"))
+        await painters.start()
+        stack.push_async_callback(painters.close)
+        painter = ScriptedWorker(painters, PAINTER, draw, "worker-3", image_sizes=["512x512", "512x256"])
+        await stack.enter_async_context(painter.running())
+        models = server.stage.gateway.models
+        await eventually(lambda: models.find(EMBEDDER) is not None and models.find(PAINTER) is not None)
         server.stage.accounts.added[ADMIN_KEY] = Principal("admin", OPERATORS, "salt", scopes=ADMIN_SCOPES)
         url.set_result(server.url.removesuffix("/v1"))
-        beating = asyncio.create_task(_beat(server.stage.worker, worker))
+        beating = asyncio.create_task(_beat(server.stage.worker, worker, painter))
         await asyncio.wrap_future(stop)
         beating.cancel()
 
@@ -108,16 +116,16 @@ def test_every_operation_is_drawn_from(api: OpenApiSchema) -> None:
 def test_generated_requests_get_documented_responses(
     api: OpenApiSchema, method: str, path: str, model: str | None, mode: GenerationMode
 ) -> None:
-    draw(api, method, path, mode, model, KEY, EXAMPLES)
+    draw_requests(api, method, path, mode, model, KEY, EXAMPLES)
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_generated_admin_requests_get_documented_responses(api: OpenApiSchema, mode: GenerationMode) -> None:
     for method, path in ADMINISTRATION:
-        draw(api, method, path, mode, None, ADMIN_KEY, ADMIN_EXAMPLES)
+        draw_requests(api, method, path, mode, None, ADMIN_KEY, ADMIN_EXAMPLES)
 
 
-def draw(
+def draw_requests(
     api: OpenApiSchema, method: str, path: str, mode: GenerationMode, model: str | None, key: str, examples: int
 ) -> None:
     operation = api[path][method]
