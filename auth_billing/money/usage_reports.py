@@ -32,6 +32,7 @@ class Dimension(StrEnum):
     USER = "user"
     KEY = "key"
     MODEL = "model"
+    """The job's model for its answer, the part's model or tool for each part of its steps."""
     SERVICE_CLASS = "service_class"
 
 
@@ -53,8 +54,9 @@ class UsageFilter:
 class UsageRow:
     """The usage of one bucket and group. Costs are nano-USD.
 
-    `start` is the bucket's begin, a multiple of its width. `cost` is what was charged: the sum of the other three costs
-    unless a job used more than its hold.
+    `start` is the bucket's begin, a multiple of its width. `cost` is what was charged: the sum of the other four costs
+    unless a job used more than its hold. Usage of a job's steps counts under the models of its parts, and not as a
+    request.
     """
 
     start: int
@@ -69,6 +71,9 @@ class UsageRow:
     """The cost of the input tokens that were not cached."""
     cached_cost: int
     output_cost: int
+    units: int = 0
+    """Number of things that are priced each, such as images and tool calls."""
+    unit_cost: int = 0
 
 
 _COUNTED = [each.name for each in fields(UsageRow) if each.name not in ("start", "group")]

@@ -18,8 +18,8 @@
         cost: int,                                 nano-USD, at most `hold`
         final: {
             prompt_tokens, completion_tokens, cached_tokens: int, outcome, source: str, at: float,
-            units | absent, unit_cost: int | absent,
-            parts: [{<part>, cost, input_cost, cached_cost, output_cost, unit_cost: int}] | absent,
+            units | absent, unit_count, unit_cost: int | absent,
+            parts: [{<part>, cost, input_cost, cached_cost, output_cost, unit_count, unit_cost: int}] | absent,
             part_cost: int | absent                the sum of the parts' `cost`, which is contained in the job's
         }
     }
@@ -210,7 +210,7 @@ def _final_to_document(charge: Charge) -> dict[str, Any]:
     fields = {"outcome": final.outcome.value, "source": final.source.value, "at": final.at}
     document = {**usage_to_document(final.usage), **fields}
     if final.usage.units:
-        document["unit_cost"] = price.unit_cost(final.usage)
+        document |= {"unit_count": sum(final.usage.units.values()), "unit_cost": price.unit_cost(final.usage)}
     if final.parts:
         document["parts"] = [
             {**part, "cost": cost, **_costs(charge.job.part_prices.get(used.model), used.usage)}
@@ -221,12 +221,13 @@ def _final_to_document(charge: Charge) -> dict[str, Any]:
 
 
 def _costs(price: Price | None, usage: Usage) -> dict[str, int]:
-    """Return the cost of each kind of usage, as usage reports add them up; zero without a price."""
+    """Return the cost of each kind of usage and the number of units, as reports add them up; free without a price."""
     price = price or Price(0, 0, 0, 0)
     return {
         "input_cost": (usage.prompt_tokens - usage.cached_tokens) * price.input,
         "cached_cost": usage.cached_tokens * price.cached_input,
         "output_cost": usage.completion_tokens * price.output,
+        "unit_count": sum(usage.units.values()),
         "unit_cost": price.unit_cost(usage),
     }
 

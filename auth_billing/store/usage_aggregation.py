@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from auth_billing.money.billing_records import JobState, SettlementSource
-from auth_billing.money.usage_reports import EMBEDDING_JOBS, UsageFilter, UsageKind
+from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind
 
 KIND = "kind"
 """The field of a rollup with the kind of request; a job's kind follows from its id."""
@@ -18,12 +19,24 @@ TOTALS: dict[str, Any] = {
     "input_tokens": "$final.prompt_tokens",
     "cached_tokens": "$final.cached_tokens",
     "output_tokens": "$final.completion_tokens",
-    "cost": "$cost",
+    "cost": {"$subtract": ["$cost", {"$ifNull": ["$final.part_cost", 0]}]},
     "input_cost": {"$multiply": [_UNCACHED_TOKENS, "$price.input"]},
     "cached_cost": {"$multiply": ["$final.cached_tokens", "$price.cached_input"]},
     "output_cost": {"$multiply": ["$final.completion_tokens", "$price.output"]},
+    "units": {"$ifNull": ["$final.unit_count", 0]},
+    "unit_cost": {"$ifNull": ["$final.unit_cost", 0]},
 }
-"""Expressions over a job's document, by the field of `UsageRow` that is their sum."""
+"""Expressions over a job's document of its answer's usage, by the field of `UsageRow` that is their sum."""
+PART_TOTALS: dict[str, Any] = {
+    "requests": 0,
+    "input_tokens": "$final.parts.prompt_tokens",
+    "cached_tokens": "$final.parts.cached_tokens",
+    "output_tokens": "$final.parts.completion_tokens",
+    **{name: f"$final.parts.{name}" for name in ("cost", "input_cost", "cached_cost", "output_cost", "unit_cost")},
+    "units": "$final.parts.unit_count",
+}
+"""Expressions over the documents of `part_stages`, as in `TOTALS`."""
+PART_MODEL = "$final.parts.model"
 
 
 def job_stages(selection: UsageFilter) -> list[dict[str, Any]]:
@@ -32,17 +45,36 @@ def job_stages(selection: UsageFilter) -> list[dict[str, Any]]:
     The time has its own stage, because the embedded store uses an index for a range only if it covers the whole
     condition, and scans the collection otherwise.
     """
+    return [{"$match": _during(selection, "final.at")}, {"$match": _settled(selection) | _one_of(selection)}]
+
+
+def part_stages(selection: UsageFilter) -> list[dict[str, Any]]:
+    """Return the aggregation stages that make a document of each part of the jobs of a report.
+
+    A part is selected by its own model, and by the other dimensions of its job.
+    """
+    models = selection.ids.get(Dimension.MODEL)
+    of_jobs = _one_of(replace(selection, ids={**selection.ids, Dimension.MODEL: []}))
+    jobs = _settled(selection) | of_jobs | {"final.part_cost": {"$exists": True}}
+    return [
+        {"$match": _during(selection, "final.at")},
+        {"$match": jobs},
+        {"$unwind": "$final.parts"},
+        *([{"$match": {PART_MODEL[1:]: {"$in": list(models)}}}] if models else []),
+    ]
+
+
+def _settled(selection: UsageFilter) -> dict[str, Any]:
     matched: dict[str, Any] = {
         "state": JobState.SETTLED.value,
         "final.source": {"$ne": SettlementSource.VOID.value},
-        **_one_of(selection),
     }
     embeddings = {"$gte": EMBEDDING_JOBS, "$lt": EMBEDDING_JOBS[:-1] + chr(ord(EMBEDDING_JOBS[-1]) + 1)}
     if selection.kind is UsageKind.EMBEDDINGS:
         matched["_id"] = embeddings
     elif selection.kind is UsageKind.COMPLETIONS:
         matched["_id"] = {"$not": embeddings}
-    return [{"$match": _during(selection, "final.at")}, {"$match": matched}]
+    return matched
 
 
 def rollup_stages(selection: UsageFilter) -> list[dict[str, Any]]:

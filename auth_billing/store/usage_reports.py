@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pymongo
@@ -15,7 +16,15 @@ from auth_billing.money.usage_rollups import HOUR
 from auth_billing.store import usage_rollups
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import COLLECTION, job_from_document
-from auth_billing.store.usage_aggregation import REPORT_TIMEOUT, TOTALS, job_stages, rollup_stages
+from auth_billing.store.usage_aggregation import (
+    PART_MODEL,
+    PART_TOTALS,
+    REPORT_TIMEOUT,
+    TOTALS,
+    job_stages,
+    part_stages,
+    rollup_stages,
+)
 
 BATCH_SIZE = 500
 
@@ -29,11 +38,12 @@ class _Layout(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """A collection that reports aggregate: expressions of a document's time and of its totals."""
+    """A collection that reports aggregate: expressions of a document's time, of its totals and of its model."""
 
     documents: Any
     at: str
     totals: Mapping[str, Any]
+    model: str = "$model"
 
 
 class MongoUsageReports:
@@ -42,6 +52,7 @@ class MongoUsageReports:
     def __init__(self, connection: StoreConnection) -> None:
         self._jobs = connection.durable(COLLECTION)
         self._job_table = _Table(self._jobs, "$final.at", TOTALS)
+        self._part_table = _Table(self._jobs, "$final.at", PART_TOTALS, PART_MODEL)
         rollups = connection.durable(usage_rollups.COLLECTION)
         self._rollup_table = _Table(rollups, "$at", {name: f"${name}" for name in TOTALS})
         self._rollups = usage_rollups.MongoRollupStore(connection)
@@ -54,12 +65,19 @@ class MongoUsageReports:
         layout = _Layout(width, by, limit)
         span = await self._rollups.span(selection.organisation) if width % HOUR == 0 else None
         if span is None or (hours := span.within(selection.since, selection.until)).since >= hours.until:
-            return await _rows(self._job_table, job_stages(selection), layout)
+            return merge_rows(await asyncio.gather(*self._of_jobs(selection, layout)))[:limit]
         before, after = replace(selection, until=hours.since), replace(selection, since=hours.until)
         whole = rollup_stages(replace(selection, since=hours.since, until=hours.until))
-        rests = [job_stages(rest) for rest in (before, after) if rest.since < rest.until]
-        parts = [_rows(self._rollup_table, whole, layout), *(_rows(self._job_table, rest, layout) for rest in rests)]
-        return merge_rows(await asyncio.gather(*parts))[:limit]
+        rests = [self._of_jobs(rest, layout) for rest in (before, after) if rest.since < rest.until]
+        periods = [_rows(self._rollup_table, whole, layout), *chain.from_iterable(rests)]
+        return merge_rows(await asyncio.gather(*periods))[:limit]
+
+    def _of_jobs(self, selection: UsageFilter, layout: _Layout) -> list[Coroutine[Any, Any, list[UsageRow]]]:
+        """Return the queries of jobs' answers and of the parts of their steps."""
+        return [
+            _rows(self._job_table, job_stages(selection), layout),
+            _rows(self._part_table, part_stages(selection), layout),
+        ]
 
     async def count(self, selection: UsageFilter, limit: int) -> int:
         """Return the number of selected jobs, or `limit` if there are more."""
@@ -81,7 +99,8 @@ class MongoUsageReports:
 
 async def _rows(table: _Table, stages: Sequence[Mapping[str, Any]], layout: _Layout) -> list[UsageRow]:
     bucket = {"$toLong": {"$floor": {"$divide": [table.at, layout.width]}}}
-    key = {"bucket": bucket, **{each.value: f"${each.value}" for each in layout.by}}
+    fields = {each.value: table.model if each is Dimension.MODEL else f"${each.value}" for each in layout.by}
+    key = {"bucket": bucket, **fields}
     pipeline = [
         *stages,
         {"$group": {"_id": key, **{name: {"$sum": value} for name, value in table.totals.items()}}},

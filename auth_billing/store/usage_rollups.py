@@ -25,7 +25,15 @@ from auth_billing.people.organisation_records import Organisation
 from auth_billing.store import jobs, organisations
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document
-from auth_billing.store.usage_aggregation import KIND, REPORT_TIMEOUT, TOTALS, job_stages
+from auth_billing.store.usage_aggregation import (
+    KIND,
+    PART_MODEL,
+    PART_TOTALS,
+    REPORT_TIMEOUT,
+    TOTALS,
+    job_stages,
+    part_stages,
+)
 
 COLLECTION = "usage_hours"
 SPANS = "usage_spans"
@@ -64,18 +72,29 @@ class MongoRollupStore:
 
     async def roll_up(self, organisation: str, hour: int) -> None:
         """Store the rollup of the hour from `hour` (Unix seconds); extend the span if it ends there. Idempotent."""
-        pipeline: list[dict[str, Any]] = [
-            *job_stages(UsageFilter(organisation, hour, hour + HOUR)),
-            {"$group": {"_id": _GROUP, **{name: {"$sum": value} for name, value in TOTALS.items()}}},
-        ]
+        selection = UsageFilter(organisation, hour, hour + HOUR)
+        answers = [*job_stages(selection), _group(_GROUP, TOTALS)]
+        parts = [*part_stages(selection), _group({**_GROUP, Dimension.MODEL.value: PART_MODEL}, PART_TOTALS)]
         with pymongo.timeout(REPORT_TIMEOUT):
-            rows = [_document(organisation, hour, row) async for row in self._jobs.aggregate(pipeline)]
+            rows = [row for stages in (answers, parts) async for row in self._jobs.aggregate(stages)]
             if rows:
-                await self._hours.insert_new(rows)
+                await self._hours.insert_new(_documents(organisation, hour, rows))
             await self._spans.update_one({"_id": organisation, "until": hour}, {"$set": {"until": hour + HOUR}})
 
 
-def _document(organisation: str, hour: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    group, totals = row["_id"], {name: row[name] for name in TOTALS}
-    id = " ".join([organisation, str(hour), *group.values()])
-    return {"_id": id, "organisation": organisation, "at": hour, **group, **totals}
+def _group(group: Mapping[str, Any], totals: Mapping[str, Any]) -> dict[str, Any]:
+    return {"$group": {"_id": group, **{name: {"$sum": value} for name, value in totals.items()}}}
+
+
+def _documents(organisation: str, hour: int, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a rollup for each group, with the sums of all rows of the group."""
+    documents: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        group = {name: row["_id"][name] for name in _GROUP}
+        id = " ".join([organisation, str(hour), *group.values()])
+        document = documents.setdefault(
+            id, {"_id": id, "organisation": organisation, "at": hour, **group, **dict.fromkeys(TOTALS, 0)}
+        )
+        for name in TOTALS:
+            document[name] += int(row[name])
+    return list(documents.values())

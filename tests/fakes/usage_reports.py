@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from auth_billing.money.billing_records import JobRecord, JobState, SettlementSource
 from auth_billing.money.installation_usage import InstallationUsageRow
 from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind, UsageRow
+from auth_billing.prices.pricing import Price
+from router.messages import Usage
 from tests.fakes.accounts import Absence
 
 
@@ -17,10 +21,12 @@ class ListUsageReports:
         self.records: list[JobRecord] = []
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        groups: dict[tuple[int, ...], list[JobRecord]] = defaultdict(list)
-        for job in self._found(selection):
-            assert job.final is not None
-            groups[int(job.final.at // width) * width, *(str(getattr(job, each.value)) for each in by)].append(job)  # type: ignore[arg-type]
+        groups: dict[tuple[int, ...], list[_Line]] = defaultdict(list)
+        for line in _lines(self._found(replace(selection, ids={**selection.ids, Dimension.MODEL: []}))):
+            if (models := selection.ids.get(Dimension.MODEL)) and line.model not in models:
+                continue
+            group = (line.model if each is Dimension.MODEL else str(getattr(line.job, each.value)) for each in by)
+            groups[int(line.at // width) * width, *group].append(line)  # type: ignore[arg-type]
         return [_row(key[0], dict(zip(by, map(str, key[1:]), strict=True)), groups[key]) for key in sorted(groups)][
             :limit
         ]
@@ -61,17 +67,41 @@ class ListInstallationUsage:
         return self.until
 
 
-def _row(start: int, group: dict[Dimension, str], jobs: list[JobRecord]) -> UsageRow:
-    parts = [(job.final.usage, job.price) for job in jobs if job.final is not None]
+class _Line(NamedTuple):
+    """The usage of a job's answer, or of a part of its steps."""
+
+    job: JobRecord
+    at: float
+    model: str
+    usage: Usage
+    price: Price
+    cost: int
+    requests: int
+
+
+def _lines(jobs: Iterable[JobRecord]) -> Iterator[_Line]:
+    for job in jobs:
+        assert job.final is not None
+        final = job.final
+        answer = (job.cost or 0) - sum(final.part_costs)
+        yield _Line(job, final.at, job.model, final.usage, job.price, answer, 1)
+        for part, cost in zip(final.parts, final.part_costs, strict=True):
+            yield _Line(job, final.at, part.model, part.usage, job.part_prices[part.model], cost, 0)
+
+
+def _row(start: int, group: dict[Dimension, str], lines: list[_Line]) -> UsageRow:
+    parts = [(line.usage, line.price) for line in lines]
     return UsageRow(
         start=start,
         group=group,
-        requests=len(jobs),
+        requests=sum(line.requests for line in lines),
         input_tokens=sum(usage.prompt_tokens for usage, _ in parts),
         cached_tokens=sum(usage.cached_tokens for usage, _ in parts),
         output_tokens=sum(usage.completion_tokens for usage, _ in parts),
-        cost=sum(job.cost or 0 for job in jobs),
+        cost=sum(line.cost for line in lines),
         input_cost=sum((usage.prompt_tokens - usage.cached_tokens) * price.input for usage, price in parts),
         cached_cost=sum(usage.cached_tokens * price.cached_input for usage, price in parts),
         output_cost=sum(usage.completion_tokens * price.output for usage, price in parts),
+        units=sum(sum(usage.units.values()) for usage, _ in parts),
+        unit_cost=sum(price.unit_cost(usage) for usage, price in parts),
     )

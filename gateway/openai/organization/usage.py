@@ -114,6 +114,9 @@ class EmbeddingsUsage(_Grouped):
     num_model_requests: int
 
 
+QuantityUnit = Literal["tokens", "units"]
+
+
 class Amount(ApiModel):
     """An amount of US dollars, exact to a billionth."""
 
@@ -127,12 +130,12 @@ class Costs(ApiModel):
     object: Literal["organization.costs.result"] = "organization.costs.result"
     amount: Amount
     line_item: str | None = None
-    """Model and kind of tokens."""
+    """Model and kind of tokens, or units: images by size, or calls of a tool."""
     project_id: str | None = None
     api_key_id: str | None = None
     quantity: int | None = None
-    """Number of tokens of the line item."""
-    quantity_unit: Literal["tokens"] | None = None
+    """Number of tokens or units of the line item."""
+    quantity_unit: QuantityUnit | None = None
 
 
 class UsageBucket(ApiModel):

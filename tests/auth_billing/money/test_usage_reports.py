@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from auth_billing.money.billing_records import Charge, FinalUsage, JobRecord, JobState, SettlementSource
@@ -20,7 +21,8 @@ from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.usage_rollups import MongoRollupStore
-from router.messages import Outcome, ServiceClass, Usage
+from router.messages import Outcome, ServiceClass, Usage, UsagePart
+from router.usage_arithmetic import JobUsage
 from tests.fakes.usage_reports import ListUsageReports
 
 HOUR = 3_600
@@ -51,6 +53,26 @@ def job(number: int, *, at: float, usage: Usage, **fields: object) -> JobRecord:
     return replace(record, **fields)  # type: ignore[arg-type]
 
 
+DRAWN = UsagePart(model="painter", usage=Usage(prompt_tokens=7, units={"512x512": 2, "call": 1}))
+ROUTED = UsagePart(model="org/model", usage=Usage(prompt_tokens=40, completion_tokens=9, cached_tokens=30))
+FREE = UsagePart(model="tool.free", usage=Usage(prompt_tokens=0, units={"call": 1}))
+PART_PRICES = {
+    "painter": Price(3, 3, 0, 1, units={"512x512": 5 * 10**9, "call": 2}),
+    "org/model": DEAR,
+    "tool.free": Price(0, 0, 0, 1),
+}
+
+
+def with_parts(record: JobRecord) -> JobRecord:
+    """Return a settled job with three parts, one of its own model and one of units of its own."""
+    assert record.final is not None
+    used = replace(record.final, parts=(DRAWN, ROUTED, FREE))
+    record = replace(record, part_prices=PART_PRICES, price=replace(DEAR, units={"call": 11}))
+    usage = msgspec.structs.replace(used.usage, units={"call": 4})
+    answer, parts = record.shares(JobUsage(usage, used.parts))
+    return replace(record, cost=answer + sum(parts), final=replace(used, usage=usage, part_costs=parts))
+
+
 def settled() -> list[JobRecord]:
     """Return thirty jobs over three hours, some jobs that do not count, and one of another organisation."""
     jobs = [
@@ -59,6 +81,8 @@ def settled() -> list[JobRecord]:
     ]
     jobs[4] = replace(jobs[4], id="embd-4", model="org/embedder")
     jobs[5] = replace(jobs[5], service_class=ServiceClass.FLEX, user="")
+    for number in (6, 7, 25):
+        jobs[number] = with_parts(jobs[number])
     nothing = Usage(prompt_tokens=0)
     return [
         *jobs,
@@ -118,9 +142,12 @@ async def test_rows_add_up_to_the_ledger(report: Report) -> None:
     for by in ([], [Dimension.KEY], list(Dimension)):
         rows = await reports.rows(ALL, HOUR, by, 1_000)
         assert sum(row.cost for row in rows) == sum(entry.amount for entry in ledger)
-        assert sum(row.input_cost + row.cached_cost + row.output_cost for row in rows) == sum(row.cost for row in rows)
+        costs = [row.input_cost + row.cached_cost + row.output_cost + row.unit_cost for row in rows]
+        assert costs == [row.cost for row in rows]
         assert sum(row.requests for row in rows) == len(ledger) == 30
         usages = [entry.usage for entry in ledger if entry.usage]
+        usages += [part.usage for entry in ledger for part in entry.parts]
+        assert sum(row.units for row in rows) == sum(sum(usage.units.values()) for usage in usages) == 3 * 8
         assert sum(row.input_tokens for row in rows) == sum(usage.prompt_tokens for usage in usages)
         assert sum(row.cached_tokens for row in rows) == sum(usage.cached_tokens for usage in usages)
         assert sum(row.output_tokens for row in rows) == sum(usage.completion_tokens for usage in usages)
@@ -152,3 +179,15 @@ async def test_jobs_are_listed_in_order_of_settlement(report: Report) -> None:
     reports = await report(jobs)
     assert [each async for each in reports.jobs(ALL)] == jobs[:30]
     assert await asyncio.gather(reports.count(ALL, 100), reports.count(ALL, 7)) == [30, 7]
+
+
+async def test_parts_count_under_their_own_models_and_not_as_requests(report: Report) -> None:
+    reports = await report(settled())
+    rows = await reports.rows(ALL, 24 * HOUR, [Dimension.MODEL], 100)
+    counts = {row.group[Dimension.MODEL]: (row.requests, row.units, row.cost) for row in rows}
+    assert counts["painter"] == (0, 9, 3 * (21 + 10**10 + 2))
+    assert counts["tool.free"] == (0, 3, 0)
+    assert counts["org/model"][:2] == (29, 12)
+    only = replace(ALL, ids={Dimension.MODEL: ["painter"], Dimension.PROJECT: ["proj_1"]})
+    assert [(row.input_tokens, row.units) for row in await reports.rows(only, HOUR, [], 100)] == [(7, 3), (7, 3)]
+    assert [row.requests for row in await reports.rows(replace(only, until=HOUR), HOUR, [], 100)] == [0]

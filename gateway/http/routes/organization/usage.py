@@ -26,6 +26,7 @@ from gateway.openai.organization.usage import (
     CostsQuery,
     EmbeddingsUsage,
     EmbeddingsUsageQuery,
+    QuantityUnit,
     UsageBucket,
     UsagePage,
     UsageQuery,
@@ -194,18 +195,27 @@ def _line_items(row: UsageRow) -> Iterator[Costs]:
     for name, cost, tokens in parts:
         if tokens:
             yield _cost(row, cost, f"{model}, {name}", tokens)
+    if row.units:
+        yield _cost(row, row.unit_cost, f"{model}, units", row.units, unit="units")
     # A job is never charged more than its hold, so its cost may be less than the sum of its parts.
-    if rest := row.cost - sum(cost for _, cost, _ in parts):
+    if rest := row.cost - row.unit_cost - sum(cost for _, cost, _ in parts):
         yield _cost(row, rest, f"{model}, not charged")
 
 
-def _cost(row: UsageRow, nano: int, line_item: str | None = None, tokens: int | None = None) -> Costs:
+def _cost(
+    row: UsageRow,
+    nano: int,
+    line_item: str | None = None,
+    quantity: int | None = None,
+    *,
+    unit: QuantityUnit = "tokens",
+) -> Costs:
     grouped = _grouped(row)
     return Costs(
         amount=Amount(value=nano / NANO),
         line_item=line_item,
         project_id=grouped["project_id"],
         api_key_id=grouped["api_key_id"],
-        quantity=tokens,
-        quantity_unit="tokens" if tokens is not None else None,
+        quantity=quantity,
+        quantity_unit=unit if quantity is not None else None,
     )
