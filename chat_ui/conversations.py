@@ -20,6 +20,7 @@ from auth_billing.ids import new_id
 from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, NoSuchConversation, existing
 from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
+from chat_ui.history.conversation_images import ConversationImages
 from chat_ui.history.conversation_lists import ListedConversation
 from chat_ui.history.limits import MAX_ATTACHMENT_BYTES, MAX_CONVERSATION_BYTES, MAX_MESSAGES
 from chat_ui.history.message_tree import branch, by_id
@@ -62,6 +63,7 @@ class Conversations:
         generations: writes the answers.
         quota: limits the number of conversations per owner.
         storage: limits the bytes that an owner stores.
+        images: keeps the images of a conversation until it is deleted.
         joined: returns when an owner's membership began, in Unix seconds; `None`: the owner is no member.
     """
 
@@ -74,6 +76,7 @@ class Conversations:
         *,
         quota: ConversationQuota,
         storage: StorageQuota,
+        images: ConversationImages,
         joined: Callable[[Owner], Awaitable[float | None]],
     ) -> None:
         self._conversations = conversations
@@ -82,6 +85,7 @@ class Conversations:
         self._generations = generations
         self._quota = quota
         self._storage = storage
+        self._images = images
         self._joined = joined
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
@@ -141,8 +145,10 @@ class Conversations:
             if message.state.is_open:
                 await self.stop(owner, conversation_id, message.id)
         removed = await self.find(owner, conversation_id)
+        await self._images.release(owner, conversation_id)
         if await self._conversations.remove(owner, conversation_id):
             await self._storage.release(owner, removed.size)
+        await self._images.release(owner, conversation_id)  # those that an answer kept meanwhile
 
     async def ask(
         self, owner: Owner, project: str, conversation_id: str, question: Question, settings: ModelSettings | None

@@ -15,8 +15,8 @@ from typing import Protocol
 from stored_objects.errors import StorageQuotaExceeded
 from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectStore
 
-QUIET_TIME = 300.0
-"""Seconds without change before a count may be corrected: bytes that were counted may have no document yet."""
+QUIET_TIME = 900.0
+"""Seconds without change before a count may be corrected: bytes may be counted for a request before it writes them."""
 
 
 @dataclass(frozen=True)

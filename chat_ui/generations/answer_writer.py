@@ -25,6 +25,7 @@ from chat_ui.generations.model_client import (
     TextDelta,
     Turn,
 )
+from chat_ui.history.conversation_images import ConversationImages
 from chat_ui.history.limits import MAX_ANSWER_CHARS
 from chat_ui.history.records import (
     AnswerError,
@@ -55,6 +56,7 @@ class WriterContext:
     model_client: ModelClient
     answers: AnswerStore
     writer: str
+    images: ConversationImages
     timings: Timings = DEFAULT_TIMINGS
 
     @property
@@ -181,6 +183,7 @@ class AnswerWriter:
             return
         before = steps.get(step.number)
         await self.bytes.add(step_bytes([step]) - (0 if before is None else step_bytes([before])))
+        await self._context.images.keep(self.bytes.owner, self.live.message.conversation, step)
         self.live.put_step(step)
 
     def _record_usage(self, usage: TokenUsage, cost: int) -> None:

@@ -21,6 +21,7 @@ from chat_ui.generations.live_answer import LiveAnswer
 from chat_ui.generations.model_client import ModelClient, Turn
 from chat_ui.generations.prompt import prompt_turns
 from chat_ui.generations.titles import TitleGenerator
+from chat_ui.history.conversation_images import ConversationImages
 from chat_ui.history.message_tree import branch, by_id
 from chat_ui.history.records import AnswerStore, Claim, Message, MessageStore, Owner
 from chat_ui.history.storage import AnswerBytes, StorageQuota
@@ -49,12 +50,13 @@ class Generations:
         principals: Principals,
         *,
         storage: StorageQuota,
+        images: ConversationImages,
         stopping: asyncio.Event | None = None,
         timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         """`stopping` is set by the server once the process accepts no new work."""
         self.writer = secrets.token_hex(12)
-        self._context = WriterContext(model_client, answers, self.writer, timings)
+        self._context = WriterContext(model_client, answers, self.writer, images, timings)
         self._messages = messages
         self._titles = titles
         self._storage = storage

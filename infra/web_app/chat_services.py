@@ -20,6 +20,7 @@ from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations, Principals
 from chat_ui.generations.titles import TitleGenerator
+from chat_ui.history.conversation_images import ConversationImages
 from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
@@ -64,6 +65,7 @@ def chat(
     engine = GatewayModelClient(gateway, prices)
     conversations, messages = MongoConversationStore(connection), MongoMessageStore(connection)
     storage = StorageQuota(MongoStoredBytes(connection), conversations, settings.chat_storage_mib * MIB)
+    images = ConversationImages(gateway.objects, conversations)
     generations = Generations(
         engine,
         messages,
@@ -71,6 +73,7 @@ def chat(
         TitleGenerator(engine, conversations, messages),
         _principals(browsers.members, gateway.authenticator),
         storage=storage,
+        images=images,
         stopping=gateway.stopping,
         timings=gateway.timings,
     )
@@ -86,6 +89,7 @@ def chat(
             generations,
             quota=quota,
             storage=storage,
+            images=images,
             joined=lambda owner: browsers.members.joined(owner.organisation, owner.user),
         ),
         lists=ConversationLists(conversations, messages),

@@ -19,6 +19,7 @@ from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.titles import TitleGenerator
+from chat_ui.history.conversation_images import ConversationImages
 from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
@@ -46,6 +47,7 @@ from tests.fakes.history import (
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
 from tests.fakes.scripted_worker import status
 from tests.fakes.sessions import ORGANISATION, PEPPER
+from tests.fakes.stored_objects import stored_objects
 
 PUBLIC_URL = "https://chat.example"
 
@@ -80,7 +82,7 @@ class ChatHouse:
         self.storage_bytes = storage_bytes
         self.organisation, self.history = DictOrganisation(operators=ORGANISATION), DictHistory()
         self.prices = self.organisation.prices
-        self.engine, self.timings = ScriptedEngine(), timings
+        self.engine, self.timings, self.objects = ScriptedEngine(), timings, stored_objects()
         self.limits = self.organisation.limits
         self.accounts = Authenticator(
             self.organisation.api_keys, PEPPER, self.organisation.administration.model_policies
@@ -97,8 +99,13 @@ class ChatHouse:
             titles,
             self.principal,
             storage=self.storage(),
+            images=self.images(),
             timings=self.timings,
         )
+
+    def images(self) -> ConversationImages:
+        """One gateway's."""
+        return ConversationImages(self.objects, DictConversationStore(self.history))
 
     def storage(self) -> StorageQuota:
         """One gateway's."""
@@ -113,6 +120,7 @@ class ChatHouse:
             generations,
             quota=ConversationQuota(DictConversationStore(self.history)),
             storage=self.storage(),
+            images=self.images(),
             joined=lambda owner: self.organisation.administration.members.joined(owner.organisation, owner.user),
         )
 
