@@ -14,15 +14,17 @@ from typing import Protocol
 
 from auth_billing.money.billing_records import JobRecord
 
-EMBEDDING_JOBS = "embd-"
-"""The prefix of embedding jobs' ids; all other jobs generate text."""
-
 
 class UsageKind(StrEnum):
     """What a job's request was for."""
 
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
+    IMAGES = "images"
+
+
+JOB_PREFIXES = {UsageKind.EMBEDDINGS: "embd-", UsageKind.IMAGES: "img-"}
+"""Prefixes of the ids of jobs by kind; all other jobs are completions."""
 
 
 class Dimension(StrEnum):

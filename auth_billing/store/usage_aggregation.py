@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from auth_billing.money.billing_records import JobState, SettlementSource
-from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind
+from auth_billing.money.usage_reports import JOB_PREFIXES, Dimension, UsageFilter, UsageKind
 
 KIND = "kind"
 """The field of a rollup with the kind of request; a job's kind follows from its id."""
@@ -69,11 +69,13 @@ def _settled(selection: UsageFilter) -> dict[str, Any]:
         "state": JobState.SETTLED.value,
         "final.source": {"$ne": SettlementSource.VOID.value},
     }
-    embeddings = {"$gte": EMBEDDING_JOBS, "$lt": EMBEDDING_JOBS[:-1] + chr(ord(EMBEDDING_JOBS[-1]) + 1)}
-    if selection.kind is UsageKind.EMBEDDINGS:
-        matched["_id"] = embeddings
+    ranges = {
+        kind: {"$gte": prefix, "$lt": prefix[:-1] + chr(ord(prefix[-1]) + 1)} for kind, prefix in JOB_PREFIXES.items()
+    }
+    if selection.kind in ranges:
+        matched["_id"] = ranges[selection.kind]
     elif selection.kind is UsageKind.COMPLETIONS:
-        matched["_id"] = {"$not": embeddings}
+        matched["$and"] = [{"_id": {"$not": each}} for each in ranges.values()]
     return matched
 
 

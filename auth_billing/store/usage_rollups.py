@@ -19,7 +19,7 @@ from typing import Any
 import pymongo
 
 from auth_billing.money.billing_records import JobState
-from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind
+from auth_billing.money.usage_reports import JOB_PREFIXES, Dimension, UsageFilter, UsageKind
 from auth_billing.money.usage_rollups import HOUR, RollupSpan
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.store import jobs, organisations
@@ -38,10 +38,16 @@ from auth_billing.store.usage_aggregation import (
 COLLECTION = "usage_hours"
 SPANS = "usage_spans"
 
-_IS_EMBEDDING = {"$eq": [{"$substrBytes": ["$_id", 0, len(EMBEDDING_JOBS)]}, EMBEDDING_JOBS]}
-_GROUP = {each.value: f"${each.value}" for each in Dimension} | {
-    KIND: {"$cond": [_IS_EMBEDDING, UsageKind.EMBEDDINGS.value, UsageKind.COMPLETIONS.value]}
-}
+
+def _kind() -> Any:
+    """Return the expression of a job's kind, which follows from the prefix of its id."""
+    kind: Any = UsageKind.COMPLETIONS.value
+    for each, prefix in JOB_PREFIXES.items():
+        kind = {"$cond": [{"$eq": [{"$substrBytes": ["$_id", 0, len(prefix)]}, prefix]}, each.value, kind]}
+    return kind
+
+
+_GROUP = {each.value: f"${each.value}" for each in Dimension} | {KIND: _kind()}
 
 
 class MongoRollupStore:

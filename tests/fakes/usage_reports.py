@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from auth_billing.money.billing_records import JobRecord, JobState, SettlementSource
 from auth_billing.money.installation_usage import InstallationUsageRow
-from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind, UsageRow
+from auth_billing.money.usage_reports import JOB_PREFIXES, Dimension, UsageFilter, UsageKind, UsageRow
 from auth_billing.prices.pricing import Price
 from router.messages import Usage
 from tests.fakes.accounts import Absence
@@ -48,9 +48,7 @@ class ListUsageReports:
             and selection.since <= job.final.at < selection.until
             and job.final.source is not SettlementSource.VOID
             and all(str(getattr(job, each.value)) in ids for each, ids in selection.ids.items() if ids)
-            and (
-                selection.kind is None or (selection.kind is UsageKind.EMBEDDINGS) == job.id.startswith(EMBEDDING_JOBS)
-            )
+            and selection.kind in (None, _kind_of(job))
         ]
         return [job for *_, job in sorted(found, key=lambda each: each[:2])]
 
@@ -105,3 +103,8 @@ def _row(start: int, group: dict[Dimension, str], lines: list[_Line]) -> UsageRo
         units=sum(sum(usage.units.values()) for usage, _ in parts),
         unit_cost=sum(price.unit_cost(usage) for usage, price in parts),
     )
+
+
+def _kind_of(job: JobRecord) -> UsageKind:
+    found = (kind for kind, prefix in JOB_PREFIXES.items() if job.id.startswith(prefix))
+    return next(found, UsageKind.COMPLETIONS)

@@ -42,7 +42,6 @@ OPERATIONS = [
     ("GET", "/v1/models", None),
     ("GET", "/v1/models/{name}", None),
     ("GET", "/v1/blobs/{blob_id}", None),
-    ("POST", "/v1/images/generations", None),
 ]
 ADMIN_KEY = "hr_live_admin"
 ADMIN_EXAMPLES = 4

@@ -60,6 +60,14 @@ class EmbeddingsUsageQuery(UsageQuery):
     ]
 
 
+class ImagesUsageQuery(UsageQuery):
+    """Query of the usage of images; all of them were generated, and sizes are not told apart."""
+
+    group_by: Annotated[
+        list[Literal["project_id", "user_id", "api_key_id", "model"]], Field(default_factory=list, max_length=4)
+    ]
+
+
 class CostsQuery(PeriodQuery):
     """Query of costs. Buckets are days in UTC."""
 
@@ -117,6 +125,14 @@ class EmbeddingsUsage(_Grouped):
 QuantityUnit = Literal["tokens", "units"]
 
 
+class ImagesUsage(_Grouped):
+    """Usage of images in one bucket and group."""
+
+    object: Literal["organization.usage.images.result"] = "organization.usage.images.result"
+    images: int
+    num_model_requests: int
+
+
 class Amount(ApiModel):
     """An amount of US dollars, exact to a billionth."""
 
@@ -144,7 +160,7 @@ class UsageBucket(ApiModel):
     object: Literal["bucket"] = "bucket"
     start_time: int
     end_time: int
-    results: list[CompletionsUsage | EmbeddingsUsage | Costs]
+    results: list[CompletionsUsage | EmbeddingsUsage | ImagesUsage | Costs]
 
 
 class UsagePage(ApiModel):

@@ -80,6 +80,7 @@ def settled() -> list[JobRecord]:
         for n in range(30)
     ]
     jobs[4] = replace(jobs[4], id="embd-4", model="org/embedder")
+    jobs[8] = replace(jobs[8], id="img-8")
     jobs[5] = replace(jobs[5], service_class=ServiceClass.FLEX, user="")
     for number in (6, 7, 25):
         jobs[number] = with_parts(jobs[number])
@@ -168,7 +169,7 @@ async def test_buckets_groups_and_filters(report: Report) -> None:
     assert [row.requests for row in await reports.rows(only, 24 * HOUR, [], 100)] == [10]
     part = replace(ALL, since=719, until=1079)  # the start counts, the end does not
     assert [row.requests for row in await reports.rows(part, HOUR, [], 100)] == [2]
-    for kind, requests in ((UsageKind.EMBEDDINGS, [1]), (UsageKind.COMPLETIONS, [29])):
+    for kind, requests in ((UsageKind.EMBEDDINGS, [1]), (UsageKind.IMAGES, [1]), (UsageKind.COMPLETIONS, [28])):
         assert [row.requests for row in await reports.rows(replace(ALL, kind=kind), 24 * HOUR, [], 100)] == requests
     assert len(await reports.rows(ALL, HOUR, [Dimension.KEY], 4)) == 4
     assert await reports.rows(replace(ALL, ids={Dimension.MODEL: ["$where"]}), HOUR, [], 4) == []

@@ -30,7 +30,13 @@ def test_jobs_that_are_unsettled_or_void_are_left_out_and_empty_filters_select_a
 @pytest.mark.parametrize("kind", list(UsageKind))
 def test_a_kind_selects_jobs_by_the_prefix_of_their_ids_and_rollups_by_a_field(kind: UsageKind) -> None:
     selection = UsageFilter("org-1", 5, 9, kind=kind)
-    embeddings = {"$gte": "embd-", "$lt": "embd."}
-    expected = embeddings if kind is UsageKind.EMBEDDINGS else {"$not": embeddings}
-    assert job_stages(selection)[1]["$match"]["_id"] == expected
+    ranges = {
+        UsageKind.EMBEDDINGS: {"$gte": "embd-", "$lt": "embd."},
+        UsageKind.IMAGES: {"$gte": "img-", "$lt": "img."},
+    }
+    matched = job_stages(selection)[1]["$match"]
+    if kind is UsageKind.COMPLETIONS:
+        assert matched["$and"] == [{"_id": {"$not": each}} for each in ranges.values()]
+    else:
+        assert matched["_id"] == ranges[kind]
     assert rollup_stages(selection)[1]["$match"] == {"kind": kind.value}

@@ -26,6 +26,8 @@ from gateway.openai.organization.usage import (
     CostsQuery,
     EmbeddingsUsage,
     EmbeddingsUsageQuery,
+    ImagesUsage,
+    ImagesUsageQuery,
     QuantityUnit,
     UsageBucket,
     UsagePage,
@@ -98,6 +100,19 @@ async def embeddings_usage(
 
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by)]
     return json_response(await _usage(admin, query, UsageKind.EMBEDDINGS, by, results))
+
+
+@router.get("/usage/images", **document_route(UsagePage, query=ImagesUsageQuery))
+async def images_usage(
+    admin: Reader, query: Annotated[ImagesUsageQuery, Depends(query_of(ImagesUsageQuery))]
+) -> Response:
+    """Report images and requests for them, by time bucket and group."""
+
+    def results(rows: Sequence[UsageRow]) -> list[ImagesUsage]:
+        return [ImagesUsage(images=row.units, num_model_requests=row.requests, **_grouped(row)) for row in rows]
+
+    by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by)]
+    return json_response(await _usage(admin, query, UsageKind.IMAGES, by, results))
 
 
 @router.get("/costs", **document_route(UsagePage, query=CostsQuery))

@@ -51,6 +51,18 @@ async def test_buckets_have_their_usage(admin_api: AdminApi) -> None:
     assert (embeddings.data[1].results[0].input_tokens, embeddings.data[1].results[0].model) == (50, "org/model")
 
 
+async def test_images_are_counted_apart_from_completions(admin_api: AdminApi) -> None:
+    drawn = job(0, at=START + 10, usage=Usage(prompt_tokens=0, units={"512x512": 3}), organisation=OURS, id="img-0")
+    admin_api.stage.organisation.usage.records.append(drawn)
+    put(admin_api, 1, at=20)
+    page = await admin_api.sdk.usage.images(start_time=START, end_time=START + DAY, group_by=["model"])
+    (result,) = page.data[0].results
+    assert result.object == "organization.usage.images.result"
+    assert (result.images, result.num_model_requests, result.model) == (3, 1, "org/model")
+    completions = await admin_api.sdk.usage.completions(start_time=START, end_time=START + DAY)
+    assert [each.num_model_requests for each in completions.data[0].results] == [1]
+
+
 async def test_groups_and_filters(admin_api: AdminApi) -> None:
     for number in range(6):
         put(admin_api, number, at=number, service_class=list(ServiceClass)[number % 2])
@@ -99,7 +111,7 @@ async def test_costs_are_the_ledgers_to_the_nano_dollar(admin_api: AdminApi) -> 
     assert items["=embedder, input"].project_id == "proj_0"
 
 
-@pytest.mark.parametrize("path", ["/usage/completions", "/usage/embeddings", "/costs"])
+@pytest.mark.parametrize("path", ["/usage/completions", "/usage/embeddings", "/usage/images", "/costs"])
 async def test_invalid_usage_queries_are_refused(admin_api: AdminApi, path: str) -> None:
     """H90."""
     questions: dict[str, str] = {
