@@ -30,9 +30,9 @@ UNSURE = 0.45
 """Probability of a tool below which the question is answered directly; chosen by cross-validation."""
 NO_EVIDENCE = 0.5
 """Probability of a direct answer to a question without any cue."""
-CUE_WEIGHT, WORD_WEIGHT = 1.5, 0.7
+CUE_WEIGHT, WORD_WEIGHT = 1.0, 0.7
 """Weights of cues and of word n-grams beside character n-grams; chosen by cross-validation."""
-INVERSE_REGULARISATION = 10.0
+INVERSE_REGULARISATION = 3.0
 WORD = r"\b\w+\b"
 COPIES, DROPPED_CUES = 3, 0.3
 """Further copies of each training prompt, and the share of cues that a copy lacks."""

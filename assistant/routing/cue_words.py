@@ -6,6 +6,8 @@ They match the normal form of a text (`normal_form.plain`): lower case, no diacr
 from __future__ import annotations
 
 DRAW = (
+    r"redraw|repaint|doodle|whip up a picture|machnij|przerysuj|odmaluj mi|zrob (?:mi )?(?:obraz\w*|rysun\w*)"
+    r"|ink drawing|rysunek tuszem|"
     r"narysowal|narysowala|namalowal mi|naszkicowal|wygenerowal|wygenerowala|"
     r"draw|paint|sketch|illustrate|render|visuali[sz]e|doodle|photoshop|narysuj\w*|rysuj|namaluj\w*|maluj"
     r"|naszkicuj|wygeneruj|wyrenderuj"
@@ -19,6 +21,7 @@ ASK = (
     r"|prosze |czy |mozesz |moglbys |moglabys |teraz |chce,? zebys |hej |czesc |poprosze |and |a |mi "
 )
 MAKE = (
+    r"want to see|chce zobaczyc|whip up|machnij|zrobmy|let's make|compose|build|prepare me|"
     r"generate|create|make|design|produce|give|need|want|love|like|get|show|imagine|prepare|turn|zrob|stworz|utworz"
     r"|przygotuj|daj|pokaz|potrzebuje|chce|chcialabym|chcialbym|poprosze|wykonaj|wymysl|prosze"
 )
@@ -88,6 +91,9 @@ CLOTHES = (
     r"|picnic|piknik\w*"
 )
 MATHS = (
+    r"chance of|odds of|dice|kostk\w+|szansa na|how many (?:seconds|minutes|hours|days|weeks|grams|metres|meters"
+    r"|ounces|pints) (?:are|is|in)|ile (?:sekund|minut|godzin|dni|gramow|metrow) (?:to|ma|jest)|reszt[aęy] z"
+    r"|remainder|reduce \d|skroc ulamek|rzucamy|"
     r"to the power|to centimet\w+|inch(?:es)?|feet|stopy|cale|przelicz|boki|bokach|kat[aów]*|sides of|plot of"
     r"|solve for|wyznacz|dodac|dodaj \d|add \d|odejmij|roznic[aę] \d|suma \d|iloczyn \d|arcus\w*|logarithm of"
     r"|natural log|how many \w+ are in|ile \w+ to|ile \w+ ma (?:godzina|doba|rok|kilometr|metr)|"
@@ -246,6 +252,8 @@ WRITE = (
     r"|przemowieni\w+|piosenk\w*|zagadk\w+|list motywacyjny|in words|paragraphs?|synonyms?|wzor umowy|opis"
 )
 WRITE_FIRST = (
+    r"let's (?:play|talk|chat|pretend|imagine)|zagraj\w*|pogadaj\w*|pobawmy|draw up an? (?:plan|list|contract"
+    r"|schedule)|"
     r"podsumuj,? (?:prosze,? )?(?:nasza|te) rozmow\w*|motivate|zmotywuj|pociesz|encourage"
     r"|give me (?:some )?motivation|write an?|help me come up|pomoz mi wymysl\w*|potrzebuje hasla"
     r"|i need a (?:slogan|tagline|name|title|caption)|what we (?:discussed|talked about) so far|"

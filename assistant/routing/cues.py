@@ -40,7 +40,7 @@ GROUPS = {
     "image.first": re.compile(
         rf"(?:^|[,.!?] )(?:{ASK})*(?:{DRAW}|(?:na|wy|za)(?:rysowac|malowac|szkicowac|generowac|projektowac"
         rf"|renderowac))\b"
-        r"(?! (?:up|on|near|out|from|nearer) )"
+        r"(?! (?:up(?! a (?:picture|drawing))|on|near|out|from|nearer) )"
         r"(?!.{0,30}\b(?:graph|wykres\w*|plot of|funkcj\w*|conclusions?|wnios\w*|parallels?|a line between"
         r"|the wall|a wall"
         r"|sciane|pokoj|in words|slowami|attention|comparison|porowna\w*|distinction|the line|lots)\b)"
@@ -70,6 +70,14 @@ GROUPS = {
     "math.digit": re.compile(r"(?<!page )(?<!stronie )(?<!strona )(?<![\d.])(?!(?:1\d|20)\d\d\b)\d"),
     "wikipedia.question": re.compile(FACT_START),
     "wikipedia.asked": re.compile(FACT_ASKED),
+    "wikipedia.explicit": re.compile(
+        r"\b(?:tell me (?:more |something )?about (?!(?:the |today's |tomorrow's )?(?:weather|forecast"
+        r"|temperature))|history of|histori[aei]\b|ever recorded"
+        r"|record (?:snow|rain|temp|heat|cold|high|low)\w*|rekordow\w+|measure[ds]?|instruments?|mierzy"
+        r"|przyrzad\w*|what causes?|caused by|is formed"
+        r"|phenomen\w+|zjawisk\w*|opowiedz (?:mi )?o (?!pogod)|wikipedi\w*|encyclop\w+|encykloped\w*|climate of"
+        r"|klimat\w*)"
+    ),
     "wikipedia.fact": re.compile(rf"\b(?:{FACT})\b"),
     "documents.word": re.compile(rf"\b(?:{DOCUMENT})\b"),
     "documents.definite": re.compile(
@@ -79,7 +87,8 @@ GROUPS = {
     "documents.ask": re.compile(
         r"\b(?:say|says|said|mention\w*|state[sd]?|cover\w*|specif\w+|according|find|search|quote|extract"
         r"|summari[sz]e|list|check|look (?:up|in|into|through)"
-        r"|mowi|mowia|pisza|napisan\w*|podan\w*|podaje|opisan\w*|zapisan\w*|wspomin\w*|obejmuje|znajdz|przeszukaj"
+        r"|otworz|open|zobacz|mowi|mowia|pisza|napisan\w*|podan\w*|podaje|opisan\w*|zapisan\w*|wspomin\w*"
+        r"|obejmuje|znajdz|przeszukaj"
         r"|zacytuj|wyciagnij|stresc|podsumuj|wypisz|sprawdz|poszukaj|zajrzyj)\b"
     ),
     "documents.own": re.compile(rf"\b(?:{OWN})\b"),
@@ -88,7 +97,8 @@ GROUPS = {
     "none.howto.first": re.compile(rf"^(?:{ASK}|so )*(?:{HOWTO_FIRST})"),
     "none.code": re.compile(rf"\b(?:{CODE})(?!\w)"),
     "none.figurative": re.compile(
-        r"\b(?:in words|with words|slowami|conclusions?|wniosk\w*|parallels?|draw up|draw on|draw attention"
+        r"\b(?:in words|with words|slowami|conclusions?|wniosk\w*|parallels?|draw up (?!a picture|an image"
+        r"|a drawing)\w+|draw on|draw attention"
         r"|draw (?:the|my|your) (?:curtains?|blinds|line)|draw a (?:bath|breath|crowd|blank|salary|pension)"
         r"|draw lots|nice weather we|ladna mamy pogod\w*|draw a (?:line|distinction|comparison)|under the weather"
         r"|cats and dogs|when it rains it pours|obraz (?:firmy|sytuacji|siebie)|my painting|mojego obrazu"
@@ -103,9 +113,10 @@ GROUPS = {
 
 _GATES = {
     "wikipedia.asked": ("none.",),
+    "wikipedia.explicit": ("weather.", "time"),
     "none.figurative": ("image.", "weather.", "time", "documents.ask"),
     "image.first": ("weather.", "none.", "documents.", "wikipedia.", "math.digit", "time"),
-    "none.write.first": ("weather.", "wikipedia.", "image.", "math.word", "documents.", "time"),
+    "none.write.first": ("weather.", "wikipedia.", "image.", "math.word", "math.digit", "documents.", "time"),
     "none.howto.first": ("wikipedia.", "image.", "math.word", "documents.word"),
     "documents.own": ("weather.", "math.digit", "wikipedia."),
 }
@@ -135,4 +146,7 @@ def cues(text: str) -> dict[str, float]:
     found["weather.place"] = float(sky and found["place"] > 0)
     found["weather.time"] = float(sky and found["time"] > 0)
     found["documents.both"] = float(found["documents.word"] > 0 and found["documents.own"] > 0)
+    subjects = {name.partition(".")[0] for name, value in found.items() if value and "." in name}
+    if len(subjects) == 1:
+        found[f"{subjects.pop()}.alone"] = 1.0
     return {name: value for name, value in found.items() if value}
