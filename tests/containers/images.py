@@ -19,13 +19,13 @@ from tests.containers.podman import CommandFailed, Podman
 
 DOCKERFILE = ROOT / "infra" / "containers" / "Dockerfile"
 STAND_INS = Path(__file__).parent / "stand_ins"
-TARGETS = ("billing", "gateway", "proxy", "store", "worker")
+TARGETS = ("assistant", "billing", "gateway", "proxy", "store", "worker")
 DEBIAN = "localhost/headrace-debian"
 STAND_IN = "localhost/headrace-stand-in"
 NPM = "npm@10.8.2"
 """The npm that `node:20` images have; Debian's is older."""
 PYTHON_PACKAGES = ("python3", "python3-venv", "ca-certificates")
-LOCKS_OF_IMAGES = ("build", "sbom", "billing", "gateway", "proxy", "store", "worker")
+LOCKS_OF_IMAGES = ("build", "sbom", "assistant", "billing", "gateway", "proxy", "store", "worker")
 
 
 @contextmanager

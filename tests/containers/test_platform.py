@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam
 from playwright.async_api import Browser, expect
 
 from tests.chat_ui.chromium import Visit, chromium
@@ -68,7 +69,7 @@ def test_the_override_changes_images_of_third_parties_only(compose: tuple[Compos
 def test_each_service_has_its_own_user_of_rabbitmq(platform: Platform) -> None:
     list_users = ["list_connections", "user", "--quiet", "--no-table-headers"]
     listed = platform.compose.exec("rabbitmq", "rabbitmqctl", *list_users).split()
-    assert set(listed) == {"gateway", "billing", "worker"}
+    assert set(listed) == {"gateway", "billing", "worker", "assistant"}
 
 
 def test_the_database_requires_its_password(platform: Platform) -> None:
@@ -87,6 +88,15 @@ def test_a_key_and_a_stream(client: OpenAI) -> None:
     text, reason = stream(client, QUESTION)
     assert "Paris" in text
     assert reason in ("stop", "length")
+
+
+def test_the_assistant_calculates(client: OpenAI) -> None:
+    """SymPy runs in its sandbox inside a confined container."""
+    messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is 15% of 240?"}]
+    answer = client.chat.completions.create(model="assistant", messages=messages, max_tokens=8)
+    _, tool = answer.choices[0].message.model_extra["steps"]  # type: ignore[index]
+    assert tool["state"] == "done", tool
+    assert tool["data"]["result"]["numeric"] == 36
 
 
 @in_browser

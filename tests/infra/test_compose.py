@@ -19,7 +19,7 @@ from infra.rabbitmq.definitions import permissions
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = Path(__file__).parent / "compose_specification" / "compose-spec.json"
-OURS = {"gateway", "worker", "worker-cuda", "proxy", "billing"}
+OURS = {"gateway", "worker", "worker-cuda", "proxy", "assistant", "billing"}
 DEFINITIONS = "rabbitmq-definitions"
 COMMANDS = {*OURS, DEFINITIONS}
 
@@ -173,7 +173,7 @@ def test_our_containers_are_confined(compose: dict[str, Any]) -> None:
 
 def test_our_images_run_as_another_user_than_root() -> None:
     stages = re.split(r"^FROM ", (ROOT / "infra/containers/Dockerfile").read_text(), flags=re.MULTILINE)
-    for target in ("gateway", "billing", "worker", "proxy", "store"):
+    for target in ("gateway", "billing", "worker", "proxy", "assistant", "store"):
         (stage,) = (stage for stage in stages if stage.splitlines()[0].endswith(f" AS {target}"))
         assert "\nUSER headrace\n" in stage, target
 

@@ -135,7 +135,7 @@ def test_torch_is_locked_apart_from_the_workers_other_packages() -> None:
     assert all(TORCH.match(name) for name in read_lock("torch-cuda"))
 
 
-@pytest.mark.parametrize("service", [each for each in SERVICES if each != "assistant"])
+@pytest.mark.parametrize("service", SERVICES)
 def test_an_image_installs_its_own_lock_only(service: str) -> None:
     stages = re.split(r"^FROM ", (ROOT / "infra/containers/Dockerfile").read_text(), flags=re.MULTILINE)
     (stage,) = (stage for stage in stages if stage.splitlines()[0].endswith(f" AS {service}-packages"))
