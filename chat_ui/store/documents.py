@@ -24,8 +24,8 @@ from chat_ui.history.records import (
 from chat_ui.history.steps import Step, StepState, encoded
 
 
-def _settings_from(document: dict[str, Any]) -> ModelSettings:
-    return ModelSettings(**{**document, "tools_off": tuple(document.get("tools_off", ()))})
+def _settings_from(**stored: Any) -> ModelSettings:
+    return ModelSettings(**{**stored, "tools_off": tuple(stored.get("tools_off", ()))})
 
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}
@@ -96,9 +96,9 @@ def conversation_document(owner: Owner, conversation: Conversation) -> dict[str,
 
 def conversation_from(document: dict[str, Any]) -> Conversation:
     """Convert a MongoDB document to a conversation."""
-    return from_document(Conversation, document, settings=_settings_from(document["settings"]))
+    return from_document(Conversation, document, settings=_settings_from(**document["settings"]))
 
 
 def preset_from(document: dict[str, Any]) -> Preset:
     """Convert a MongoDB document to a preset."""
-    return Preset(document["_id"], document["name"], _settings_from(document["settings"]))
+    return Preset(document["_id"], document["name"], _settings_from(**document["settings"]))
