@@ -41,6 +41,8 @@ class ChatServices:
     admin: AdminServices
     principal: Callable[[BrowserSession], Awaitable[Principal]]
     """Returns the principal that calls models for a signed-in user."""
+    blob_address: Callable[[str], str]
+    """Returns the signed address of a blob, such as an image of a step, by its id."""
     oidc: OidcSignIn | None = None
     """Sign-in at an OpenID Connect provider; `None`: there is none."""
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from chat_ui.history import records
 from chat_ui.history.conversation_lists import ListedConversation
+from chat_ui.history.steps import Step
 from chat_ui.http.schemas import conversations as schemas
+from stored_objects.blobs import is_blob_id
+
+BlobAddress = Callable[[str], str]
+"""Returns the signed address of a blob, by its id."""
 
 _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 """Fields of a message that a share link does not show."""
@@ -18,9 +24,24 @@ def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
     return records.ModelSettings(**{**body.model_dump(), "tools_off": tuple(body.tools_off)})
 
 
-def message(value: records.Message, *, is_shared: bool = False) -> schemas.Message:
+def step(value: Step, address: BlobAddress) -> schemas.Step:
+    """Convert a step to a response model, with the address of each image (`url`) beside its blob id."""
+    result = value.data.get("result")
+    if isinstance(result, dict) and result.get("type") == "image" and isinstance(result.get("images"), list):
+        images = [_with_address(each, address) for each in result["images"] if isinstance(each, dict)]
+        value = replace(value, data={**value.data, "result": {**result, "images": images}})
+    return schemas.Step.model_validate(value)
+
+
+def _with_address(image: dict[str, Any], address: BlobAddress) -> dict[str, Any]:
+    blob = image.get("blob")
+    return {"blob": blob, "url": address(blob)} if isinstance(blob, str) and is_blob_id(blob) else {}
+
+
+def message(value: records.Message, address: BlobAddress, *, is_shared: bool = False) -> schemas.Message:
     """Convert a message to a response model; if `is_shared`, without settings, cost, usage and error."""
-    shown = schemas.Message.model_validate(value)
+    shown = schemas.Message.model_validate(replace(value, steps=[]))
+    shown = shown.model_copy(update={"steps": [step(each, address) for each in value.steps]})
     return shown.model_copy(update=dict.fromkeys(_NOT_SHARED)) if is_shared else shown
 
 
@@ -29,18 +50,23 @@ def row(value: ListedConversation) -> schemas.ConversationRow:
     return schemas.ConversationRow.model_validate(_fields(value))
 
 
-def conversation(value: ListedConversation, messages: Sequence[records.Message]) -> schemas.Conversation:
+def conversation(
+    value: ListedConversation, messages: Sequence[records.Message], address: BlobAddress
+) -> schemas.Conversation:
     """Convert a conversation with the messages of all its branches to a response model."""
-    return schemas.Conversation.model_validate({**_fields(value), "messages": messages})
+    shown = [message(each, address) for each in messages]
+    return schemas.Conversation.model_validate({**_fields(value), "messages": shown})
 
 
-def shared(value: records.Conversation, branch: Sequence[records.Message]) -> schemas.SharedConversation:
+def shared(
+    value: records.Conversation, branch: Sequence[records.Message], address: BlobAddress
+) -> schemas.SharedConversation:
     """Convert a conversation and one branch to the response model of a share link, which hides the owner."""
     return schemas.SharedConversation(
         title=value.title,
         created=value.created,
         updated=value.updated,
-        messages=[message(each, is_shared=True) for each in branch],
+        messages=[message(each, address, is_shared=True) for each in branch],
     )
 
 

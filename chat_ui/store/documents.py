@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -29,7 +30,12 @@ def _settings_from(**stored: Any) -> ModelSettings:
 
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}
-_PARTS = {"settings": _settings_from, "error": AnswerError, "usage": TokenUsage, "waiting": QueueStatus}
+_PARTS: dict[str, Callable[..., Any]] = {
+    "settings": _settings_from,
+    "error": AnswerError,
+    "usage": TokenUsage,
+    "waiting": QueueStatus,
+}
 """Fields of a message that are records of their own, if they are set."""
 _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 

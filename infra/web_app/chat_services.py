@@ -112,6 +112,7 @@ def chat(
             console_url=settings.console_url,
         ),
         principal=gateway.authenticator.principal_of,
+        blob_address=gateway.addresses.address,
         oidc=oidc_services.oidc_sign_in(access, browsers, oidc, settings.public_url),
     )
 

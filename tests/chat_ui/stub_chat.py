@@ -43,6 +43,13 @@ class AnswerInProgress:
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     stopped: bool = False
 
+    async def put_step(self, step: dict[str, Any]) -> None:
+        async with self.changed:
+            others = [each for each in self.message["steps"] if each["number"] != step["number"]]
+            self.message["steps"] = [*others, step]
+            self.message["state"] = "running"
+            self.changed.notify_all()
+
     async def add(self, text: str) -> None:
         async with self.changed:
             self.message["text"] += text
@@ -64,6 +71,12 @@ class StubChat:
     """Configures the next answers, and records requests and conversations."""
 
     answers: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Steps before the answers, by question; each replaces an earlier one of its number."""
+    step_pause: float = 0.004
+    """Seconds after each step."""
+    images: dict[str, bytes] = field(default_factory=dict)
+    """PNG files by blob id."""
     models: tuple[str, ...] = ("smollm2-135m-instruct",)
     tools: tuple[str, ...] = ()
     """Tools of all models."""
@@ -96,6 +109,7 @@ class StubChat:
                 Route(one + "/messages/{message}/events", self._events),
                 Route(one + "/share", self._share, methods=["POST", "DELETE"]),
                 Route("/api/shared/{token}", self._shared),
+                Route("/v1/blobs/{blob}", self._blob),
                 Mount("/", create_app(dist)),
             ]
         )
@@ -193,6 +207,9 @@ class StubChat:
             stream = _broken(stream, 3)
         return StreamingResponse(stream, media_type="text/event-stream")
 
+    async def _blob(self, request: Request) -> Response:
+        return Response(self.images[request.path_params["blob"]], media_type="image/png")
+
     def _message(
         self, conversation: dict[str, Any], parent: str | None, role: str, text: str, **more: Any
     ) -> dict[str, Any]:
@@ -226,6 +243,11 @@ class StubChat:
             error = {"code": "overloaded", "message": "All workers are busy.", "retry_after": BUSY_SECONDS}
             await writing.end(state="failed", error=error)
             return
+        for step in self.steps.get(question, []):
+            await writing.put_step(step)
+            began = time.monotonic()
+            while time.monotonic() < began + self.step_pause and not writing.stopped:
+                await asyncio.sleep(0.001)
         text = "more " if question == ENDLESS else self.answers[question]
         starts = itertools.repeat(0) if question == ENDLESS else iter(range(0, len(text), self.piece))
         began, written = time.monotonic(), 0
@@ -246,7 +268,13 @@ async def _follow(writing: AnswerInProgress, seen: int) -> AsyncIterator[str]:
     yield ": ping\n\n"
     if writing.message["state"] == "waiting":
         yield _frame("waiting", {"position": 2, "seconds": 3.0}, seen)
+    told: list[dict[str, Any]] = []
     while True:
+        steps = writing.message["steps"]
+        for step in steps:
+            if step not in told:
+                yield _frame("step", {"step": step}, seen)
+        told = steps
         text, ended = writing.message["text"], writing.ended
         if len(text) > seen:
             yield _frame("text", {"at": seen, "text": text[seen:]}, len(text))
@@ -255,7 +283,7 @@ async def _follow(writing: AnswerInProgress, seen: int) -> AsyncIterator[str]:
             yield _frame("failed" if writing.message["error"] else "done", {"message": writing.message}, seen)
             return
         async with writing.changed:
-            if len(writing.message["text"]) == seen and not writing.ended:
+            if len(writing.message["text"]) == seen and writing.message["steps"] is told and not writing.ended:
                 await writing.changed.wait()
 
 

@@ -7,11 +7,14 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from chat_ui.history.limits import MAX_CONVERSATION_BYTES
 from chat_ui.history.steps import MAX_STEPS, Step, StepState
+from stored_objects.addresses import AddressSigner
+from stored_objects.blobs import new_blob_id
 from tests.chat_ui.chat_clients import Scene, eventually, text_of
 from tests.chat_ui.openapi_validation import DescribedPerson
 
@@ -200,3 +203,31 @@ async def test_an_answer_keeps_a_limited_number_of_steps(scene: Scene) -> None:
     ended = await ada.answered(await ada.conversation())
     assert len(ended["steps"]) == MAX_STEPS
     assert MAX_STEPS * 131_072 < MAX_CONVERSATION_BYTES
+
+
+async def test_images_have_signed_addresses_wherever_they_are_served(scene: Scene) -> None:
+    blob = new_blob_id()
+    images = [{"blob": blob}, {"blob": "../../secret", "url": "https://evil.example/"}, {"url": "/v1/blobs/x"}, 7]
+    image = Step(0, "tool", "image", StepState.DONE, {"result": {"type": "image", "images": images}})
+    claimed = replace(image, number=1, data={"result": {"type": "mcp", "images": [{"blob": blob}]}})
+    scene.engine.words = [image, claimed]
+    ada = await person(scene)
+    chat = await ada.conversation()
+    answer = (await ada.ask(chat))["answer"]["id"]
+    events = await ada.events(chat, answer)
+    token = (await ada.call("POST", f"/conversations/{chat}/share", {}, status=201))["token"]
+    served = [
+        next(each[1]["step"] for each in events if each[0] == "step"),
+        events[-1][1]["message"]["steps"][0],
+        (await ada.tree(chat))["messages"][1]["steps"][0],
+        (await ada.call("GET", f"/shared/{token}"))["messages"][1]["steps"][0],
+    ]
+    for each in served:
+        first, *others = each["data"]["result"]["images"]
+        assert first["blob"] == blob
+        address = urlsplit(first["url"])
+        query = dict(parse_qsl(address.query))
+        assert address.path == f"/v1/blobs/{blob}"
+        AddressSigner(b"key").verify(blob, query["expires"], query["signature"])
+        assert others == [{}, {}]
+    assert (await ada.tree(chat))["messages"][1]["steps"][1]["data"]["result"]["images"] == [{"blob": blob}]

@@ -32,6 +32,7 @@ from chat_ui.services import ChatServices
 from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
 from router.timings import DEFAULT_TIMINGS, Timings
+from stored_objects.addresses import AddressSigner
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.history import (
@@ -157,6 +158,7 @@ class ChatHouse:
             model_client=self.engine,
             admin=self.admin(),
             principal=self._principal_of,
+            blob_address=AddressSigner(b"key").address,
         )
 
     def admin(self) -> AdminServices:

@@ -77,7 +77,9 @@ async def create_conversation(request: Request, caller: Caller, body: NewConvers
     """Create an empty conversation of the caller."""
     conversations, owner = services_of(request).conversations, owner_of(caller)
     created = await conversations.create(owner, serialisation.settings_of(body.settings))
-    return schema_response(serialisation.conversation(await conversations.row(owner, created.id), []), 201)
+    return schema_response(
+        serialisation.conversation(await conversations.row(owner, created.id), [], _address(request)), 201
+    )
 
 
 @router.get(ONE, response_model=Conversation)
@@ -85,7 +87,8 @@ async def read_conversation(request: Request, conversation_id: str, caller: Call
     """Return a conversation of the caller with the messages of all its branches."""
     conversations, owner = services_of(request).conversations, owner_of(caller)
     row = await conversations.row(owner, conversation_id)
-    return schema_response(serialisation.conversation(row, await conversations.messages(owner, conversation_id)))
+    messages = await conversations.messages(owner, conversation_id)
+    return schema_response(serialisation.conversation(row, messages, _address(request)))
 
 
 @router.patch(ONE, response_model=ConversationRow)
@@ -119,7 +122,8 @@ async def ask(request: Request, conversation_id: str, caller: Caller, body: Ques
         files = [*(await conversations.message(owner, conversation_id, body.attachments_of)).attachments, *files]
     question = Question(body.parent, body.text, files)
     asked, answer = await conversations.ask(owner, _project(caller), conversation_id, question, settings)
-    return schema_response(Asked(question=serialisation.message(asked), answer=serialisation.message(answer)), 202)
+    question_shown, answer_shown = (serialisation.message(each, _address(request)) for each in (asked, answer))
+    return schema_response(Asked(question=question_shown, answer=answer_shown), 202)
 
 
 @router.post(MESSAGE + "/regenerate", response_model=AnswerBegun, status_code=202)
@@ -132,14 +136,14 @@ async def regenerate(
     answer = await services_of(request).conversations.regenerate(
         owner_of(caller), _project(caller), conversation_id, message_id, settings
     )
-    return schema_response(AnswerBegun(answer=serialisation.message(answer)), 202)
+    return schema_response(AnswerBegun(answer=serialisation.message(answer, _address(request))), 202)
 
 
 @router.post(MESSAGE + "/stop", response_model=Stopping, status_code=202)
 async def stop(request: Request, conversation_id: str, message_id: str, caller: Caller, _empty: EmptyJson) -> Response:
     """Request that an answer be stopped and its generation cancelled; the text so far is kept."""
     answer = await services_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
-    return schema_response(Stopping(answer=serialisation.message(answer)), 202)
+    return schema_response(Stopping(answer=serialisation.message(answer, _address(request))), 202)
 
 
 @router.post(ONE + "/share", response_model=ShareLink, status_code=201)
@@ -161,7 +165,11 @@ async def unshare(request: Request, conversation_id: str, caller: Caller, _empty
 async def read_shared(request: Request, token: str) -> Response:
     """Return the conversation of a share link: the branch that is selected now, read-only."""
     conversation, branch = await services_of(request).conversations.shared(token)
-    return schema_response(serialisation.shared(conversation, branch))
+    return schema_response(serialisation.shared(conversation, branch, _address(request)))
+
+
+def _address(request: Request) -> serialisation.BlobAddress:
+    return services_of(request).blob_address
 
 
 def _project(caller: BrowserSession) -> str:

@@ -85,7 +85,11 @@ async def _sse(request: Request, stream: AsyncIterator[StreamEvent | None]) -> A
     try:
         async for event in stream:
             if event is not None:
-                yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
+                yield {
+                    "event": event.name,
+                    "data": _shape(event, services_of(request).blob_address).model_dump_json(),
+                    "id": event.id or None,
+                }
             if time.monotonic() - checked >= SESSION_CHECK_INTERVAL:
                 checked = time.monotonic()
                 await services_of(request).access.sessions.authenticate(cookies.read(request, cookies.ACCESS))
@@ -95,14 +99,14 @@ async def _sse(request: Request, stream: AsyncIterator[StreamEvent | None]) -> A
         _log.warning("an event stream ends: the store does not answer", reason=str(error))
 
 
-def _shape(event: StreamEvent) -> Schema:
+def _shape(event: StreamEvent, address: serialisation.BlobAddress) -> Schema:
     match event.data:
         case QueueStatus():
             return WaitingEvent.model_validate(event.data)
         case Step():
-            return StepEvent.model_validate({"step": event.data})
+            return StepEvent(step=serialisation.step(event.data, address))
         case Message():
-            return MessageEvent(message=serialisation.message(event.data))
+            return MessageEvent(message=serialisation.message(event.data, address))
         case (at, text):
             return TextEvent(at=at, text=text)
         case str():

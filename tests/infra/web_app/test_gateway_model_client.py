@@ -108,7 +108,8 @@ async def test_steps_come_before_the_text_and_tools_are_switched_off() -> None:
         texts = [each for each in events if isinstance(each, TextDelta)]
         assert "".join(each.text for each in texts) == "a b"
         assert all(each.text for each in texts)
-        assert here.worker.jobs[0].prompt.tools_off == ["math"]
+        prompt: Any = here.worker.jobs[0].prompt
+        assert prompt.tools_off == ["math"]
 
 
 async def test_the_default_sampling_is_conservative(here: Stage) -> None:

@@ -1,0 +1,47 @@
+/** Steps of an assistant's answer for component tests. */
+import type { Step } from "../api/chat_types";
+
+const SOURCE = { name: "Open-Meteo", url: "https://open-meteo.com/", licence: "CC BY 4.0" };
+
+export const WEATHER = {
+  type: "weather",
+  place: { name: "Gdańsk", region: "Pomorskie", country: "Polska" },
+  now: { at: "2026-11-24T15:00", temperature: 4.4, feels_like: 1, humidity: 81, wind: 20.2, code: 61, description: "light rain" },
+  hours: [12, 13, 14].map((hour) => ({ at: `2026-11-24T${hour}:00`, temperature: hour - 10, precipitation: hour - 12 })),
+  days: [
+    { date: "2026-11-24", min: 1, max: 5, code: 61, description: "light rain", precipitation: 2.5 },
+    { date: "2026-11-25", min: -2, max: 3, code: 3, description: "overcast", precipitation: 0 },
+  ],
+  units: "metric",
+  source: SOURCE,
+};
+export const ARTICLE = {
+  type: "article",
+  title: "Water wheel",
+  extract: "A water wheel is a machine.",
+  url: "https://en.wikipedia.org/wiki/Water_wheel",
+  language: "en",
+  source: { name: "Wikipedia", url: "https://en.wikipedia.org/wiki/Water_wheel", licence: "CC BY-SA 4.0" },
+};
+export const PLOT = { variable: "x", x: [-2, -1, 0, 1, 2], y: [-0.5, -1, null, 1, 0.5], x_label: "x", y_label: "1/x" };
+export const MATHEMATICS = {
+  type: "mathematics",
+  operation: "plot",
+  input_latex: "y = \\frac{1}{x}",
+  result_latex: "y = \\frac{1}{x}",
+  result_text: "y = 1/x",
+  plot: PLOT,
+};
+export const ADDRESS = "/v1/blobs/blob_abc?expires=1&signature=ab";
+export const IMAGE = { type: "image", prompt: "Kot", prompt_sent: "A cat", translated: true, size: "64x64", images: [{ blob: "blob_abc", url: ADDRESS }] };
+export const PAGE = { type: "page", title: "Example", url: "https://example.org/a", text: "Words.", fetched_at: "2026-11-24T15:00:00Z" };
+export const MCP = { type: "mcp", server: "shop", tool: "search", content: [{ type: "text", text: "Two hats" }], is_error: false };
+
+export function step(changes: Partial<Step> = {}): Step {
+  return { number: 0, kind: "tool", name: "weather", state: "done", data: {}, ...changes };
+}
+
+/** Returns a tool's ended step with this result. */
+export function resulting(name: string, result: unknown, subject: Record<string, unknown> = {}): Step {
+  return step({ name, data: { arguments: subject, result } });
+}
