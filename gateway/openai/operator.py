@@ -12,13 +12,14 @@ from pydantic import Field, StringConstraints
 from auth_billing.installation import MAX_DAYS
 from auth_billing.money.amounts import MAX_AMOUNT
 from auth_billing.money.credit import MAX_REASON_LENGTH, MAX_REFERENCE_LENGTH, CreditKind
-from auth_billing.prices.pricing import MAX_TOKEN_PRICE, RateCard, TokenRate
+from auth_billing.prices.pricing import MAX_TOKEN_PRICE, MAX_UNIT_PRICE, MAX_UNITS, RateCard, TokenRate
 from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.organization.pagination import ItemList
 from gateway.openai.query_parameters import QueryInt, QueryParameters
 from router.messages import ServiceClass
 
 TokenPrice = Annotated[int, Field(ge=0, le=MAX_TOKEN_PRICE)]
+UnitPrice = Annotated[int, Field(ge=0, le=MAX_UNIT_PRICE)]
 
 
 class OrganizationCredit(ApiModel):
@@ -70,16 +71,21 @@ class CreditItem(ApiModel):
 
 
 class Rate(ApiModel):
-    """Prices in nano-USD per token; `cached_input` is at most `input`. An embedding model has no output."""
+    """Prices in nano-USD per token and unit; `cached_input` is at most `input`. An embedding model has no output."""
 
     input: TokenPrice
     cached_input: TokenPrice
     output: TokenPrice
+    units: Annotated[
+        dict[str, UnitPrice],
+        Field(default_factory=dict, max_length=MAX_UNITS, exclude_if=lambda units: not units),
+    ]
+    """Prices of things that are priced each: an image by its size (`1024x1024`), a tool's `call`."""
 
     @property
     def rate(self) -> TokenRate:
         """The prices as a token rate."""
-        return TokenRate(self.input, self.cached_input, self.output)
+        return TokenRate(self.input, self.cached_input, self.output, units=self.units)
 
 
 class Rates(ApiModel):

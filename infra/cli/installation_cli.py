@@ -58,21 +58,28 @@ def show_prices(
 def set_price(
     model: Model,
     *,
-    input: UsdPerMillion,
+    input: Annotated[
+        str | None, typer.Option(metavar="USD", help="Per million tokens, as 0.15.", show_default=False)
+    ] = None,
     output: UsdPerMillion = "0",
     cached_input: Annotated[
         str | None, typer.Option(metavar="USD", help="By default as --input.", show_default=False)
     ] = None,
     priority: Annotated[str, typer.Option(help="Factor of the prices for service_tier priority.")] = "1",
     flex: Annotated[str, typer.Option(help="Factor of the prices for service_tier flex.")] = "1",
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=USD", help="Of one image (1024x1024=0.04) or call (call=0.001); repeatable."),
+    ] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Set a model's prices for new requests, at every gateway within five seconds; refused if a price file is used.
 
-    The price of an embedding model's tokens is its input price.
+    The price of an embedding model's tokens is its input price. A model or tool may have prices of units only.
     """
-    entry = {"input": input, "cached_input": cached_input, "output": output}
-    _change(model, {**entry, "tiers": {"priority": priority, "flex": flex}}, mongodb_url)
+    tokens = {} if input is None else {"input": input, "cached_input": cached_input, "output": output}
+    units = dict(each.partition("=")[::2] for each in unit or ())
+    _change(model, {**tokens, "units": units, "tiers": {"priority": priority, "flex": flex}}, mongodb_url)
 
 
 @prices.command("remove")

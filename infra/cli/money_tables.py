@@ -22,9 +22,12 @@ MILLION = 1_000_000
 
 
 def price_table(prices: PriceList) -> Table:
-    """Return a terminal table of prices in USD per million tokens; classes priced like `default` have no row."""
+    """Return a terminal table of prices in USD per million tokens, and of units in USD each.
+
+    Classes priced like `default` have no row.
+    """
     title = f"USD per million tokens, version {prices.version}" if prices.version else "USD per million tokens"
-    table = _table(title, ["model", "class"], ["input", "cached input", "output"])
+    table = _table(title, ["model", "class"], ["input", "cached input", "output", "each"])
     for model, rates in sorted(prices.models.items()):
         _add_rates(table, model, rates)
     if prices.default is not None:
@@ -131,4 +134,5 @@ def _add_rates(table: Table, model: str, rates: RateCard) -> None:
 
 
 def _cells(rate: TokenRate) -> list[str]:
-    return [format_usd(each * MILLION) for each in (rate.input, rate.cached_input, rate.output)]
+    tokens = [format_usd(each * MILLION) for each in (rate.input, rate.cached_input, rate.output)]
+    return [*tokens, "\n".join(f"{escape(unit)} {format_usd(price)}" for unit, price in rate.units.items())]

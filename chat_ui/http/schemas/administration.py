@@ -137,12 +137,19 @@ class Credit(Schema):
     """Newest first."""
 
 
+class ModelPrice(TokenPrice):
+    """Prices in nano-USD per token and unit."""
+
+    units_nano: dict[str, int] = Field(validation_alias="units")
+    """Prices of an image by its size, or of a tool's `call`."""
+
+
 class PriceRow(Schema):
     """The price of a model. `model` is `null` in the default for models without a price."""
 
     model: str | None
     service_class: str
-    price: TokenPrice
+    price: ModelPrice
 
 
 class PriceList(Schema):

@@ -9,13 +9,14 @@ from pydantic import Field, StringConstraints
 
 from auth_billing.money.amounts import MAX_AMOUNT
 from auth_billing.money.credit import MAX_REASON_LENGTH, MAX_REFERENCE_LENGTH, CreditKind
-from auth_billing.prices.pricing import MAX_TOKEN_PRICE, RateCard, TokenRate
+from auth_billing.prices.pricing import MAX_TOKEN_PRICE, MAX_UNIT_PRICE, MAX_UNITS, RateCard, TokenRate
 from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
 from chat_ui.http.schemas.usage import DayUsage
 from router.messages import ServiceClass
 
 Nano = Annotated[int, Field(ge=0, le=MAX_TOKEN_PRICE)]
+UnitNano = Annotated[int, Field(ge=0, le=MAX_UNIT_PRICE)]
 
 
 class OrganisationRow(Schema):
@@ -54,16 +55,18 @@ class CreditBody(Body):
 
 
 class RateBody(Body):
-    """Prices in nano-USD per token."""
+    """Prices in nano-USD per token and unit."""
 
     input_nano: Nano
     cached_input_nano: Nano
     output_nano: Nano
+    units_nano: Annotated[dict[str, UnitNano], Field(default_factory=dict, max_length=MAX_UNITS)]
+    """Prices of an image by its size, or of a tool's `call`."""
 
     @property
     def rate(self) -> TokenRate:
         """The prices as a token rate."""
-        return TokenRate(self.input_nano, self.cached_input_nano, self.output_nano)
+        return TokenRate(self.input_nano, self.cached_input_nano, self.output_nano, units=self.units_nano)
 
 
 class RatesBody(Body):

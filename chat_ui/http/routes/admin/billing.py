@@ -19,10 +19,10 @@ from chat_ui.http.schemas.administration import (
     BudgetRow,
     Credit,
     CreditRow,
+    ModelPrice,
     PriceList,
     PriceRow,
 )
-from chat_ui.http.schemas.presets import TokenPrice
 from chat_ui.services import record_event, services_of
 
 router = APIRouter()
@@ -63,7 +63,7 @@ def price_list(version: PriceVersion) -> PriceList:
     prices = version.prices
     default = [] if prices.default is None else [(None, prices.default)]
     rows = [
-        PriceRow(model=model, service_class=service_class.value, price=TokenPrice.model_validate(rate))
+        PriceRow(model=model, service_class=service_class.value, price=ModelPrice.model_validate(rate))
         for model, rates in [*sorted(prices.models.items()), *default]
         for service_class, rate in rates.items()
     ]

@@ -200,7 +200,7 @@ it("reads the audit log page by page", async () => {
   expect(screen.getByText("Person removed")).toBeTruthy();
 });
 
-const price = { input_nano: 150, cached_input_nano: 75, output_nano: 600 };
+const price = { input_nano: 150, cached_input_nano: 75, output_nano: 600, units_nano: { call: 1_000_000 } };
 const priceList = (in_file: boolean) => ({
   version: 3,
   in_file,
@@ -237,7 +237,7 @@ it("sets a new price for every class, of all other models if no name is given", 
     await user.type(dialog.getByLabelText("Input"), "0.2");
     await user.type(dialog.getByLabelText("Output"), "0");
     await user.click(dialog.getByRole("button", { name: "Save" }));
-    const rates = { default: { input_nano: 200, cached_input_nano: 200, output_nano: 0 } };
+    const rates = { default: { input_nano: 200, cached_input_nano: 200, output_nano: 0, units_nano: {} } };
     await waitFor(() => expect(asked).toContainEqual(["POST /admin/prices", { body: { version: 3, model, rates } }]));
     await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
   }

@@ -2179,6 +2179,25 @@ export interface components {
             readonly model_ids: readonly string[];
         };
         /**
+         * ModelPrice
+         * @description Prices in nano-USD per token and unit.
+         */
+        readonly ModelPrice: {
+            /** Cached Input Nano */
+            readonly cached_input_nano: number;
+            /** Input Nano */
+            readonly input_nano: number;
+            /** Output Nano */
+            readonly output_nano: number;
+            /**
+             * Units Nano
+             * @description Prices of an image by its size, or of a tool's `call`.
+             */
+            readonly units_nano: {
+                readonly [key: string]: number;
+            };
+        };
+        /**
          * ModelSettings
          * @description Model, system prompt and sampling settings; `null` means the default of the model or operator.
          */
@@ -2559,7 +2578,7 @@ export interface components {
         readonly PriceRow: {
             /** Model */
             readonly model: string | null;
-            readonly price: components["schemas"]["TokenPrice"];
+            readonly price: components["schemas"]["ModelPrice"];
             /** Service Class */
             readonly service_class: string;
         };
@@ -2658,7 +2677,7 @@ export interface components {
         };
         /**
          * RateBody
-         * @description Prices in nano-USD per token.
+         * @description Prices in nano-USD per token and unit.
          */
         readonly RateBody: {
             /** Cached Input Nano */
@@ -2667,6 +2686,10 @@ export interface components {
             readonly input_nano: number;
             /** Output Nano */
             readonly output_nano: number;
+            /** Units Nano */
+            readonly units_nano?: {
+                readonly [key: string]: number;
+            };
         };
         /**
          * RateLimitRow

@@ -111,3 +111,14 @@ async def test_usage_of_all_organisations(api: AdminApi) -> None:
     assert table.headers["content-type"].startswith("text/csv")
     assert "'=tiny" in table.text
     assert (await call(api, "GET", "/usage?days=0")).status_code == 400
+
+
+async def test_operators_change_the_prices_of_units(api: AdminApi) -> None:
+    drawn = {"input": 0, "cached_input": 0, "output": 0, "units": {"512x512": 4_000_000}}
+    body = {"version": 1, "model": "painter", "rates": {"default": drawn}}
+    changed = await call(api, "POST", "/prices", body)
+    assert changed.json()["models"]["painter"]["flex"] == drawn
+    assert "units" not in changed.json()["default"]["flex"]
+    for units in ({"a.b": 1}, {"call": -1}, {"call": 10**13}):
+        wrong = {**body, "version": 2, "rates": {"default": {**drawn, "units": units}}}
+        assert (await call(api, "POST", "/prices", wrong)).status_code == 400
