@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
+from stored_objects.blobs import Blobs
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import StoredObjects
 from stored_objects.quota import StorageQuotas
-from stored_objects.settings import MIB, BlobSettings
+from stored_objects.settings import BlobSettings
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import MongoObjectStore
+
+MIB = 2**20
+FOLDER = "blobs"
+"""Folder in the installation's home where blobs are by default."""
+CONNECT_TIMEOUT, READ_TIMEOUT = 5, 30
+"""Seconds that S3 may take to connect, and between two pieces of an answer."""
 
 
 def stored_objects(
@@ -33,7 +41,7 @@ def stored_objects(
         per_owner=settings.blobs_per_person_mib * MIB,
         per_organisation=settings.blobs_per_organisation_mib * MIB,
     )
-    return StoredObjects(settings.blobs(home), documents, quotas, ObjectMetrics(registry))
+    return StoredObjects(blobs_of(settings, home), documents, quotas, ObjectMetrics(registry))
 
 
 async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:
@@ -47,3 +55,33 @@ async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:
     except StoreUnavailable as error:
         raise StartupError(f"the store does not answer: {error}") from error
     await objects.blobs.check()
+
+
+def blobs_of(settings: BlobSettings, home: Path) -> Blobs:
+    """Return the blobs that the settings name, by default those in a folder of `home`.
+
+    Raises:
+        StartupError: the secret's file can't be read, or the extra `s3` is not installed.
+    """
+    url = settings.blobs_url or f"file://{home / FOLDER}"
+    options = _s3_options(settings) if url.startswith("s3:") else {}
+    return Blobs(url, options, max_bytes=settings.blob_max_mib * MIB)
+
+
+def _s3_options(settings: BlobSettings) -> dict[str, Any]:
+    client = {"endpoint_url": settings.blobs_s3_endpoint, "region_name": settings.blobs_s3_region}
+    options: dict[str, Any] = {
+        "client_kwargs": {name: value for name, value in client.items() if value},
+        "config_kwargs": {"connect_timeout": CONNECT_TIMEOUT, "read_timeout": READ_TIMEOUT},
+        "use_listings_cache": False,
+    }
+    if settings.blobs_s3_key_id:
+        options |= {"key": settings.blobs_s3_key_id, "secret": _secret(settings.blobs_s3_secret_file)}
+    return options
+
+
+def _secret(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartupError(f"HEADRACE_BLOBS_S3_SECRET_FILE: {error}") from error

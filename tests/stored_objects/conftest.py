@@ -16,6 +16,7 @@ from auth_billing.store.connection import StoreConnection
 from stored_objects.blobs import Blobs
 from stored_objects.quota import ByteCounts
 from stored_objects.records import ObjectOwner, ObjectStore
+from stored_objects.services import blobs_of
 from stored_objects.settings import BlobSettings
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.indexes import create_indexes
@@ -105,7 +106,7 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Blobs]:
     make: dict[str, Callable[[], Blobs]] = {
         "folder": lambda: Blobs(f"file://{tmp_path}/blobs", max_bytes=MAX_BYTES),
         "memory": lambda: Blobs(f"memory://{uuid.uuid4().hex}", max_bytes=MAX_BYTES),
-        "s3": lambda: request.getfixturevalue("s3_settings").blobs(tmp_path),
+        "s3": lambda: blobs_of(request.getfixturevalue("s3_settings"), tmp_path),
     }
     made = make[request.param]()
     yield made

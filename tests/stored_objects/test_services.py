@@ -9,9 +9,10 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
-from stored_objects.errors import StorageQuotaExceeded
+from stored_objects.blobs import new_blob_id
+from stored_objects.errors import BlobsUnavailable, StorageQuotaExceeded
 from stored_objects.records import ObjectKind
-from stored_objects.services import prepare, stored_objects
+from stored_objects.services import blobs_of, prepare, stored_objects
 from stored_objects.settings import BlobSettings
 from tests.stored_objects.conftest import ADA
 
@@ -45,3 +46,26 @@ async def test_a_store_that_does_not_answer_is_refused(tmp_path: Path) -> None:
         await prepare(objects, closed)
     objects.close()
     closed.close()
+
+
+async def test_blobs_are_in_the_home_by_default(tmp_path: Path) -> None:
+    blobs, blob = blobs_of(BlobSettings(blob_max_mib=3), tmp_path / "my home"), new_blob_id()
+    await blobs.put(blob, b"content")
+    assert [each.name for each in (tmp_path / "my home" / "blobs").glob("*/*")] == [blob]
+    assert blobs.max_bytes == 3 * 2**20
+    blobs.close()
+
+
+def test_a_missing_secret_is_refused_at_the_start(tmp_path: Path) -> None:
+    settings = BlobSettings(blobs_url="s3://bucket", blobs_s3_key_id="id", blobs_s3_secret_file=str(tmp_path / "none"))
+    with pytest.raises(StartupError, match="HEADRACE_BLOBS_S3_SECRET_FILE"):
+        blobs_of(settings, tmp_path)
+
+
+async def test_a_missing_bucket_is_refused_at_the_start(s3_settings: BlobSettings, tmp_path: Path) -> None:
+    blobs = blobs_of(s3_settings.model_copy(update={"blobs_url": "s3://no-such-bucket"}), tmp_path)
+    with pytest.raises(StartupError, match="HEADRACE_BLOBS_URL"):
+        await blobs.check()
+    with pytest.raises(BlobsUnavailable):
+        await blobs.put(new_blob_id(), b"content")
+    blobs.close()
