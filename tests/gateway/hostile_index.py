@@ -204,9 +204,9 @@ INDEX: dict[str, list[str]] = {
     "H115": [
         "tests/contract/test_permissions.py::test_a_workers_credentials_do_not_reach_receipts_or_the_platforms_queues",
         "tests/contract/test_permissions.py::test_a_receipt_that_a_worker_publishes_as_a_usage_record_settles_nothing",
-        f"{GATEWAY}jobs/test_recovery.py::test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped",
-        f"{GATEWAY}jobs/test_recovery.py::test_only_a_start_makes_an_attempt_authoritative",
-        f"{GATEWAY}jobs/test_recovery.py::test_a_reply_about_a_choice_that_the_job_lacks_fails_the_request",
+        "tests/router/producer/test_recovery.py::test_an_attempt_that_starts_over_after_output_was_delivered_is_stopped",
+        "tests/router/producer/test_recovery.py::test_only_a_start_makes_an_attempt_authoritative",
+        "tests/router/producer/test_recovery.py::test_a_reply_about_a_choice_that_the_job_lacks_fails_the_request",
         f"{GATEWAY}jobs/test_job_billing.py::test_usage_above_the_hold_is_neither_reported_nor_billed",
         "tests/contract/test_bus.py::test_unsigned_control_messages_are_rejected_and_reported",
         "tests/router/test_control_signing.py::test_any_change_of_a_signed_message_makes_it_forged",
