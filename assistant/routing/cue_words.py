@@ -78,7 +78,7 @@ SKY = (
     r"|hurricane|wind|winds|windy|freez\w+|frost\w*|heat ?wave|hot|cold|warm|chilly|cool|dry|wet|pour|pouring"
     r"|slippery"
     r"|below zero|icy|shower|showers|muggy|mild|blizzard|deszcz\w*|pada\w*|popada|leje|lac|lalo|ulew\w*|snieg\w*"
-    r"|sniez\w*"
+    r"|sniezy\w*|sniezn\w*"
     r"|slon[ce]\w*|pochmurn\w*|chmur\w*|burz\w+|wiatr\w*|wieje|wial\w*|wiac|mroz\w*|mrozn\w*|przymroz\w*|upal\w*"
     r"|gorac\w+"
     r"|zimno|cieplo|chlodn\w+|mgl\w+|grad|slisk\w+|opala\w+|mokro|sucho|wichur\w*|ulewn\w*|plaz\w*|zawieje"
@@ -131,6 +131,8 @@ SYMBOLS = (
     r"|\b(?:sin|cos|tan|tg|ctg|ln|log\d*|exp|sqrt|f)\s?\(?[\dxyz(]|\d\s?%\s(?:of|z)\b|\d!|\bd[xyt]\b|\b2?pi\b"
 )
 FACT_START = (
+    r"^what (?:language|religion|kind of|type of|animal|year|currency|instrument|country|city|species|river"
+    r"|mountain|nationality)s?\b|"
     r"^what's (?:an? |the )?\w+\??$|^(?:i want|i'd like|i would like) to (?:know|learn|read|hear) about"
     r"|^give me (?:a |some )?(?:summary|overview|facts|background)|^ile \w+ mial|"
     r"^(?:w |z |o |na |do )?jak(?:im|iej|ich|iego)\b|^(?:who|kto) (?:won|wygral|zdobyl)|"

@@ -61,6 +61,7 @@ GROUPS = {
     "image.picture": re.compile(rf"\b(?:{PICTURE}|{PICTURE_PL})s?\b"),
     "image.style": re.compile(rf"\b(?:{STYLE})\b"),
     "weather.word": re.compile(rf"\b(?:{WEATHER})\b"),
+    "weather.explicit": re.compile(r"\b(?:weather|forecasts?|pogod\w+|prognoz\w+)\b"),
     "weather.sky": re.compile(rf"\b(?:{SKY})\b"),
     "weather.clothes": re.compile(rf"\b(?:{CLOTHES})\b"),
     "time": re.compile(rf"\b(?:{TIME})\b"),
@@ -112,6 +113,7 @@ GROUPS = {
 """Patterns by group."""
 
 _GATES = {
+    "weather.explicit": ("wikipedia.",),
     "wikipedia.asked": ("none.",),
     "wikipedia.explicit": ("weather.", "time"),
     "none.figurative": ("image.", "weather.", "time", "documents.ask"),
@@ -124,6 +126,7 @@ _GATES = {
 _UNGATED = {
     "none.write.first": ("math.symbol", "documents.own", "wikipedia.question"),
     "documents.own": ("none.write.first",),
+    "weather.explicit": ("wikipedia.explicit",),
 }
 """Groups beside which the gate stays open."""
 

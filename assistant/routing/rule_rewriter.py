@@ -39,6 +39,8 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 _POSSESSIVE = re.compile(r"\b(?:his|her|hers|its|their)\b(?= \w)", re.IGNORECASE)
+_OBJECT = re.compile(r"\b(?:go|ja|je|jej|jego|jemu|mu|ich|im|nim|nia|niej|niego|nich|nimi|te[nj]?|ta|tego|tym|temu)\b")
+"""Polish pronouns that are no subject, in normal form; a question without them lacks its subject."""
 _THING = re.compile(
     r"\b(?:it|they|them|these|those)\b|\bthat (?:one|book|film|movie|animal|mountain|river|lake|building|battle"
     r"|war)\b",
@@ -118,11 +120,7 @@ def _with_place(question: str, history: Sequence[Turn], language: str) -> Resolv
         if _THERE.search(question):
             return Resolved(_THERE.sub(f"in {place.name}", question, count=1), place.name)
         return Resolved(_append(question, f"in {place.name}"), place.name)
-    located = (
-        place.phrase
-        if _PREPOSITION.match(place.phrase) and place.phrase[:1] in "wn"
-        else f"w miejscowości {place.name}"
-    )
+    located = place.phrase if _PREPOSITION.match(place.phrase) and place.phrase[:1] in "wn" else f"w {place.name}"
     if _TAM.search(question):
         return Resolved(_TAM.sub(located, question, count=1), place.name)
     return Resolved(_append(_without_lead(question), located), place.name)
@@ -138,9 +136,16 @@ def _with_topic(question: str, topic: str, language: str) -> Resolved | None:
             if pattern.search(question):
                 return Resolved(pattern.sub(topic, question, count=1), topic)
         return Resolved(_append(question, f"of {topic}"), topic)
-    if re.search(r"\b(?:on|ona|oni)\b", question):
-        return Resolved(re.sub(r"\b(?:on|ona|oni)\b", topic, question, count=1), topic)
-    return Resolved(f"{topic}: {_without_lead(question)}", topic)
+    return Resolved(_polish_with(topic, question), topic)
+
+
+def _polish_with(topic: str, question: str) -> str:
+    """Return a Polish question with its topic: for its pronoun, as its subject at the end, or before it."""
+    subject = re.compile(r"\b(?:on|ona|oni)\b")
+    if subject.search(question):
+        return subject.sub(topic, question, count=1)
+    rest = _without_lead(question)
+    return f"{topic}: {rest}" if _OBJECT.search(plain(question)) else _append(rest, topic)
 
 
 def _with_expression(question: str, found: str) -> Resolved:
