@@ -1,4 +1,4 @@
-"""Tests by class of hostile input to the chat API: rows H77 to H104, H119, H120 and H123 to H126 of
+"""Tests by class of hostile input to the chat API: rows H77 to H104, H119, H120 and H123 to H127 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -28,6 +28,9 @@ IMPORTS = "tests/chat_ui/test_hostile_imports.py::"
 STORAGE = "tests/chat_ui/test_storage_limit.py::"
 SANDBOX = "tests/runtime/sandbox/test_process.py::"
 FILES = "tests/chat_ui/test_export_import.py::"
+STEPS = "tests/chat_ui/test_answer_steps.py::"
+STEP_LIMITS = "tests/chat_ui/history/test_steps.py::"
+STEP_CARDS = "tests/chat_ui/test_steps_in_chromium.py::"
 
 INDEX: dict[str, list[str]] = {
     "H77": [
@@ -148,6 +151,13 @@ INDEX: dict[str, list[str]] = {
         f"{SANDBOX}test_work_can_not",
         f"{SANDBOX}test_work_that_exceeds_a_limit_is_ended",
         f"{SANDBOX}test_neither_capabilities_nor_new_privileges_are_needed",
+    ],
+    "H127": [
+        f"{STEPS}test_exports_have_the_results_and_imports_keep_them_without_images",
+        f"{STEPS}test_images_have_signed_addresses_wherever_they_are_served",
+        f"{STEP_LIMITS}test_results_beyond_the_limits_are_dropped",
+        f"{STEP_LIMITS}test_other_data_beyond_the_limits_is_dropped_too",
+        f"{STEP_CARDS}test_texts_and_hostile_results_render_no_image",
     ],
     "H124": [
         f"{STORAGE}test_questions_are_counted_and_refused",

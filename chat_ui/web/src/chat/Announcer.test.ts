@@ -41,3 +41,19 @@ it("does not announce an answer that was complete when the page was opened", asy
   await shown(apiMessage({ state: "done", text: "Old." }));
   expect(status()).toBe("");
 });
+
+it("announces a running tool once, and the result of an answer without text", async () => {
+  const step = { number: 1, kind: "tool", name: "image", state: "running", data: {} } as const;
+  const answer = apiMessage({ state: "running", text: "" });
+  const conversation = await shown(answer);
+  conversation.path[0]?.apply({ type: "step", step });
+  await tick();
+  expect(status()).toBe("Drawing…");
+  conversation.path[0]?.apply({ type: "step", step: { ...step, state: "done" } });
+  await tick();
+  expect(status()).toBe("The model is answering.");
+  const ended = { ...answer, state: "done", steps: [{ ...step, state: "done" }] } as const;
+  conversation.path[0]?.apply({ type: "ended", message: ended });
+  await tick();
+  expect(status()).toBe("Answer: The result is shown above.");
+});

@@ -30,7 +30,7 @@ export class ChatMessage {
     this.created = message.created;
     this.message = message;
     this.text = message.text;
-    this.steps = message.steps;
+    this.steps = stepsOf(message);
   }
 
   get running(): boolean {
@@ -73,7 +73,7 @@ export class ChatMessage {
   end(message: Message): void {
     this.message = message;
     this.text = message.text;
-    this.steps = message.steps;
+    this.steps = stepsOf(message);
     this.queue = null;
     this.reconnecting = false;
   }
@@ -95,4 +95,9 @@ export class ChatMessage {
     this.queue = null;
     if (this.message.state === "waiting") this.message = { ...this.message, state: "running" };
   }
+}
+
+/** Returns a message's steps; none if a gateway of an older version sent it, while versions change. */
+function stepsOf(message: Partial<Message>): readonly Step[] {
+  return message.steps ?? [];
 }

@@ -45,6 +45,18 @@ it("shows a formula and its plot with a gap", () => {
   expect(screen.getByRole("slider", { name: /Plot of 1\/x from -2 to 2: values between -1 and 1/ })).toBeTruthy();
 });
 
+it.each([
+  ["\\frac{1}{3}", "= \\frac{1}{3}"],
+  ["x = 2,\\; x = 3", "x = 2,\\; x = 3"],
+  ["\\approx 0.3", "\\approx 0.3"],
+  ["x \\in \\mathbb{R}", "x \\in \\mathbb{R}"],
+  ["\\infty", "= \\infty"],
+  ["\\int x \\, dx", "= \\int x \\, dx"],
+])("puts an equals sign before a value only: %s", (result_latex, shown) => {
+  const { container } = render(ToolCard, { step: resulting("math", { ...MATHEMATICS, result_latex, plot: null }) });
+  expect([...container.querySelectorAll(".math")].at(-1)?.textContent).toBe(shown);
+});
+
 it("shows a result in words, and a fraction's value", () => {
   render(ToolCard, { step: resulting("math", { ...MATHEMATICS, result_latex: "", result_text: "no solution", numeric: 1 / 3, plot: null }) });
   expect(screen.getByText("no solution")).toBeTruthy();
