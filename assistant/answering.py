@@ -9,24 +9,24 @@ billed once, since bills are made of delivered steps.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from assistant.abilities import Abilities, tool_part
 from assistant.attempt import AssistantAttempt
-from assistant.catalogue import AssistantSpec
 from assistant.conversation import Conversation, prompt_limit
 from assistant.model_calls import ModelCalls
-from assistant.model_port import ModelCallFailed, ModelPiece
+from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
+from assistant.routing import function_prompt
 from assistant.routing.function_router import FunctionRouter
 from assistant.routing.grammar_router import GrammarRouter
 from assistant.routing.rewriting import FollowUpRewriter
 from assistant.routing.router import Choice, Router
 from assistant.tools.tool import Tool, ToolContext, ToolError
-from assistant.tools.toolbox import Toolbox
 from router.messages import (
     ChatPrompt,
     Delta,
@@ -36,47 +36,16 @@ from router.messages import (
     Started,
     Step,
     StepState,
-    Task,
     Usage,
     UsagePart,
 )
 from router.model_registry import ModelInfo
-from router.producer.child_jobs import ChildJobs, ChildRequest
-from router.producer.errors import JobFailed, ModelUnavailable
+from router.producer.child_jobs import ChildRequest
+from router.producer.errors import GenerationError, JobFailed, ModelUnavailable
 from router.producer.job_output import ResumePoint
 
 NONE = "none"
 """Choice of a router that wants no tool."""
-
-
-@dataclass(frozen=True)
-class Abilities:
-    """What the answers of one assistant are made with."""
-
-    worker: str
-    """Id of the consumer of the assistant's jobs."""
-    spec: AssistantSpec
-    classifier: Router | None
-    """The router of the way `classifier`, if an assistant of the catalogue uses it."""
-    toolbox: Toolbox
-    children: ChildJobs
-    assistants: Collection[str]
-    """Names of the models of the catalogue, which do not answer for one another."""
-
-    @property
-    def answers_with(self) -> ModelInfo | None:
-        """The model that writes the answers; `None` if no worker has reported it in the last hour."""
-        models = self.children.models
-        if self.spec.answers_with is not None:
-            return models.find(self.spec.answers_with)
-        texts = [each for each in models.models() if each.task is Task.GENERATE and each.name not in self.assistants]
-        return next((each for each in texts if each.alive), texts[0] if texts else None)
-
-    @property
-    def routes_with(self) -> ModelInfo | None:
-        """The model that chooses tools, unless a classifier does; `None` if it is not known."""
-        name = self.spec.routing.model
-        return self.answers_with if name is None else self.children.models.find(name)
 
 
 @dataclass(frozen=True)
@@ -99,10 +68,12 @@ class Answering:
         self._job = msgspec.structs.replace(attempt.job, deadline=deadline)
         self._abilities = abilities
         self._release = release
-        self._headers: Mapping[str, object] = attempt.delivery.headers
-        self._calls = ModelCalls(abilities.children, self._job, self._headers)
+        self._calls = ModelCalls(abilities.children, self._job, attempt.delivery.headers, self._as_answer)
         self._prompt = _chat(attempt)
         self._conversation = Conversation(self._prompt.messages)
+        self._tools = abilities.tools(self._prompt.tools_off)
+        self._unbilled: list[UsagePart] = []
+        """Usage of calls that no step shows; the next step has it."""
 
     async def run(self) -> Finished:
         """Answer the job; return its last reply.
@@ -113,10 +84,11 @@ class Answering:
             TooManyAncestors: the job is a child job of too many others.
         """
         result = ""
-        if self._conversation.is_question and not self._prompt.tools and not self._prompt.continue_final_message:
+        await self._abilities.models_known()
+        if self._may_call_tools:
             routed = await self._route(await self._rewritten())
             if routed.answer is not None:
-                return await self._forward(routed.answer)
+                return await self._go_on(routed.answer)
             if routed.tool is not None:
                 step = await self._tool(routed.tool, routed.arguments)
                 tool = self._abilities.toolbox.find(routed.tool)
@@ -124,6 +96,12 @@ class Answering:
                     return self._end_without_text()
                 result = _for_model(step, tool)
         return await self._answer(result)
+
+    @property
+    def _may_call_tools(self) -> bool:
+        """Whether the answer may need a step: not if the client brings tools of its own, or continues an answer."""
+        asks = self._conversation.is_question and not self._prompt.tools and not self._prompt.continue_final_message
+        return asks and bool(self._tools or self._attempt.steps)
 
     # Steps
 
@@ -137,9 +115,10 @@ class Answering:
         model = self._answers_with().name if self._abilities.spec.rewrites == "model" else None
         rewriter = FollowUpRewriter(model)
         rewrite = await rewriter.rewrite(asked, self._conversation.history, self._calls)
+        if model and rewrite.usage:
+            self._unbilled.append(UsagePart(model=model, usage=rewrite.usage))
         if rewrite.by is not None:
-            parts = [UsagePart(model=model, usage=rewrite.usage)] if model and rewrite.usage else []
-            self._end_step("rewrite", rewrite.by, {"from": asked, "to": rewrite.question}, parts)
+            self._end_step("rewrite", rewrite.by, {"from": asked, "to": rewrite.question})
         return rewrite.question
 
     async def _route(self, question: str) -> _Routed:
@@ -147,14 +126,13 @@ class Answering:
         if (earlier := self._earlier("route")) is not None:
             tool = earlier.data["choice"]
             return _Routed(None if tool == NONE else tool, earlier.data.get("arguments", {}))
-        tools = self._abilities.toolbox.known(self._abilities.spec.tools)
-        if not tools or self._attempt.tokens:
+        if not self._tools or self._attempt.tokens:
             return _Routed(None, {})
         router, model = self._router()
-        choice = await self._choose(router, question, tools)
+        choice = await self._choose(router, question, model)
         arguments, name = choice.arguments, choice.tool
         if name is not None and not arguments:
-            tool = next(each for each in tools if each.name == name)
+            tool = next(each for each in self._tools if each.name == name)
             arguments = tool.from_question(question, self._conversation.language) or {}
         chosen = name if name is not None and arguments else None
         data: dict[str, Any] = {
@@ -164,26 +142,32 @@ class Answering:
         }
         if choice.confidence is not None:
             data["confidence"] = round(choice.confidence, 3)
-        parts = [] if choice.usage is None else [UsagePart(model=model, usage=choice.usage)]
-        self._end_step("route", chosen or NONE, data, parts)
-        return _Routed(chosen, arguments, choice.answer if chosen is None else None)
+        if choice.answer is not None:
+            data["answers"] = True
+        if choice.usage is not None:
+            self._unbilled.append(UsagePart(model=model, usage=choice.usage))
+        self._end_step("route", chosen or NONE, data)
+        return _Routed(chosen, arguments, choice.answer)
 
     def _router(self) -> tuple[Router, str]:
         """Return the router of this job, and the name of its model; "" if it has none."""
-        abilities, sampling = self._abilities, self._job.sampling
+        abilities = self._abilities
         if abilities.spec.routing.way == "classifier" and abilities.classifier is not None:
             return abilities.classifier, ""
         answering = self._answers_with().name
         model = abilities.spec.routing.model or answering
         if abilities.spec.routing.way == "grammar":
             return GrammarRouter(model), model
-        limit = sampling.max_tokens or sampling.default_max_tokens
-        router = FunctionRouter(model, answers=model == answering, max_tokens=limit, temperature=sampling.temperature)
-        return router, model
+        return FunctionRouter(model, answers=model == answering and self._job.grammar is None), model
 
-    async def _choose(self, router: Router, question: str, tools: Sequence[Tool]) -> Choice:
+    async def _choose(self, router: Router, question: str, model: str) -> Choice:
+        """Return the router's choice; that of a direct answer if its `model` fails, or has not been alive for long."""
+        routes_with = self._abilities.routes_with
+        if model and (routes_with is None or not routes_with.recently_alive):
+            self._attempt.log.warning("no worker serves the routing model, the question is answered directly")
+            return Choice(None)
         try:
-            return await router.choose(question, self._conversation.history, tools, self._calls)
+            return await router.choose(question, self._conversation.history, self._tools, self._calls)
         except ModelCallFailed as error:
             self._attempt.log.warning("routing failed, the question is answered directly", reason=str(error))
             return Choice(None)
@@ -198,7 +182,7 @@ class Answering:
         began = time.monotonic()
         data: dict[str, Any] = {"arguments": arguments}
         try:
-            outcome = await self._abilities.toolbox.run(name, arguments, context)
+            outcome = await self._abilities.toolbox.run(name, arguments, context, self._prompt.tools_off)
         except ToolError as error:
             data["error"] = {"code": error.code, "message": error.message(language)}
             data["seconds"] = round(time.monotonic() - began, 3)
@@ -206,20 +190,23 @@ class Answering:
         data |= {"result": outcome.result, "seconds": round(outcome.seconds, 3)}
         if outcome.cached:
             return self._end_step("tool", name, data | {"cached": True})
-        return self._end_step("tool", name, data, [tool_part(name)])
+        self._unbilled.append(tool_part(name))
+        return self._end_step("tool", name, data)
 
     def _earlier(self, kind: str) -> Step | None:
         """Return the latest ended step of a kind, perhaps of an earlier attempt."""
         return next((step for step in reversed(self._attempt.steps) if step.kind == kind), None)
 
-    def _end_step(self, kind: str, name: str, data: dict[str, Any], parts: Sequence[UsagePart] = ()) -> Step:
-        return self._put_step(kind, name, StepState.DONE, data, parts)
+    def _end_step(self, kind: str, name: str, data: dict[str, Any]) -> Step:
+        return self._put_step(kind, name, StepState.DONE, data)
 
-    def _put_step(
-        self, kind: str, name: str, state: StepState, data: dict[str, Any], parts: Sequence[UsagePart] = ()
-    ) -> Step:
+    def _put_step(self, kind: str, name: str, state: StepState, data: dict[str, Any]) -> Step:
+        """Release a step; an ended one has the bill of what was used since the last."""
+        parts: list[UsagePart] = []
+        if state.ended:
+            parts, self._unbilled = self._unbilled, []
         number = len(self._attempt.steps)
-        step = Step(number=number, kind=kind, name=name, state=state, data=data, parts=list(parts))
+        step = Step(number=number, kind=kind, name=name, state=state, data=data, parts=parts)
         self._release(self._attempt.release_step(step))
         return step
 
@@ -230,7 +217,7 @@ class Answering:
         dropped = self._dropped(len(result.encode()))
         while True:
             try:
-                return await self._forward(self._written(result, dropped))
+                return await self._forward(self._calls.pieces(self._written(result, dropped)))
             except JobFailed as error:
                 too_long = error.failure is FailureCode.CONTEXT_LENGTH_EXCEEDED
                 most = self._conversation.droppable
@@ -267,9 +254,17 @@ class Answering:
             raise ModelUnavailable
         return model
 
-    async def _written(self, result: str, dropped: int) -> AsyncGenerator[ModelPiece]:
-        job, attempt, spec = self._job, self._attempt, self._abilities.spec
-        messages = self._conversation.prompt(system=spec.system, tool_result=result, dropped=dropped)
+    def _as_answer(self, request: ModelRequest) -> ChildRequest:
+        """Return the request of a routing call whose output answers the job unless it calls a tool."""
+        dropped = self._dropped(len(msgspec.json.encode(request.tools)))
+        return self._written("", dropped, functions=[*request.tools])
+
+    def _written(self, result: str, dropped: int, functions: list[dict[str, Any]] | None = None) -> ChildRequest:
+        """Return the request of the answer, after the part of it that was delivered."""
+        job, prompt = self._job, self._prompt
+        messages = self._conversation.prompt(system=self._abilities.spec.system, tool_result=result, dropped=dropped)
+        if functions is None and (route := self._earlier("route")) is not None and route.data.get("answers"):
+            functions = function_prompt.functions(function_prompt.by_function_name(self._tools))
         delivered = ResumePoint(
             delivered=job.delivered,
             ended=job.ended,
@@ -279,34 +274,43 @@ class Answering:
             text_positions=job.text_positions,
             steps=[],
         )
-        child = ChildRequest(
+        return ChildRequest(
             step="a",
             model=self._answers_with().name,
-            prompt=_with_messages(self._prompt, messages),
+            prompt=msgspec.structs.replace(prompt, messages=messages, tools=functions or prompt.tools, tools_off=[]),
             sampling=job.sampling,
             text=job.text,
             grammar=job.grammar,
-            delivered=delivered if attempt.tokens else None,
+            delivered=delivered if self._attempt.tokens else None,
         )
-        async with aclosing(self._abilities.children.replies(job, child, self._headers)) as replies:
-            async for reply in replies:
-                match reply:
-                    case Started():
-                        self._start(reply.prompt_tokens)
-                    case Delta():
-                        yield ModelPiece(delta=reply)
-                    case Finished():
-                        yield ModelPiece(usage=reply.usage)
+
+    async def _go_on(self, answer: AsyncGenerator[ModelPiece]) -> Finished:
+        """Release the answer of a router's model, which has begun."""
+        try:
+            return await self._forward(answer)
+        except ModelCallFailed as error:
+            if isinstance(error.__cause__, GenerationError):
+                raise error.__cause__ from None
+            raise
 
     async def _forward(self, pieces: AsyncGenerator[ModelPiece]) -> Finished:
         """Release a model's answer as this job's; return the last reply."""
         usage = Usage(prompt_tokens=0)
         async with aclosing(pieces):
             async for piece in pieces:
-                if piece.delta is not None:
-                    self._release(self._attempt.release(piece.delta))
                 usage = piece.usage or usage
+                if usage.prompt_tokens > self._attempt.prompt_tokens:
+                    self._start(usage.prompt_tokens)
+                if piece.delta is not None:
+                    self._release(self._attempt.release(self._without_own_calls(piece.delta)))
         return self._finished(usage)
+
+    def _without_own_calls(self, delta: Delta) -> Delta:
+        """Leave out calls of the assistant's own tools, which the client does not know."""
+        if self._prompt.tools:
+            return delta
+        reason = "stop" if delta.finish_reason == "tool_calls" else delta.finish_reason
+        return msgspec.structs.replace(delta, tool_calls=None, finish_reason=reason)
 
     def _start(self, prompt_tokens: int) -> None:
         """Tell the gateway the answer's prompt tokens, which a client that leaves in the middle pays for."""
@@ -335,11 +339,6 @@ def started(attempt: AssistantAttempt, worker_id: str, prompt_tokens: int = 0) -
     )
 
 
-def tool_part(name: str) -> UsagePart:
-    """Return the part of a bill for one call of the tool `name`."""
-    return UsagePart(model=f"tool.{name}", usage=Usage(prompt_tokens=0, units={"call": 1}))
-
-
 def _chat(attempt: AssistantAttempt) -> ChatPrompt:
     prompt = attempt.job.prompt
     if not isinstance(prompt, ChatPrompt):
@@ -347,20 +346,8 @@ def _chat(attempt: AssistantAttempt) -> ChatPrompt:
     return prompt
 
 
-def _with_messages(prompt: ChatPrompt, messages: list[dict[str, Any]]) -> ChatPrompt:
-    return ChatPrompt(
-        messages=messages,
-        tools=prompt.tools,
-        tool_choice=prompt.tool_choice,
-        add_generation_prompt=prompt.add_generation_prompt,
-        continue_final_message=prompt.continue_final_message,
-        template_kwargs=prompt.template_kwargs,
-        reasoning_effort=prompt.reasoning_effort,
-    )
-
-
 def _for_model(step: Step, tool: Tool | None) -> str:
     """Return what the answering model learns of an ended tool step."""
-    if step.state is StepState.DONE and tool is not None:
-        return tool.for_model(step.data["result"])
+    if step.state is StepState.DONE:
+        return "" if tool is None else tool.for_model(step.data["result"])
     return f"[The tool {step.name} could not help: {step.data['error']['message']}]"

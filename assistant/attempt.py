@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from router.consumer.attempts import Attempt
-from router.messages import Delta, Resume, Step, Usage
+from router.messages import Delta, Resume, Step, Usage, UsagePart
 
 
 @dataclass(eq=False)
@@ -45,6 +45,11 @@ class AssistantAttempt(Attempt):
             completion_tokens=self.tokens,
             cached_tokens=min(self.cached_tokens, self.prompt_tokens),
         )
+
+    @property
+    def parts(self) -> list[UsagePart]:
+        """Usage of the ended steps, those of earlier attempts included."""
+        return [part for step in self.steps for part in step.parts]
 
     @property
     def digest(self) -> str:

@@ -6,7 +6,8 @@ import asyncio
 import time
 from functools import partial
 
-from assistant.answering import Abilities, Answering, started
+from assistant.abilities import Abilities
+from assistant.answering import Answering, started
 from assistant.attempt import AssistantAttempt
 from assistant.metrics import AssistantMetrics
 from router.consumer.job_consumer import JobConsumer
@@ -35,11 +36,15 @@ class AssistantJobHandler:
         return AssistantAttempt(job, delivery)
 
     async def begin(self, attempt: AssistantAttempt) -> None:
-        """Queue a job for a slot; fail one that is not a chat or requests several answers."""
+        """Queue a job for a slot; fail one that is not a chat, or requests several answers or its prompt."""
+        wanted = attempt.job.text.echo or attempt.job.sampling.prompt_logprobs is not None
         if not isinstance(attempt.job.prompt, ChatPrompt):
             self._fail(attempt, FailureCode.INVALID_PROMPT, "This model answers chats: use /v1/chat/completions.")
         elif attempt.job.n != 1:
             self._fail(attempt, FailureCode.INVALID_PARAMETER, "This model gives one answer: `n` must be 1.", "n")
+        elif wanted:
+            message = "This model does not return its prompt, nor log probabilities of it."
+            self._fail(attempt, FailureCode.INVALID_PARAMETER, message, "prompt_logprobs")
         else:
             self._admission.enqueue(attempt)
             self.admit()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+
+import msgspec
 
 from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
 from router.errors import PublishError
-from router.messages import ChatPrompt, Delta, Finished, Job, SamplingParams, TextOptions
+from router.messages import ChatPrompt, Delta, Finished, Job, Reply, SamplingParams, Started, TextOptions, Usage
 from router.producer.child_jobs import ChildJobs, ChildRequest
 from router.producer.errors import GenerationError
 
@@ -15,11 +17,18 @@ from router.producer.errors import GenerationError
 class ModelCalls:
     """Model port of one job: calls are billed to the job's tenant, in its service class, until its deadline."""
 
-    def __init__(self, children: ChildJobs, job: Job, headers: Mapping[str, object]) -> None:
-        """`headers` are those of the job's message, with its trace."""
+    def __init__(
+        self,
+        children: ChildJobs,
+        job: Job,
+        headers: Mapping[str, object],
+        as_answer: Callable[[ModelRequest], ChildRequest],
+    ) -> None:
+        """`headers` are those of the job's message, with its trace; `as_answer` makes requests that may answer it."""
         self._children = children
         self._job = job
         self._headers = headers
+        self._as_answer = as_answer
         self._calls = 0
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
@@ -29,28 +38,61 @@ class ModelCalls:
             ModelCallFailed: the model is unknown, unavailable, or its job failed.
         """
         self._calls += 1
-        child = ChildRequest(
+        child = self._as_answer(request) if request.answers else self._child(request)
+        try:
+            async with aclosing(self.pieces(child)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except (GenerationError, PublishError) as error:
+            raise ModelCallFailed(f"{request.model}: {error}") from error
+
+    async def pieces(self, child: ChildRequest) -> AsyncGenerator[ModelPiece]:
+        """Yield the output of a child job, each piece with the usage until then; closing it cancels the job.
+
+        Raises:
+            GenerationError: the job failed.
+            PublishError: the broker did not confirm it.
+            TooManyAncestors: the parent is a child job of too many others.
+        """
+        usage = Usage(prompt_tokens=0)
+        async with aclosing(self._children.replies(self._job, child, self._headers)) as replies:
+            async for reply in replies:
+                usage = _used(usage, reply)
+                if isinstance(reply, Delta):
+                    yield ModelPiece(reply.text, reply.tool_calls or (), reply.token_ids, usage, reply)
+                elif isinstance(reply, Started | Finished):
+                    yield ModelPiece(usage=usage)
+
+    def _child(self, request: ModelRequest) -> ChildRequest:
+        sampling = self._job.sampling
+        return ChildRequest(
             step=f"s{len(self._job.steps)}-{self._calls}",
             model=request.model,
             prompt=ChatPrompt(
                 messages=[*request.messages], tools=[*request.tools] or None, tool_choice=request.tool_choice
             ),
             sampling=SamplingParams(
-                seed=self._job.sampling.seed,
+                seed=sampling.seed,
                 max_tokens=request.max_tokens,
-                default_max_tokens=self._job.sampling.default_max_tokens if request.max_tokens is None else None,
+                default_max_tokens=sampling.default_max_tokens if request.max_tokens is None else None,
                 temperature=request.temperature,
             ),
             text=TextOptions(),
             grammar=request.grammar,
         )
-        try:
-            async with aclosing(self._children.replies(self._job, child, self._headers)) as replies:
-                async for reply in replies:
-                    match reply:
-                        case Delta():
-                            yield ModelPiece(reply.text, reply.tool_calls or (), reply.token_ids, delta=reply)
-                        case Finished():
-                            yield ModelPiece(usage=reply.usage)
-        except (GenerationError, PublishError) as error:
-            raise ModelCallFailed(f"{request.model}: {error}") from error
+
+
+def _used(before: Usage, reply: Reply) -> Usage:
+    """Return the usage of a child job after a reply to it."""
+    match reply:
+        case Started(prompt_tokens=prompt) if prompt:
+            return msgspec.structs.replace(before, prompt_tokens=prompt)
+        case Delta():
+            return msgspec.structs.replace(
+                before,
+                completion_tokens=before.completion_tokens + reply.positions,
+                cached_tokens=min(before.prompt_tokens, max(before.cached_tokens, reply.cached_tokens)),
+            )
+        case Finished():
+            return reply.usage
+    return before

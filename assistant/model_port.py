@@ -25,11 +25,13 @@ class ModelRequest:
     max_tokens: int | None = None
     """`None`: the operator's default for the model."""
     temperature: float = 0.0
+    answers: bool = False
+    """Whether the output is the job's answer unless it calls a function: its prompt and limits are then the job's."""
 
 
 @dataclass(frozen=True)
 class ModelPiece:
-    """The next part of a model's output; the last piece has `usage`."""
+    """The next part of a model's output."""
 
     text: str = ""
     tool_calls: Sequence[ToolCallDelta] = ()
@@ -37,8 +39,9 @@ class ModelPiece:
     token_ids: Sequence[int] = ()
     """Empty if unknown, as with upstream providers."""
     usage: Usage | None = None
+    """Usage up to this piece, which a call that is cut off is billed for; the last piece has that of the whole call."""
     delta: Delta | None = None
-    """The reply that the piece was made of; `None` for the last piece and for pieces of scripted models."""
+    """The reply that the piece was made of; `None` for pieces without output and those of scripted models."""
 
 
 class ModelPort(Protocol):

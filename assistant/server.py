@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from assistant import catalogue, tool_set
-from assistant.answering import Abilities
+from assistant.abilities import Abilities
 from assistant.catalogue import Catalogue
 from assistant.metrics import AssistantMetrics
 from assistant.routing.classifier import ClassifierRouter, ToolClassifier
@@ -25,6 +25,7 @@ from router.errors import BrokerUnavailable
 from router.producer.child_jobs import ChildJobs
 from router.producer.metrics import ProducerMetrics
 from router.rabbitmq_bus import rabbitmq_bus
+from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
@@ -40,6 +41,7 @@ async def serve(
     *,
     transport: Transport | None = None,
     hand_over: asyncio.Event | None = None,
+    timings: Timings = DEFAULT_TIMINGS,
 ) -> None:
     """Answer the jobs of all models in the catalogue until `stop` is set, then drain.
 
@@ -65,6 +67,7 @@ async def serve(
         ProducerMetrics(registry),
         no_worker_timeout=settings.no_worker_timeout,
         max_unread_bytes=MAX_UNREAD_BYTES,
+        timings=timings,
     )
     classifier = await asyncio.to_thread(_classifier, models)
     async with AsyncExitStack() as opened:
@@ -72,10 +75,16 @@ async def serve(
         workers = {}
         for number, (model, spec) in enumerate(models.models.items(), start=1):
             abilities = Abilities(
-                f"{settings.assistant_id}-{number}", spec, classifier, toolbox, children, models.models.keys()
+                f"{settings.assistant_id}-{number}",
+                spec,
+                classifier,
+                toolbox,
+                children,
+                models.models.keys(),
+                patience=settings.no_worker_timeout,
             )
             workers[model] = AssistantWorker(
-                bus, model, abilities, metrics, drain_grace=settings.drain_grace, hand_over=hand_over
+                bus, model, abilities, metrics, drain_grace=settings.drain_grace, hand_over=hand_over, timings=timings
             )
 
         def status() -> dict[str, Any]:

@@ -6,18 +6,17 @@ import asyncio
 import time
 from typing import Any
 
-from assistant.answering import Abilities, tool_part
+from assistant.abilities import Abilities
 from assistant.attempt import AssistantAttempt
 from assistant.job_handler import AssistantJobHandler
 from assistant.metrics import AssistantMetrics
 from router.bus import Bus
 from router.consumer.job_consumer import JobConsumer
 from router.consumer.token_rate import TokenRate
-from router.messages import Usage, UsagePart, WorkerState, WorkerStatus
+from router.messages import WorkerState, WorkerStatus
+from router.timings import DEFAULT_TIMINGS, Timings
 
 DEVICE = "assistant"
-ROUTER_TOKENS = 128
-"""Most tokens that a model writes to choose a tool."""
 
 
 class AssistantWorker:
@@ -36,6 +35,7 @@ class AssistantWorker:
         *,
         drain_grace: float,
         hand_over: asyncio.Event | None,
+        timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
         self._model = model
         self._abilities = abilities
@@ -47,6 +47,7 @@ class AssistantWorker:
             drain_grace=drain_grace,
             status=self._heartbeat,
             hand_over=hand_over,
+            timings=timings,
         )
         self._handler = AssistantJobHandler(abilities, self._consumer, metrics, model=model)
         self._started = time.time()
@@ -88,18 +89,7 @@ class AssistantWorker:
             waiting=self._consumer.admission.waiting,
             kv_cache_usage=0.0,
             tokens_per_second=self._rate.update(self._handler.tokens),
-            parts=self._most(),
+            parts=self._abilities.most_parts(),
             started=self._started,
             at=time.time(),
         )
-
-    def _most(self) -> list[UsagePart]:
-        """Return the most that the steps of one job use: a call of the model that routes, and one of each tool."""
-        spec = self._abilities.spec
-        parts = [tool_part(tool.name) for tool in self._abilities.toolbox.known(spec.tools)]
-        model = self._abilities.routes_with
-        if spec.routing.way == "classifier" or model is None:
-            return parts
-        context = model.longest_model_len
-        most = Usage(prompt_tokens=context, completion_tokens=min(ROUTER_TOKENS, context))
-        return [UsagePart(model=model.name, usage=most), *parts]

@@ -20,7 +20,7 @@ from assistant.turn import Turn
 from router.messages import Usage
 
 MAX_TOKENS = 256
-"""Tokens of a call where the router's model does not answer."""
+"""Tokens of a call; a longer one is cut off, keeps its tool, and loses its arguments."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,11 @@ class FunctionRouter:
     """Router that offers the tools to `model` as functions, beside a default function for direct answers.
 
     At the first visible text the call is cancelled; if the model also answers (`answers`), its stream goes on instead:
-    `Choice.answer`. `max_tokens` and `temperature` are those of the answer.
+    `Choice.answer`.
     """
 
     model: str
     answers: bool = False
-    max_tokens: int | None = None
-    temperature: float = 0.0
     way: str = field(default="function", init=False)
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
@@ -49,8 +47,8 @@ class FunctionRouter:
             self.model,
             [*said, {"role": "user", "content": question}],
             tools=functions(named),
-            max_tokens=self.max_tokens if self.answers else MAX_TOKENS,
-            temperature=self.temperature if self.answers else 0.0,
+            max_tokens=None if self.answers else MAX_TOKENS,
+            answers=self.answers,
         )
         pieces = models.generate(request)
         call = _Call()
@@ -63,6 +61,8 @@ class FunctionRouter:
                     return Choice(None, answer=_Continued(call.pieces, pieces))
                 if call.is_text or call.name == DIRECT:
                     return Choice(None, usage=call.usage)
+                if call.is_too_long:
+                    break
         return call.choice({name: tool.name for name, tool in named.items()})
 
 
@@ -78,6 +78,10 @@ class _Call:
     @property
     def is_text(self) -> bool:
         return not self.name and any(piece.text.strip() for piece in self.pieces)
+
+    @property
+    def is_too_long(self) -> bool:
+        return self.usage is not None and self.usage.completion_tokens > MAX_TOKENS
 
     def add(self, piece: ModelPiece) -> None:
         self.pieces.append(piece)

@@ -25,7 +25,7 @@ def text(*parts: str) -> list[ModelPiece]:
 
 
 async def choose(models: ScriptedModels, *, answers: bool = False) -> Choice:
-    router = FunctionRouter("m", answers, max_tokens=500, temperature=0.7)
+    router = FunctionRouter("m", answers)
     return await router.choose("and now?", [Turn("user", "hi"), Turn("assistant", "hello")], named_tools(), models)
 
 
@@ -67,7 +67,7 @@ async def test_where_router_and_answerer_are_one_model_the_stream_goes_on() -> N
     choice = await choose(models, answers=True)
     assert choice.tool is None
     assert models.closed_after == []
-    assert (models.requests[0].max_tokens, models.requests[0].temperature) == (500, 0.7)
+    assert (models.requests[0].max_tokens, models.requests[0].answers) == (None, True)
     assert choice.answer is not None
     pieces = [piece async for piece in choice.answer]
     assert [piece.text for piece in pieces] == ["\n", "Well", ", hello", ""]
@@ -88,6 +88,13 @@ async def test_closing_the_answer_cancels_the_call(read: int) -> None:
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", "null", "[" * 100_000])
 async def test_invalid_arguments_are_left_to_the_tool(arguments: str) -> None:
     assert await choose(ScriptedModels([[call("math", arguments)]])) == Choice("math")
+
+
+async def test_a_call_without_end_is_cut_off_and_billed() -> None:
+    used = Usage(prompt_tokens=50, completion_tokens=MAX_TOKENS + 1)
+    models = ScriptedModels([[call("math", "{"), ModelPiece(usage=used), call(arguments="1" * 1000)]])
+    assert await choose(models, answers=True) == Choice("math", usage=used)
+    assert models.closed_after == [2]
 
 
 async def test_an_unknown_function_is_a_direct_answer() -> None:

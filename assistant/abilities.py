@@ -1,0 +1,111 @@
+"""What the answers of one assistant are made with: its models, its tools, its way of choosing them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from assistant.catalogue import AssistantSpec
+from assistant.routing import rewriting
+from assistant.routing.function_router import MAX_TOKENS
+from assistant.routing.router import Router
+from assistant.tools.tool import Tool
+from assistant.tools.toolbox import Toolbox
+from router.messages import Task, Usage, UsagePart
+from router.model_registry import ModelInfo
+from router.producer.child_jobs import ChildJobs
+from router.producer.errors import ModelUnavailable
+from router.usage_arithmetic import merged
+
+ALL_TOOLS = "*"
+"""In `ChatPrompt.tools_off`: no tool at all."""
+ROUTER_TOKENS = 2 * MAX_TOKENS
+"""Most tokens that a model writes to choose a tool: a call is cut off when it is too long, some tokens later."""
+ROUTER_WAIT = 3.0
+"""Seconds that a job waits for the first heartbeat of the model that routes, which comes each second."""
+POLL_INTERVAL = 0.05
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What the answers of one assistant are made with."""
+
+    worker: str
+    """Id of the consumer of the assistant's jobs."""
+    spec: AssistantSpec
+    classifier: Router | None
+    """The router of the way `classifier`, if an assistant of the catalogue uses it."""
+    toolbox: Toolbox
+    children: ChildJobs
+    assistants: Collection[str]
+    """Names of the models of the catalogue, which do not answer for one another."""
+    patience: float = 30.0
+    """Seconds that a job waits for the first heartbeat of the answering model, as after this process was restarted."""
+
+    @property
+    def answers_with(self) -> ModelInfo | None:
+        """The model that writes the answers; `None` if no worker has reported it in the last hour."""
+        models = self.children.models
+        if self.spec.answers_with is not None:
+            return models.find(self.spec.answers_with)
+        texts = [each for each in models.models() if self._may_answer(each)]
+        return next((each for each in texts if each.alive), texts[0] if texts else None)
+
+    @property
+    def routes_with(self) -> ModelInfo | None:
+        """The model that chooses tools, unless a classifier does; `None` if it is not known."""
+        name = self.spec.routing.model
+        return self.answers_with if name is None else self.children.models.find(name)
+
+    async def models_known(self) -> None:
+        """Wait until the models that answer and route are known.
+
+        Raises:
+            ModelUnavailable: no worker reported the answering model within `patience`.
+        """
+        began = time.monotonic()
+        while (answering := self.answers_with is None) or self.routes_with is None:
+            waited = time.monotonic() - began
+            if answering and waited >= self.patience:
+                raise ModelUnavailable
+            if not answering and waited >= ROUTER_WAIT:
+                return
+            await asyncio.sleep(POLL_INTERVAL)
+
+    def tools(self, off: Collection[str] = ()) -> list[Tool]:
+        """Return the assistant's tools without those in `off`; those that the installation lacks say why."""
+        if ALL_TOOLS in off:
+            return []
+        return self.toolbox.known([name for name in self.spec.tools if name not in off])
+
+    def most_parts(self) -> list[UsagePart]:
+        """Return the most that the steps of one job use: calls of the models that rewrite and route, and of each tool.
+
+        Each model and tool is called once; what a step used in a process that died is not billed.
+        """
+        parts = []
+        if self.spec.rewrites == "model" and self.spec.tools:
+            parts += _call(self.answers_with, rewriting.MAX_TOKENS)
+        if self.spec.routing.way != "classifier" and self.spec.tools:
+            parts += _call(self.routes_with, ROUTER_TOKENS)
+        return list(merged([*parts, *(tool_part(tool.name) for tool in self.tools())]))
+
+    def _may_answer(self, model: ModelInfo) -> bool:
+        """Return whether a model may be the default answerer: a text model, and no assistant, here or elsewhere."""
+        return model.task is Task.GENERATE and model.name not in self.assistants and not model.max_parts
+
+
+def tool_part(name: str) -> UsagePart:
+    """Return the part of a bill for one call of the tool `name`."""
+    return UsagePart(model=f"tool.{name}", usage=Usage(prompt_tokens=0, units={"call": 1}))
+
+
+def _call(model: ModelInfo | None, tokens: int) -> list[UsagePart]:
+    """Return the most that a call of `model` uses that generates `tokens`."""
+    if model is None:
+        return []
+    context = model.longest_model_len
+    usage = Usage(prompt_tokens=context, completion_tokens=min(tokens, context))
+    return [UsagePart(model=model.name, usage=usage)]

@@ -1,0 +1,413 @@
+"""Answers in steps: what the client sees, what the models read, what is billed, and what a takeover repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from assistant.abilities import tool_part
+from assistant.tools.tool import NotFound
+from router.messages import (
+    ChatPrompt,
+    Failed,
+    FailureCode,
+    Finished,
+    Grammar,
+    GrammarKind,
+    Outcome,
+    StepState,
+    TextOptions,
+    Usage,
+    UsagePart,
+)
+from tests.assistant.answers import child_jobs, ended_steps, kinds, last_message
+from tests.assistant.conftest import Platform
+from tests.fakes.assistant_process import GatedTool
+from tests.fakes.fleet import counted, until
+from tests.fakes.scripted_worker import fail, never, say
+
+FOLLOW_UP = ("weather in Krakow?", "It is 20 degrees in Krakow.", "and tomorrow?")
+WEATHER = {"type": "function", "function": {"name": "mine", "description": "", "parameters": {"type": "object"}}}
+
+
+async def test_a_question_is_routed_and_a_tool_called_before_the_answer(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    talents = platform.talents(system="Be brief.")
+    await platform.assistant(talents)
+    answer = await platform.ask("do the math")
+    await until(lambda: child_jobs(worker))
+    [job] = child_jobs(worker)
+    assert isinstance(job.prompt, ChatPrompt)
+    assert job.prompt.messages[0] == {"role": "system", "content": "Be brief."}
+    assert last_message(job) == "the tool's result\n\ndo the math"
+    worker.engine.step(5)
+    await answer.read()
+    assert kinds(answer) == [("route", "math", "done"), ("tool", "math", "running"), ("tool", "math", "done")]
+    route, tool = ended_steps(answer)
+    assert route.data == {
+        "choice": "math",
+        "way": "classifier",
+        "arguments": {"text": "do the math"},
+        "confidence": 0.9,
+    }
+    assert (route.parts, tool.parts) == ([], [tool_part("math")])
+    assert tool.data["result"]["tool"] == "math"
+    assert answer.texts == [counted(5)]
+    assert isinstance(answer.terminal, Finished)
+    assert answer.terminal.usage.completion_tokens == 5
+    [context] = talents.tool("math").contexts
+    assert (context.tenant, context.language, context.question) == ("t", "en", "do the math")
+    await until(lambda: len(platform.fleet.records) == 2)
+    record = next(each for each in platform.fleet.records if each.job == "p")
+    assert (record.parts, record.usage, record.outcome) == ([tool_part("math")], answer.terminal.usage, "finished")
+
+
+async def test_a_question_without_tool_is_answered_directly(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("hello", sampling={"temperature": 0.5})
+    await answer.read()
+    assert kinds(answer) == [("route", "none", "done")]
+    assert answer.texts == [counted(5)]
+
+
+async def test_a_tool_that_finds_nothing_in_the_question_is_not_called(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("math about nothing")
+    await answer.read()
+    assert kinds(answer) == [("route", "none", "done")]
+
+
+async def test_sampling_text_options_and_grammar_are_the_answers(platform: Platform) -> None:
+    worker = await platform.scripted("counting", never)
+    await platform.assistant(platform.talents())
+    grammar, text = Grammar(kind=GrammarKind.JSON_OBJECT), TextOptions(stop=["9"])
+    answer = await platform.ask("hello", sampling={"temperature": 0.25, "top_p": 0.5}, grammar=grammar, text=text)
+    await until(lambda: worker.jobs)
+    [job] = worker.jobs
+    assert (job.grammar, job.text, job.sampling) == (grammar, text, answer.job.sampling)
+    assert (job.parent, job.id) == ("p", "p-a")
+
+
+async def test_a_failed_tool_is_shown_and_the_question_answered(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    talents = platform.talents()
+    talents.tool("math").error = NotFound()
+    await platform.assistant(talents)
+    answer = await platform.ask("do the math")
+    await until(lambda: child_jobs(worker))
+    assert last_message(child_jobs(worker)[0]).startswith("[The tool math could not help: ")
+    worker.engine.step(5)
+    await answer.read()
+    [_, tool] = ended_steps(answer)
+    assert (tool.state, tool.data["error"]["code"], tool.parts) == (StepState.FAILED, "not_found", [])
+    assert answer.texts == [counted(5)]
+
+
+async def test_a_result_that_needs_no_words_ends_the_answer(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1")
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("open web_page")
+    await answer.read()
+    assert answer.texts == [""]
+    assert answer.ends == ["stop"]
+    assert answer.terminal is not None
+    assert answer.terminal.usage == Usage(prompt_tokens=0)
+    assert not worker.engine.submitted
+
+
+async def test_the_clients_own_tools_are_passed_through(platform: Platform) -> None:
+    worker = await platform.scripted("counting", say("ok"))
+    talents = platform.talents()
+    await platform.assistant(talents)
+    answer = await platform.ask("do the math", chat={"tools": [WEATHER]})
+    await answer.read()
+    assert kinds(answer) == []
+    assert isinstance(worker.jobs[0].prompt, ChatPrompt)
+    assert worker.jobs[0].prompt.tools == [WEATHER]
+    assert not talents.router.questions
+
+
+@pytest.mark.parametrize("off", [["math"], ["*"]])
+async def test_a_tool_that_the_request_switches_off_is_not_chosen(platform: Platform, off: list[str]) -> None:
+    await platform.fleet.start("worker-1")
+    talents = platform.talents()
+    await platform.assistant(talents)
+    answer = await platform.ask("do the math", chat={"tools_off": off})
+    await answer.read()
+    assert kinds(answer) == ([("route", "none", "done")] if off == ["math"] else [])
+    assert not talents.tool("math").contexts
+    assert answer.texts == [counted(5)]
+
+
+# Rewriting
+
+
+async def test_rules_rewrite_a_follow_up(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    talents = platform.talents()
+    await platform.assistant(talents)
+    answer = await platform.ask(*FOLLOW_UP)
+    await answer.read()
+    assert [kind for kind, _, _ in kinds(answer)] == ["rewrite", "route", "tool", "tool"]
+    rewrite = ended_steps(answer)[0]
+    assert (rewrite.name, rewrite.data["from"], rewrite.parts) == ("rules", "and tomorrow?", [])
+    assert talents.router.questions == [rewrite.data["to"]]
+    assert "weather" in rewrite.data["to"]
+
+
+@pytest.mark.parametrize(
+    ("output", "by"),
+    [
+        (["weather in Krakow tomorrow?", "\n", "I", " think"], "model"),
+        (["Nonsense"], "rules"),
+        (["what about it?"], None),
+    ],
+)
+async def test_a_models_rewrite_is_billed_also_if_it_is_cut_off_or_discarded(
+    platform: Platform, output: list[str], by: str | None
+) -> None:
+    await platform.scripted("counting", say(*output))
+    question = FOLLOW_UP if by is not None else ("tell me a joke", "ha", "what about it?")
+    process = await platform.assistant(platform.talents(rewrites="model"))
+    answer = await platform.ask(*question)
+    await answer.read()
+    rewrites = [step for step in ended_steps(answer) if step.kind == "rewrite"]
+    assert [step.name for step in rewrites] == ([] if by is None else [by])
+    first = ended_steps(answer)[0]
+    [part] = first.parts
+    assert part.model == "counting"
+    assert part.usage.prompt_tokens == 5
+    assert 1 <= part.usage.completion_tokens <= 4
+    [most, *_] = process.abilities.most_parts()
+    assert most == UsagePart(model="counting", usage=Usage(prompt_tokens=128, completion_tokens=96))
+
+
+# Models
+
+
+async def test_an_unavailable_answering_model_fails_the_request(platform: Platform) -> None:
+    talents = platform.talents()
+    talents.patience = 0.1
+    await platform.assistant(talents)
+    answer = await platform.ask("hello")
+    await answer.read()
+    assert isinstance(answer.terminal, Failed)
+    assert answer.terminal.code is FailureCode.WORKER_LOST
+    assert "No worker is serving this model" in answer.terminal.message
+
+
+async def test_a_job_waits_for_the_first_heartbeat_of_the_answering_model(platform: Platform) -> None:
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("hello")
+    await asyncio.sleep(0.1)
+    await platform.fleet.start("worker-1")
+    await answer.read()
+    assert answer.texts == [counted(5)]
+
+
+@pytest.mark.parametrize("way", ["grammar", "function"])
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_failing_routing_model_leaves_a_direct_answer(platform: Platform, way: str, known: bool) -> None:
+    await platform.fleet.start("worker-1")
+    if known:
+        await platform.scripted("router", fail(FailureCode.ENGINE_ERROR))
+    await platform.assistant(platform.talents(routing={"way": way, "model": "router"}))
+    answer = await platform.ask("do the math")
+    await answer.read()
+    assert kinds(answer) == [("route", "none", "done")]
+    assert answer.texts == [counted(5)]
+
+
+async def test_a_routing_model_chooses_and_is_billed(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1")
+    router = await platform.scripted("router", say("ma", "th"))
+    process = await platform.assistant(platform.talents(routing={"way": "grammar", "model": "router"}))
+    answer = await platform.ask("please")
+    await answer.read()
+    [route, tool] = ended_steps(answer)
+    assert (route.name, route.data["way"], tool.name) == ("math", "grammar", "math")
+    used = UsagePart(model="router", usage=Usage(prompt_tokens=5, completion_tokens=2, cached_tokens=2))
+    assert route.parts == [used]
+    assert router.jobs[0].grammar is not None
+    assert router.jobs[0].id == "p-s0-1"
+    assert process.abilities.most_parts()[0].model == "router"
+    assert worker.engine.submitted
+
+
+async def test_a_routing_call_that_is_cut_off_is_billed(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    await platform.scripted("router", say("Well", ", I think", " that"))
+    await platform.assistant(platform.talents(routing={"way": "function", "model": "router"}))
+    answer = await platform.ask("please")
+    await answer.read()
+    [route] = ended_steps(answer)
+    [part] = route.parts
+    assert (part.model, part.usage.prompt_tokens) == ("router", 5)
+    assert part.usage.completion_tokens >= 1
+    assert answer.texts == [counted(5)]
+
+
+async def test_where_the_router_answers_its_stream_goes_on(platform: Platform) -> None:
+    worker = await platform.scripted("counting", say("0 ", "1 ", "2 "))
+    await platform.assistant(platform.talents(routing={"way": "function"}, system="Be brief."))
+    answer = await platform.ask("hello", sampling={"temperature": 0.25}, text=TextOptions(stop=["9"]))
+    await answer.read()
+    [job] = worker.jobs
+    assert isinstance(job.prompt, ChatPrompt)
+    assert [each["role"] for each in job.prompt.messages] == ["system", "user"]
+    assert [each["function"]["name"] for each in job.prompt.tools or []][-1] == "answer_directly"
+    assert (job.sampling, job.text) == (answer.job.sampling, answer.job.text)
+    [route] = ended_steps(answer)
+    assert (route.data["choice"], route.data["answers"], route.parts) == ("none", True, [])
+    assert answer.texts == ["0 1 2 "]
+    assert answer.terminal is not None
+    assert answer.terminal.usage == Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=2)
+
+
+async def test_a_requested_grammar_is_not_given_to_the_routing_call(platform: Platform) -> None:
+    worker = await platform.scripted("counting", say("0 "))
+    await platform.assistant(platform.talents(routing={"way": "function"}))
+    grammar = Grammar(kind=GrammarKind.JSON_OBJECT)
+    await (await platform.ask("hello", grammar=grammar)).read()
+    assert [job.grammar for job in worker.jobs] == [None, grammar]
+
+
+async def test_a_failure_within_the_routers_answer_is_the_jobs(platform: Platform) -> None:
+    await platform.scripted("counting", fail(FailureCode.ENGINE_ERROR, "Broken.", after_tokens=True))
+    await platform.assistant(platform.talents(routing={"way": "function"}))
+    answer = await platform.ask("hello")
+    await answer.read()
+    assert isinstance(answer.terminal, Failed)
+    assert (answer.terminal.code, answer.terminal.message) == (FailureCode.ENGINE_ERROR, "Broken.")
+
+
+# Long conversations
+
+
+async def test_what_has_no_room_is_left_out_and_a_step_says_so(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("x" * 4000, "y" * 4000, "hello", "hi", "how are you?")
+    await until(lambda: child_jobs(worker))
+    [job] = child_jobs(worker)
+    assert isinstance(job.prompt, ChatPrompt)
+    assert [each["content"] for each in job.prompt.messages] == ["hello", "hi", "how are you?"]
+    worker.engine.step(5)
+    await answer.read()
+    summary = ended_steps(answer)[-1]
+    assert (summary.kind, summary.data) == ("summary", {"dropped": 2, "kept": 3})
+
+
+async def test_a_prompt_that_the_worker_refuses_loses_more_turns(platform: Platform) -> None:
+    refuse = fail(FailureCode.CONTEXT_LENGTH_EXCEEDED)
+
+    async def script(worker: Any, job: Any) -> None:
+        await (refuse if len(job.prompt.messages) > 1 else say("ok"))(worker, job)
+
+    worker = await platform.scripted("counting", script)
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("a", "b", "c", "d", "e")
+    await answer.read()
+    assert [len(job.prompt.messages) for job in worker.jobs if isinstance(job.prompt, ChatPrompt)] == [5, 3, 1]
+    dropped = [step.data["dropped"] for step in ended_steps(answer) if step.kind == "summary"]
+    assert dropped == [2, 4]
+    assert answer.texts == ["ok"]
+
+
+async def test_a_question_that_alone_is_too_long_is_refused(platform: Platform) -> None:
+    await platform.scripted("counting", fail(FailureCode.CONTEXT_LENGTH_EXCEEDED, "Too long."))
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("a" * 3000)
+    await answer.read()
+    assert isinstance(answer.terminal, Failed)
+    assert answer.terminal.code is FailureCode.CONTEXT_LENGTH_EXCEEDED
+
+
+# The end before the end
+
+
+@pytest.mark.parametrize("phase", ["rewrite", "route", "tool", "answer"])
+async def test_a_cancel_ends_each_phase_and_its_child_job(platform: Platform, phase: str) -> None:
+    talents = platform.talents(
+        rewrites="model" if phase == "rewrite" else "rules",
+        routing={"way": "grammar", "model": "router"} if phase == "route" else {},
+    )
+    tool: GatedTool = talents.tool("weather")
+    tool.gate.shut()
+    worker = await platform.scripted("counting", never)
+    router = await platform.scripted("router", never)
+    await platform.assistant(talents)
+    answer = await platform.ask(*(FOLLOW_UP if phase == "rewrite" else ["hello"] if phase == "answer" else ["weather"]))
+    busy = {"rewrite": worker.jobs, "route": router.jobs, "tool": tool.contexts, "answer": worker.jobs}[phase]
+    await until(lambda: busy)
+    began = time.monotonic()
+    platform.fleet.inbox.close([answer.open], cancel=True)
+    await until(lambda: any(each.job == "p" for each in platform.fleet.records))
+    if phase == "tool":
+        assert tool.stopped == 1
+    else:
+        await until(lambda: any(each.is_set() for each in {**worker.cancelled, **router.cancelled}.values()))
+    assert time.monotonic() - began < 1
+    assert platform.fleet.records[-1].outcome is Outcome.CANCELLED
+
+
+async def test_the_deadline_ends_the_answer_and_its_child_job(platform: Platform) -> None:
+    worker = await platform.scripted("counting", never)
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("hello", deadline=time.time() + 1)
+    await answer.read()
+    assert isinstance(answer.terminal, Failed)
+    assert answer.terminal.code is FailureCode.DEADLINE_EXCEEDED
+    await until(lambda: worker.cancelled and all(each.is_set() for each in worker.cancelled.values()))
+
+
+@pytest.mark.parametrize("phase", ["rewrite", "route", "tool", "tool done", "summary", "answer"])
+@pytest.mark.parametrize("killed", [True, False])
+async def test_another_process_goes_on_after_the_last_step(platform: Platform, phase: str, killed: bool) -> None:
+    talents = platform.talents()
+    first = await platform.assistant(talents)
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    router_gate, tool = talents.router.gate, talents.tool("weather")
+    if phase == "rewrite":
+        router_gate.shut()
+    if phase in ("route", "tool"):
+        tool.gate.shut()
+    old = ("x" * 6000, "y") if phase == "summary" else ()
+    answer = await platform.ask(*old, *FOLLOW_UP)
+    steps = {"rewrite": 1, "route": 2, "tool": 2, "tool done": 3, "summary": 4, "answer": 3}[phase]
+    await answer.read(steps)
+    if phase == "tool":
+        await until(lambda: tool.contexts)
+    if phase == "answer":
+        await until(lambda: child_jobs(worker))
+        worker.engine.step(2)
+        await answer.read(steps + 2)
+    await (first.kill() if killed else first.end())
+    router_gate.open()
+    tool.gate.open()
+    await platform.assistant(talents, "assistant-2")
+    stepping = asyncio.create_task(_step(worker))
+    await answer.read()
+    stepping.cancel()
+    assert [kind for kind, _, state in kinds(answer) if state != "running"] == (
+        ["rewrite", "route", "tool"] + (["summary"] if old else [])
+    )
+    assert answer.texts == [counted(5)]
+    assert answer.ends == ["length"]
+    assert isinstance(answer.terminal, Finished)
+    assert answer.terminal.usage.completion_tokens == 5
+    assert len(tool.contexts) == (2 if phase in ("route", "tool") else 1)
+    await until(lambda: any(each.job == "p" for each in platform.fleet.records))
+    [record] = [each for each in platform.fleet.records if each.job == "p"]
+    assert record.parts == [tool_part("weather")]
+
+
+async def _step(worker: Any) -> None:
+    while True:
+        await asyncio.sleep(0.005)
+        worker.engine.step(1)
