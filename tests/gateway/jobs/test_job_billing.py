@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import Sequence
+from dataclasses import replace as replace_hold
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountClosed, AccountError, BudgetExhausted, InsufficientCredit, NoPrice
+from auth_billing.money.holds import HoldRequest
+from gateway.errors import ClientDisconnected
+from gateway.jobs.job_billing import RequestBilling
 from router.messages import (
     Delta,
     FailureCode,
@@ -18,13 +26,32 @@ from router.messages import (
     Job,
     Outcome,
     PromptBounds,
+    Receipt,
+    ServiceClass,
     Started,
+    Step,
+    StepState,
     Usage,
+    UsagePart,
 )
-from tests.fakes.scripted_worker import ScriptedWorker, count, fail, never, start_and_wait, status
+from router.producer.job_output import Acceptance, JobOutput
+from router.usage_arithmetic import merged
+from tests.contract.examples import JOB
+from tests.fakes.scripted_worker import (
+    PART_BOUNDS,
+    ScriptedWorker,
+    count,
+    fail,
+    never,
+    start_and_wait,
+    status,
+    step_delta,
+)
 from tests.gateway.conftest import MODEL, Serve, SetStage, eventually, reset
 
 NOTHING = Usage(prompt_tokens=0)
+WIDE = Usage(prompt_tokens=10**6, units={"call": 10**6})
+PAYER = Principal(key_id="key-1", tenant="tenant-1", cache_salt="")
 
 
 def told(body: dict[str, Any]) -> Usage:
@@ -273,3 +300,103 @@ async def test_a_model_without_a_price_is_refused(set_stage: SetStage) -> None:
     assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "false")
     assert answer.json()["error"]["code"] == "model_unavailable"
     assert not stage.worker.jobs
+
+
+# Parts of steps
+
+
+class RecordingPort:
+    """Billing that keeps receipts."""
+
+    def __init__(self) -> None:
+        self.receipts: list[Receipt] = []
+
+    async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
+        """Hold nothing."""
+
+    def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
+        self.receipts.append(receipt)
+        return asyncio.Event()
+
+    def void(self, jobs: Sequence[str]) -> None:
+        raise AssertionError(jobs)
+
+    def started(self, request: RequestBilling) -> None: ...
+
+    def ended(self, request: RequestBilling) -> None: ...
+
+    def checkpoint_soon(self) -> None: ...
+
+
+HOLD = HoldRequest(
+    "job-1", "m", ServiceClass.DEFAULT, "gateway-1", 1e10, Usage(prompt_tokens=9, completion_tokens=9), "", PART_BOUNDS
+)
+USED_IN_STEPS = st.lists(
+    st.lists(
+        st.builds(
+            UsagePart,
+            model=st.sampled_from([part.model for part in PART_BOUNDS]),
+            usage=st.builds(Usage, prompt_tokens=st.integers(0, 8), units=st.sampled_from([{}, {"call": 1}])),
+        ),
+        max_size=2,
+    ),
+    max_size=6,
+)
+
+
+@given(
+    USED_IN_STEPS, st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9))), st.sampled_from(["end", "dies", "fails"])
+)
+def test_the_bill_has_each_accepted_step_once(
+    steps: list[list[UsagePart]], deliveries: list[tuple[int, int]], end: str
+) -> None:
+    """In any delivery with repeats, gaps and resumes; a checkpoint is what was accepted until then."""
+    wide = replace_hold(HOLD, max_parts=tuple(UsagePart(model=each.model, usage=WIDE) for each in PART_BOUNDS))
+    port = RecordingPort()
+    billing = RequestBilling(port, PAYER, [wide], streamed=True)
+    asyncio.run(billing.reserve())
+    billing.queued(0)
+    output = JobOutput(1)
+    told = [Step(number=n, kind="tool", name="t", state=StepState.DONE, parts=parts) for n, parts in enumerate(steps)]
+    replies = [step_delta(JOB, "a", start, step) for start, step in enumerate(told)]
+    if end == "end":
+        deliveries = [*deliveries, (0, len(replies))]
+    accepted: list[Step] = []
+    for first, last in deliveries:
+        for reply in replies[first:last]:
+            if output.accept(reply) is Acceptance.NEW:
+                accepted.append(reply.step)  # type: ignore[arg-type]
+                billing.take(0, reply)
+        expected = merged(part for step in accepted for part in step.parts)
+        saved = billing.unsaved_usage()
+        assert not expected or not saved or saved["job-1"].parts == expected
+        billing.checkpointed(saved)
+        assert not billing.unsaved_usage()
+    expected = merged(part for step in accepted for part in step.parts)
+    assert billing.parts == expected
+    if end == "dies":
+        return  # the sweeper settles it to the checkpoint, which has all that was accepted
+    billing.close(ClientDisconnected() if end == "fails" else RuntimeError())
+    assert tuple(port.receipts[0].parts) == expected
+    free = RequestBilling(port, PAYER, [wide], streamed=False)
+    asyncio.run(free.reserve())
+    free.queued(0)
+    for reply in replies:
+        free.take(0, reply)
+    free.close(RuntimeError())
+    assert port.receipts[1].parts == []
+
+
+def test_parts_above_the_hold_and_of_other_models_are_not_billed() -> None:
+    port = RecordingPort()
+    billing = RequestBilling(port, PAYER, [HOLD], streamed=True)
+    asyncio.run(billing.reserve())
+    billing.queued(0)
+    lies = [
+        UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 4, "day": 1})),
+        UsagePart(model="painter", usage=Usage(prompt_tokens=1)),
+    ]
+    step = Step(number=0, kind="tool", name="weather", state=StepState.DONE, parts=lies)
+    billing.take(0, step_delta(JOB, "a", 0, step))
+    billing.close(RuntimeError())
+    assert port.receipts[0].parts == [UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 3}))]
