@@ -2,8 +2,9 @@
 
 A line is `{"lang", "text", "tool"}`, optionally with `history`, a list of messages before the question; tools are
 `image`, `weather`, `wikipedia`, `math`, `documents` and `none`. The classifier needs no model; `--way grammar` and
-`--way function` run `--model` in this process, without a queue. `--rewriting` scores the rewriting of follow-ups on
-`follow_ups.jsonl` instead. With `--out`, the rows are written as a result file.
+`--way function` run `--model` in this process, without a queue. `--rewriting` scores the rewriting of follow-ups
+instead, on FILE or `follow_ups.jsonl` (`follow_up_set.py` has the format). With `--out`, the rows are written as a
+result file.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from benchmarks.engine import add_engine_arguments, engine_under_test
 from benchmarks.report import print_lines, print_rows
 from benchmarks.results import Row, Value, make_result, write
 from benchmarks.routing.engine_models import EngineModels
-from benchmarks.routing.follow_up_set import FollowUp, read_follow_ups, score
+from benchmarks.routing.follow_up_set import FOLLOW_UPS, FollowUp, read_follow_ups, score
 from benchmarks.routing.label_tools import LABEL_TOOLS
 from benchmarks.routing.scoring import RoutingScore
 from inference_worker.model_files.model_source import resolve
@@ -84,14 +85,14 @@ async def score_way(router: Router, prompts: Sequence[LabelledPrompt], models: M
     return {language: each for language, each in scores.items() if each.seconds}
 
 
-async def score_rewriting(model: str | None, models: ModelPort) -> list[Row]:
+async def score_rewriting(follow_ups: Sequence[FollowUp], model: str | None, models: ModelPort) -> list[Row]:
     """Return a row for each language: shares of right entities and of changed stand-alone questions, and times."""
     rewriter = FollowUpRewriter(model)
     rows: list[Row] = []
     for language in LANGUAGES:
         pairs: list[tuple[FollowUp, str]] = []
         seconds, by_model = [], 0
-        for each in (each for each in read_follow_ups() if each.lang == language):
+        for each in (each for each in follow_ups if each.lang == language):
             started = time.perf_counter()
             rewrite = await rewriter.rewrite(each.text, each.turns, models)
             seconds.append(time.perf_counter() - started)
@@ -116,7 +117,9 @@ async def score_rewriting(model: str | None, models: ModelPort) -> list[Row]:
 async def measure(arguments: argparse.Namespace, models: ModelPort, model: str) -> list[Row]:
     """Return the rows that the command line asks for, and print confusion and wrong decisions."""
     if arguments.rewriting:
-        return await score_rewriting(None if model == NO_MODEL else model, models)
+        return await score_rewriting(
+            read_follow_ups(arguments.file or FOLLOW_UPS), None if model == NO_MODEL else model, models
+        )
     prompts = read_prompts(arguments.file)[: arguments.limit]
     rows: list[Row] = []
     for way in arguments.way or [WAYS[0]]:
@@ -134,7 +137,7 @@ async def measure(arguments: argparse.Namespace, models: ModelPort, model: str) 
 def main(words: Sequence[str] | None = None) -> None:
     """Run `python -m benchmarks.routing`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.routing", description=__doc__)
-    parser.add_argument("file", type=Path, nargs="?", help="labelled prompts; not needed with --rewriting")
+    parser.add_argument("file", type=Path, nargs="?", help="labelled prompts; with --rewriting labelled follow-ups")
     parser.add_argument("--way", action="append", choices=WAYS, help="may be repeated; default: classifier")
     parser.add_argument("--rewriting", action="store_true", help="score the rewriting of follow-ups instead")
     parser.add_argument("--rules-only", action="store_true", help="rewrite without a model")

@@ -1,7 +1,7 @@
 """Labelled follow-up questions in JSON lines, and the score of a rewriter on them.
 
-A line is `{"lang", "text", "entity", "history"}`: the rewritten question has to contain `entity` (the beginning of an
-inflected word, in normal form); `null` marks a question that stands alone and must stay unchanged.
+A line is `{"lang", "text", "standalone", "entity", "accept", "history"}`: a question with `standalone` must stay
+unchanged; any other has to contain one of `accept` when it is rewritten, all spellings and inflections of `entity`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     lang: Language
     text: str
-    entity: str | None
+    standalone: bool
+    entity: str
+    accept: list[str]
     history: list[_Message]
 
     @property
@@ -51,12 +53,14 @@ class RewritingScore:
 
     def add(self, wanted: FollowUp, rewritten: str) -> None:
         """Count one question with its rewrite."""
-        if wanted.entity is None:
+        if wanted.standalone:
             self.standalone += 1
             self.changed += rewritten != wanted.text
         else:
             self.follow_ups += 1
-            self.right_entity += rewritten != wanted.text and wanted.entity in plain(rewritten)
+            self.right_entity += rewritten != wanted.text and any(
+                plain(each) in plain(rewritten) for each in wanted.accept
+            )
 
     @property
     def entity_share(self) -> float:
