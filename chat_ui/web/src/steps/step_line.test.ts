@@ -5,7 +5,8 @@ import { resulting, step, WEATHER } from "./steps.fixture";
 it("tells routes, rewrites and summaries in one line", () => {
   const route = (choice: string) => stepLine(step({ kind: "route", data: { choice, arguments: { place: "Gdańsk" } } }));
   expect(route("weather")).toBe("Looked up: weather · Gdańsk");
-  expect(route("mcp.shop.search")).toBe("Looked up: shop.search · Gdańsk");
+  expect(route("wikipedia")).toBe("Looked up: Wikipedia · Gdańsk");
+  expect(route("mcp.shop.search")).toBe("Used: shop.search · Gdańsk");
   expect([route("none"), stepLine(step({ kind: "odd" })), stepLine(step({ kind: "rewrite", state: "failed" }))]).toEqual(["", "", ""]);
   expect(stepLine(step({ kind: "rewrite", data: { from: "And there?", to: "Weather in Gdańsk?" } }))).toBe("Understood as: Weather in Gdańsk?");
   const summary = (data: Record<string, unknown>) => stepLine(step({ kind: "summary", data }));

@@ -12,12 +12,21 @@ export function stepLine(step: Step): string {
   if (step.kind === "rewrite") return text(step.data["to"]) === "" ? "" : texts.understoodAs(text(step.data["to"]));
   if (step.kind === "route") {
     const choice = text(step.data["choice"]);
-    return choice === "" || choice === "none" ? "" : texts.lookedUp(toolName(choice).toLocaleLowerCase(texts.locale), subjectOf(step.data));
+    return choice === "" || choice === "none" ? "" : routeLine(choice, subjectOf(step.data));
   }
   if (step.kind !== "summary") return "";
   const { dropped, text: summary } = summaryOf(step);
   if (dropped === 0) return "";
   return summary === "" ? texts.leftOut(count(dropped), dropped) : texts.summarised(count(dropped), dropped);
+}
+
+/** Tools that look something up; others calculate, draw or do what their servers do. */
+const LOOK_UP = new Set(["weather", "wikipedia", "web_page"]);
+
+function routeLine(tool: string, subject: string): string {
+  const name = tool === "weather" ? toolName(tool).toLocaleLowerCase(texts.locale) : toolName(tool);
+  const what = subject === "" ? name : `${name} · ${subject}`;
+  return LOOK_UP.has(tool) ? texts.lookedUp(what) : texts.used(what);
 }
 
 /** Returns the heading of a tool's card: its name, and what it was called for. */

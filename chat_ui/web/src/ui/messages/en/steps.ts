@@ -20,7 +20,8 @@ export const steps = {
     web_page: "Reading the page…",
   },
   otherToolRunning: (tool: string) => `Using ${tool}…`,
-  lookedUp: (tool: string, what: string) => (what === "" ? `Looked up: ${tool}` : `Looked up: ${tool} · ${what}`),
+  lookedUp: (what: string) => `Looked up: ${what}`,
+  used: (what: string) => `Used: ${what}`,
   understoodAs: (question: string) => `Understood as: ${question}`,
   leftOut: (count: string, value: number) =>
     `This conversation is long: the model did not read its ${count} oldest ${plural.select(value) === "one" ? "message" : "messages"}.`,
