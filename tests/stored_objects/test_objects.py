@@ -64,7 +64,7 @@ async def test_other_owners_find_nothing(objects: StoredObjects) -> None:
     assert await objects.get(ADA, stored.id) == PNG
 
 
-@pytest.mark.parametrize("id", ["", "../x", new_blob_id()])
+@pytest.mark.parametrize("id", ["", "../x", new_blob_id()], ids=["empty", "path", "unknown"])
 async def test_unknown_ids_are_not_found(id: str) -> None:
     objects = in_memory()
     for call in (objects.find(ADA, id), objects.find_signed(id), objects.keep(id, ADA, "c"), objects.delete(id, ADA)):
