@@ -32,7 +32,7 @@ from auth_billing.prices.price_file import Entry
 from router.topology import check_model_name
 from runtime.lifecycle import StartupError
 
-ToolName = Literal["math", "weather", "wikipedia", "web_page"]
+ToolName = Literal["math", "weather", "wikipedia", "web_page", "image"]
 ModelName = Annotated[str, AfterValidator(check_model_name)]
 DEFAULT_MODEL = "assistant"
 
@@ -55,7 +55,7 @@ class AssistantSpec(_Table):
 
     answers_with: ModelName | None = None
     """The model that writes the answers; by default the text model that is served, the first by name if several are."""
-    tools: tuple[ToolName, ...] = ("math", "weather", "wikipedia")
+    tools: tuple[ToolName, ...] = ("math", "weather", "wikipedia", "image")
     """Tools that it may call."""
     routing: Routing = Routing()
     rewrites: Literal["rules", "model"] = "rules"
@@ -84,9 +84,22 @@ class WeatherSpec(_Table):
         return self
 
 
+class ImageSpec(_Table):
+    """What the tool `image` draws with."""
+
+    model: ModelName | None = None
+    """The image model; by default the one that is served, the first by name if several are."""
+    sizes: tuple[Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")], ...] = ()
+    """Sizes that may be asked for, the default first; by default the model's default size alone."""
+    most: Annotated[int, Field(ge=1, le=4)] = 1
+    """Most images of one call. Every request holds the price of so many images of each size."""
+
+
 class ToolsSpec(_Table):
     """Settings of the tools."""
 
+    image: ImageSpec = ImageSpec()
+    """Images are drawn if an image model is served; its sizes need prices."""
     weather: WeatherSpec | None = None
     """Without this table the weather is off: it asks a service on the internet."""
     wikipedia: bool = False

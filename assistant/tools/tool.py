@@ -11,11 +11,32 @@ ToolError              code
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from assistant.model_port import ModelPort
 from assistant.tools import sentences
 from assistant.tools.sentences import Sentence
+from router.messages import Job, UsagePart
+from router.model_registry import ModelInfo
+
+
+@dataclass(frozen=True)
+class JobCall:
+    """The job in whose name a tool calls models."""
+
+    job: Job
+    """The job, with its deadline by this machine's clock."""
+    headers: Mapping[str, object]
+    """Headers of the job's message, with its trace."""
+    step: int
+    """Number of the step that the call is, by which its child job is named."""
+    models: ModelPort
+    answers_with: str
+    """Name of the answering model."""
+    bill: Callable[[UsagePart], None]
+    """Adds a part to the bill of the step."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +49,8 @@ class ToolContext:
     """BCP 47 tag, such as `en` or `pl`."""
     question: str = ""
     """The person's last message as it was written, before any rewrite: what only the person may name is found in it."""
+    call: JobCall | None = None
+    """`None` outside of a job."""
 
 
 class Tool(Protocol):
@@ -69,6 +92,14 @@ class Tool(Protocol):
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
         """Return arguments extracted from a question without a model; `None`: the question contains none."""
+
+
+@runtime_checkable
+class UsesModels(Protocol):
+    """A tool that calls models, which its step is billed for."""
+
+    def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
+        """Return the most that one call uses of models; `answers_with` is the answering model, if it is known."""
 
 
 class ToolError(Exception):

@@ -1,0 +1,221 @@
+"""The image tool: a served image model draws, by a child job, and the images are stored for the person who asked.
+
+The seed is the job's, so another process that repeats the step after a crash has the same images drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import Any
+
+from assistant.catalogue import ImageSpec
+from assistant.tools.image_questions import image_prompt
+from assistant.tools.prompt_translation import MAX_PROMPT_TOKENS, MAX_TOKENS, is_english, translate
+from assistant.tools.sentences import Sentence
+from assistant.tools.tool import InvalidArguments, JobCall, Refused, ToolContext, ToolOff, Unavailable
+from auth_billing.errors import StoreUnavailable
+from router.errors import PublishError
+from router.messages import Drawn, FailureCode, Finished, ImagePrompt, SamplingParams, Task, Usage, UsagePart
+from router.model_registry import ModelInfo
+from router.producer.child_jobs import ChildJobs, ChildRequest
+from router.producer.errors import GenerationError, JobFailed
+from stored_objects.errors import StorageQuotaExceeded, StoredObjectError
+from stored_objects.objects import StoredObjects
+from stored_objects.records import ObjectKind, ObjectOwner
+from stored_objects.reservation import BYTES_PER_PIXEL, reserved
+
+MAX_PROMPT = 1000
+"""Characters of a prompt."""
+FIRST_HEARTBEATS = 3.0
+"""Seconds after the start within which a model that is served reports itself."""
+POLL_INTERVAL = 0.05
+
+OFF = Sentence(
+    "Pictures are not switched on here: the assistant has no storage for them.",
+    "Obrazy nie są tu włączone: asystent nie ma gdzie ich zapisać.",
+)
+_NO_MODEL = Sentence(
+    "No model that draws pictures is served here at the moment.",
+    "Nie działa tu teraz żaden model, który rysuje obrazy.",
+)
+_NOTHING = Sentence("What should be drawn? The question does not say.", "Co narysować? Pytanie tego nie mówi.")
+_SIZE = Sentence("Pictures of {size} are not drawn here, but of {sizes}.", "Nie rysuje się tu obrazów {size}, lecz {sizes}.")
+_REFUSED = Sentence(
+    "The image model does not draw this description.", "Model obrazów nie rysuje według takiego opisu."
+)
+_FAILED = Sentence(
+    "The picture could not be drawn. Please try again later.", "Nie udało się narysować obrazu. Spróbuj później."
+)
+_FULL = Sentence(
+    "There is no space left for your pictures: delete some conversations with pictures first.",
+    "Nie ma już miejsca na twoje obrazy: usuń najpierw rozmowy z obrazami.",
+)
+_NOT_STORED = Sentence(
+    "The picture could not be stored. Please try again later.", "Nie udało się zapisać obrazu. Spróbuj później."
+)
+
+
+class Image:
+    """The image tool.
+
+    Args:
+        children: opens the jobs at image models.
+        objects: stores the images; `None`: the tool is off.
+        spec: the image model, and the sizes and number of images that may be asked for.
+    """
+
+    name = "image"
+    description = (
+        "Draws a picture from a description. Call it when the person wants a picture, drawing, photo or illustration. "
+        "Describe in English what is to be seen."
+    )
+    time_limit = 600.0
+    cache_seconds = 0.0
+    answer_follows = False
+
+    def __init__(self, children: ChildJobs, objects: StoredObjects | None, spec: ImageSpec) -> None:
+        self._children = children
+        self._objects = objects
+        self._spec = spec
+        self._started = time.monotonic()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON schema of the arguments."""
+        prompt = {"type": "string", "minLength": 1, "maxLength": MAX_PROMPT, "description": "What is to be seen"}
+        properties: dict[str, Any] = {"prompt": prompt}
+        if len(self._spec.sizes) > 1:
+            properties["size"] = {"type": "string", "enum": [*self._spec.sizes]}
+        if self._spec.most > 1:
+            properties["n"] = {"type": "integer", "minimum": 1, "maximum": self._spec.most}
+        return {"type": "object", "properties": properties, "required": ["prompt"], "additionalProperties": False}
+
+    def from_question(self, question: str, language: str) -> dict[str, Any] | None:
+        """Return what an English or Polish question wants to be drawn; `None`: it names nothing."""
+        prompt = image_prompt(question)
+        return None if prompt is None else {"prompt": prompt[:MAX_PROMPT]}
+
+    def for_model(self, result: dict[str, Any]) -> str:
+        """Return a sentence about the result; no model reads it, because the images are the answer."""
+        return f"[{len(result['images'])} drawn: {result['prompt_sent']}]"
+
+    def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
+        """Return the most that one call uses: images of every size, and a translation of the prompt."""
+        model = self._model()
+        if self._objects is None or model is None:
+            return []
+        units = dict.fromkeys(self._sizes(model), self._spec.most)
+        parts = [UsagePart(model=model.name, usage=Usage(prompt_tokens=0, units=units))]
+        if answers_with is not None:
+            context = answers_with.longest_model_len
+            tokens = Usage(
+                prompt_tokens=min(MAX_PROMPT_TOKENS, context), completion_tokens=min(MAX_TOKENS, context)
+            )
+            parts.append(UsagePart(model=answers_with.name, usage=tokens))
+        return parts
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Have the images of `arguments` drawn and store them for the context's person; return a result `image`.
+
+        Raises:
+            ToolOff: no image model is served, or there is no storage.
+            ToolError: the arguments are wrong, the model refuses or fails, or the images can't be stored.
+        """
+        if self._objects is None or context.call is None:
+            raise ToolOff(OFF)
+        model = await self._served()
+        prompt, size = _prompt(arguments), self._size(arguments, model)
+        owner = ObjectOwner(context.tenant, context.requester)
+        try:
+            async with reserved(self._objects, owner, _space(size, n := arguments.get("n", 1))):
+                sent = await self._in_english(prompt, context.call, context.question)
+                images = await self._drawn(model.name, ImagePrompt(prompt=sent, size=size), n, context.call)
+            blobs = [await self._stored(self._objects, owner, png) for png in images]
+        except StorageQuotaExceeded as error:
+            raise Refused(_FULL) from error
+        except (StoredObjectError, StoreUnavailable) as error:
+            raise Unavailable(_NOT_STORED) from error
+        context.call.bill(UsagePart(model=model.name, usage=Usage(prompt_tokens=0, units={size: n})))
+        return {
+            "type": "image",
+            "prompt": prompt,
+            "prompt_sent": sent,
+            "translated": sent != prompt,
+            "size": size,
+            "images": [{"blob": blob} for blob in blobs],
+        }
+
+    async def _served(self) -> ModelInfo:
+        while (model := self._model()) is None:
+            if time.monotonic() - self._started >= FIRST_HEARTBEATS:
+                raise ToolOff(_NO_MODEL)
+            await asyncio.sleep(POLL_INTERVAL)
+        return model
+
+    def _model(self) -> ModelInfo | None:
+        """Return the image model: the catalogue's, or the first by name; `None` if no live worker serves it."""
+        name = self._spec.model
+        models = [each for each in self._children.models.models() if each.task is Task.IMAGE and each.alive]
+        return next((each for each in models if name in (None, each.name) and self._sizes(each)), None)
+
+    def _sizes(self, model: ModelInfo) -> list[str]:
+        """Return the sizes that may be asked of a model, the default first."""
+        if not self._spec.sizes:
+            return model.image_sizes[:1]
+        return [size for size in self._spec.sizes if size in model.image_sizes]
+
+    def _size(self, arguments: dict[str, Any], model: ModelInfo) -> str:
+        sizes = self._sizes(model)
+        size = arguments.get("size", sizes[0])
+        if size not in sizes:
+            raise InvalidArguments(_SIZE, size=size, sizes=", ".join(sizes))
+        return str(size)
+
+    async def _in_english(self, prompt: str, call: JobCall, question: str) -> str:
+        """Return the prompt in English; unchanged if it is, or if the answering model does not translate it."""
+        if is_english(prompt, question):
+            return prompt
+        translation = await translate(prompt, call.models, call.answers_with, limit=MAX_PROMPT)
+        if translation.usage is not None:
+            call.bill(UsagePart(model=call.answers_with, usage=translation.usage))
+        return translation.text or prompt
+
+    async def _drawn(self, model: str, prompt: ImagePrompt, n: int, call: JobCall) -> list[bytes]:
+        """Return the PNG files of a child job."""
+        sampling = SamplingParams(seed=call.job.sampling.seed)
+        child = ChildRequest(step=f"s{call.step}", model=model, prompt=prompt, sampling=sampling, n=n)
+        images: dict[int, bytes] = {}
+        try:
+            async with aclosing(self._children.replies(call.job, child, call.headers)) as replies:
+                async for reply in replies:
+                    match reply:
+                        case Drawn():
+                            images |= zip(reply.indexes, reply.images, strict=True)
+                        case Finished():
+                            return [images[index] for index in range(n)]
+        except JobFailed as error:
+            if error.failure in (FailureCode.INVALID_PROMPT, FailureCode.CONTEXT_LENGTH_EXCEEDED):
+                raise Refused(_REFUSED) from error
+            raise Unavailable(_FAILED) from error
+        except (GenerationError, PublishError) as error:
+            raise Unavailable(_FAILED) from error
+        raise Unavailable(_FAILED)
+
+    async def _stored(self, objects: StoredObjects, owner: ObjectOwner, png: bytes) -> str:
+        """Store an image for an hour, unless a conversation keeps it; return its id."""
+        return (await objects.put(owner, png, kind=ObjectKind.IMAGE, media_type="image/png")).id
+
+
+def _prompt(arguments: dict[str, Any]) -> str:
+    prompt = " ".join(str(arguments.get("prompt", "")).split())
+    if not any(map(str.isalnum, prompt)):
+        raise InvalidArguments(_NOTHING)
+    return prompt
+
+
+def _space(size: str, n: int) -> int:
+    """Return the bytes that `n` images may have together."""
+    width, _, height = size.partition("x")
+    return n * int(width) * int(height) * BYTES_PER_PIXEL

@@ -1,0 +1,35 @@
+"""Space that is counted towards an owner's quota before the content exists."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from auth_billing.errors import StoreUnavailable
+from stored_objects.objects import StoredObjects
+from stored_objects.records import ObjectOwner
+
+BYTES_PER_PIXEL = 4
+"""Most bytes of a pixel in a PNG file, whose compression is not counted on."""
+
+_log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def reserved(objects: StoredObjects, owner: ObjectOwner, size: int) -> AsyncIterator[None]:
+    """Count `size` bytes towards the owner's quota while the block runs, which makes the content.
+
+    Raises:
+        StorageQuotaExceeded: the owner or organisation would store more than allowed.
+        StoreUnavailable: the quota is not known.
+    """
+    await objects.quotas.reserve(owner, size)
+    try:
+        yield
+    finally:
+        try:
+            await objects.quotas.release(owner, size)
+        except StoreUnavailable as error:
+            _log.warning("reserved space not released, its count is corrected later", bytes=size, reason=str(error))
