@@ -11,7 +11,7 @@ from assistant.catalogue import AssistantSpec
 from assistant.routing import rewriting
 from assistant.routing.function_router import MAX_TOKENS
 from assistant.routing.router import Router
-from assistant.tools.tool import Tool
+from assistant.tools.tool import Tool, UsesModels
 from assistant.tools.toolbox import Toolbox
 from router.messages import Task, Usage, UsagePart
 from router.model_registry import ModelInfo
@@ -90,7 +90,11 @@ class Abilities:
             parts += _call(self.answers_with, rewriting.MAX_TOKENS)
         if self.spec.routing.way != "classifier" and self.spec.tools:
             parts += _call(self.routes_with, ROUTER_TOKENS)
-        return list(merged([*parts, *(tool_part(tool.name) for tool in self.tools())]))
+        for tool in self.tools():
+            parts.append(tool_part(tool.name))
+            if isinstance(tool, UsesModels):
+                parts += tool.most_parts(self.answers_with)
+        return list(merged(parts))
 
     def _may_answer(self, model: ModelInfo) -> bool:
         """Return whether a model may be the default answerer: a text model, and no assistant, here or elsewhere."""

@@ -26,7 +26,7 @@ from assistant.routing.function_router import FunctionRouter
 from assistant.routing.grammar_router import GrammarRouter
 from assistant.routing.rewriting import FollowUpRewriter
 from assistant.routing.router import Choice, Router
-from assistant.tools.tool import Tool, ToolContext, ToolError
+from assistant.tools.tool import JobCall, Tool, ToolContext, ToolError
 from router.messages import (
     ChatPrompt,
     Delta,
@@ -178,7 +178,10 @@ class Answering:
             return earlier
         self._put_step("tool", name, StepState.RUNNING, {"arguments": arguments})
         language = self._conversation.language
-        context = ToolContext(self._job.tenant, self._job.requester, language, self._conversation.question)
+        job, bill = self._job, self._unbilled.append
+        headers, number = self._attempt.delivery.headers, len(self._attempt.steps)
+        call = JobCall(job, headers, number, self._calls, self._answers_with().name, bill)
+        context = ToolContext(job.tenant, job.requester, language, self._conversation.question, call)
         began = time.monotonic()
         data: dict[str, Any] = {"arguments": arguments}
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -20,6 +21,7 @@ from assistant.routing.router import Router
 from assistant.routing.rule_rewriter import stand_alone
 from assistant.settings import AssistantSettings
 from assistant.worker import AssistantWorker
+from auth_billing.store.connection import StoreConnection
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.producer.child_jobs import ChildJobs
@@ -30,6 +32,9 @@ from router.transport.base import Transport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
 from runtime.ops_server import OpsServer
+from stored_objects.objects import StoredObjects
+from stored_objects.services import stored_objects
+from stored_objects.settings import BlobSettings
 
 MAX_UNREAD_BYTES = 4 * 1024 * 1024
 """Most bytes of unread replies of one child job; the assistant reads them as they come."""
@@ -42,12 +47,14 @@ async def serve(
     transport: Transport | None = None,
     hand_over: asyncio.Event | None = None,
     timings: Timings = DEFAULT_TIMINGS,
+    objects: StoredObjects | None = None,
 ) -> None:
     """Answer the jobs of all models in the catalogue until `stop` is set, then drain.
 
     Setting `hand_over` ends the drain at once: the running jobs go to other assistants.
 
-    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
+    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`. `objects` stores images;
+    without it no tool draws.
 
     Raises:
         StartupError: the catalogue, an API key, the broker or the metrics port is not available.
@@ -71,7 +78,7 @@ async def serve(
     )
     classifier = await asyncio.to_thread(_classifier, models)
     async with AsyncExitStack() as opened:
-        toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key))
+        toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key, children, objects))
         workers = {}
         for number, (model, spec) in enumerate(models.models.items(), start=1):
             abilities = Abilities(
@@ -131,9 +138,19 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-async def run(settings: AssistantSettings) -> None:
-    """Run the assistant process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to others."""
+async def run(settings: AssistantSettings, blobs: BlobSettings, home: Path) -> None:
+    """Run the assistant process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to others.
+
+    Images are stored as `blobs` says, by default in a folder of `home`, if there is a store for their documents.
+    """
     logging.configure(settings.assistant_id, style=settings.log_style, level=settings.log_level)
     stop, hand_over = asyncio.Event(), asyncio.Event()
     lifecycle.stop_on_signals(stop, again=hand_over.set)
-    await serve(settings, stop, hand_over=hand_over)
+    with ExitStack() as opened:
+        objects = None
+        if settings.mongodb_url:
+            connection = StoreConnection(settings.mongodb_url)
+            opened.callback(connection.close)
+            objects = stored_objects(blobs, connection, home, CollectorRegistry())
+            opened.callback(objects.close)
+        await serve(settings, stop, hand_over=hand_over, objects=objects)

@@ -24,8 +24,14 @@ class AssistantSettings(BaseSettings):
         repr=False,
         description="Shared secret that signs control messages, the same as the gateways'; required with RabbitMQ",
     )
+    mongodb_url: str = Field(
+        default="",
+        repr=False,
+        description="URL of MongoDB (or the embedded store), which lists stored images; empty: no tool draws",
+    )
     assistant_config: Path | None = Field(
-        default=None, description="TOML file with the assistants; without it one, `assistant`, with mathematics"
+        default=None,
+        description="TOML file with the assistants; without it one, `assistant`, with mathematics and images",
     )
     assistant_id: Annotated[str, AfterValidator(check_worker_id)] = Field(
         default="assistant-1", description="Id of this assistant, unique on its broker"

@@ -9,6 +9,8 @@ from pydantic import SecretStr
 
 from assistant.catalogue import ToolsSpec
 from assistant.tools.http_client import HttpClient
+from assistant.tools.image import OFF as IMAGES_OFF
+from assistant.tools.image import Image
 from assistant.tools.mathematics.tool import Mathematics
 from assistant.tools.open_meteo import OpenMeteo
 from assistant.tools.open_weather import OpenWeather
@@ -17,7 +19,9 @@ from assistant.tools.toolbox import Toolbox
 from assistant.tools.weather import Weather
 from assistant.tools.weather_report import WeatherService
 from assistant.tools.wikipedia import Wikipedia
+from router.producer.child_jobs import ChildJobs
 from runtime.lifecycle import StartupError
+from stored_objects.objects import StoredObjects
 
 WEATHER_OFF = Sentence(
     "The weather is not switched on here: this installation asks no weather service.",
@@ -30,8 +34,12 @@ WIKIPEDIA_OFF = Sentence(
 
 
 @asynccontextmanager
-async def open_tools(spec: ToolsSpec, weather_key: SecretStr | None) -> AsyncIterator[Toolbox]:
+async def open_tools(
+    spec: ToolsSpec, weather_key: SecretStr | None, children: ChildJobs, objects: StoredObjects | None
+) -> AsyncIterator[Toolbox]:
     """Provide the toolbox of an installation; its connections are closed afterwards.
+
+    `children` opens the jobs of tools that call models, `objects` stores images; without it they are off.
 
     Raises:
         StartupError: a permitted network is malformed.
@@ -45,9 +53,12 @@ async def open_tools(spec: ToolsSpec, weather_key: SecretStr | None) -> AsyncIte
         off["weather"] = WEATHER_OFF
     if not spec.wikipedia:
         off["wikipedia"] = WIKIPEDIA_OFF
+    if objects is None:
+        off["image"] = IMAGES_OFF
     wikipedia = Wikipedia(http) if spec.wikipedia_url is None else Wikipedia(http, url=spec.wikipedia_url)
     try:
-        yield Toolbox([Mathematics(), Weather(_weather_service(spec, http, weather_key)), wikipedia], off=off)
+        weather = Weather(_weather_service(spec, http, weather_key))
+        yield Toolbox([Mathematics(), weather, wikipedia, Image(children, objects, spec.image)], off=off)
     finally:
         await http.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stored_objects.blobs import is_blob_id
@@ -11,14 +11,14 @@ BlobAddress = Callable[[str], str]
 """Returns the signed address of a blob, by its id."""
 
 
-def with_addresses(data: dict[str, Any], address: BlobAddress) -> dict[str, Any]:
+def with_addresses(data: Mapping[str, Any], address: BlobAddress) -> dict[str, Any]:
     """Return the data of a step with the address of each image of its result (`url`) beside the blob's id.
 
     The data is untrusted; that of other results is returned as it is.
     """
     result = data.get("result")
     if not isinstance(result, dict) or result.get("type") != "image" or not isinstance(result.get("images"), list):
-        return data
+        return dict(data)
     images = [_with_address(each, address) for each in result["images"] if isinstance(each, dict)]
     return {**data, "result": {**result, "images": images}}
 

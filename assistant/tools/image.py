@@ -41,10 +41,10 @@ _NO_MODEL = Sentence(
     "Nie działa tu teraz żaden model, który rysuje obrazy.",
 )
 _NOTHING = Sentence("What should be drawn? The question does not say.", "Co narysować? Pytanie tego nie mówi.")
-_SIZE = Sentence("Pictures of {size} are not drawn here, but of {sizes}.", "Nie rysuje się tu obrazów {size}, lecz {sizes}.")
-_REFUSED = Sentence(
-    "The image model does not draw this description.", "Model obrazów nie rysuje według takiego opisu."
+_SIZE = Sentence(
+    "Pictures of {size} are not drawn here, but of {sizes}.", "Nie rysuje się tu obrazów {size}, lecz {sizes}."
 )
+_REFUSED = Sentence("The image model does not draw this description.", "Model obrazów nie rysuje według takiego opisu.")
 _FAILED = Sentence(
     "The picture could not be drawn. Please try again later.", "Nie udało się narysować obrazu. Spróbuj później."
 )
@@ -110,9 +110,7 @@ class Image:
         parts = [UsagePart(model=model.name, usage=Usage(prompt_tokens=0, units=units))]
         if answers_with is not None:
             context = answers_with.longest_model_len
-            tokens = Usage(
-                prompt_tokens=min(MAX_PROMPT_TOKENS, context), completion_tokens=min(MAX_TOKENS, context)
-            )
+            tokens = Usage(prompt_tokens=min(MAX_PROMPT_TOKENS, context), completion_tokens=min(MAX_TOKENS, context))
             parts.append(UsagePart(model=answers_with.name, usage=tokens))
         return parts
 

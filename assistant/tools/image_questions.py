@@ -7,14 +7,14 @@ import re
 MAX_QUESTION = 1000
 
 _POLITE = re.compile(
-    r"^(?:(?:please|can you|could you|would you|will you|hey|hi|hello|now|i(?:'d| would) like(?: you to)?|i want(?: you to)?"
-    r"|can i (?:have|get|see)|proszę(?: o)?|czy możesz|możesz|czy mógłbyś|czy mogłabyś|mógłbyś|mogłabyś|hej|cześć|teraz"
-    r"|chcę|chciał(?:bym|abym)|poproszę(?: o)?)\b[\s,!:]*)+",
+    r"^(?:(?:please|can you|could you|would you|will you|hey|hi|hello|now|i(?:'d| would) like(?: you to)?|i want"
+    r"(?: you to)?|can i (?:have|get|see)|proszę(?: o)?|czy możesz|możesz|czy mógłbyś|czy mogłabyś|mógłbyś|mogłabyś"
+    r"|hej|cześć|teraz|chcę|chciał(?:bym|abym)|poproszę(?: o)?)\b[\s,!:]*)+",
     re.IGNORECASE,
 )
 _VERB = re.compile(
     r"^(?:to\s+)?(?:draw|paint|sketch|illustrate|render|generate|create|make|produce|design|depict|visuali[sz]e|imagine|show"
-    r"|give|narysuj\w*|rysuj|namaluj\w*|maluj|naszkicuj\w*|szkicuj|wygeneruj\w*|generuj|stwórz\w*|utwórz\w*|zrób\w*"
+    r"|give|narys(?:uj|ow)\w*|rysuj|namal(?:uj|ow)\w*|maluj|naszkic\w+|szkicuj|wygener\w+|generuj|stw[óo]rz\w*|utw[óo]rz\w*|zr[óo]b\w*"
     r"|wykonaj|przedstaw|zilustruj|zaprojektuj|pokaż|wyczaruj|zobrazuj)\b(?:\s+(?:me|us|for me|mi|nam|dla mnie|please"
     r"|proszę))*[\s,:]*",
     re.IGNORECASE,

@@ -18,8 +18,8 @@ MAX_PROMPT_TOKENS = 8192
 """Bounds the tokens of a prompt's description and of the instruction, for the hold."""
 
 _INSTRUCTION = (
-    "Translate the description of a picture into English. Reply with the translation alone, on one line, without quotes "
-    "or explanations."
+    "Translate the description of a picture into English. Reply with the translation alone, on one line, without "
+    "quotes or explanations."
 )
 _EXAMPLES = (
     ("czerwony dom nad jeziorem", "a red house by a lake"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,7 @@ from chat_ui.history import records
 from chat_ui.history.conversation_lists import ListedConversation
 from chat_ui.history.steps import Step
 from chat_ui.http.schemas import conversations as schemas
-from stored_objects.blobs import is_blob_id
-
-BlobAddress = Callable[[str], str]
-"""Returns the signed address of a blob, by its id."""
+from stored_objects.image_results import BlobAddress, with_addresses
 
 _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 """Fields of a message that a share link does not show."""
@@ -26,16 +23,7 @@ def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
 
 def step(value: Step, address: BlobAddress) -> schemas.Step:
     """Convert a step to a response model, with the address of each image (`url`) beside its blob id."""
-    result = value.data.get("result")
-    if isinstance(result, dict) and result.get("type") == "image" and isinstance(result.get("images"), list):
-        images = [_with_address(each, address) for each in result["images"] if isinstance(each, dict)]
-        value = replace(value, data={**value.data, "result": {**result, "images": images}})
-    return schemas.Step.model_validate(value)
-
-
-def _with_address(image: dict[str, Any], address: BlobAddress) -> dict[str, Any]:
-    blob = image.get("blob")
-    return {"blob": blob, "url": address(blob)} if isinstance(blob, str) and is_blob_id(blob) else {}
+    return schemas.Step.model_validate(replace(value, data=with_addresses(value.data, address)))
 
 
 def message(value: records.Message, address: BlobAddress, *, is_shared: bool = False) -> schemas.Message:

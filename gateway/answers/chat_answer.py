@@ -28,6 +28,7 @@ from router.messages import (
     UsagePart,
     merge_tool_calls,
 )
+from stored_objects.image_results import BlobAddress
 
 CHUNK = "chat.completion.chunk"
 _ROLE = '{"role":"assistant","content":"","refusal":null}'
@@ -42,6 +43,8 @@ class ChatAnswer:
     metadata: AnswerMetadata
     n: int
     options: AnswerOptions
+    address: BlobAddress
+    """Signs the addresses of the images in steps."""
     echoed_text: str = ""
     """Text of the request with which every choice begins."""
     allows_tool_calls: bool = False
@@ -97,7 +100,7 @@ class ChatAnswer:
                 refusal=None,
                 reasoning_content="".join(choice.reasoning) or None,
                 tool_calls=calls,
-                steps=[AnswerStep.of(step) for step in choice.steps] or None,
+                steps=[AnswerStep.of(step, self.address) for step in choice.steps] or None,
             ),
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
             # The reply inbox accepts no job's end before all of its choices have ended.
@@ -111,7 +114,7 @@ class ChatAnswer:
         Log probabilities and token ids are in the first chunk. A step has a chunk of its own.
         """
         if delta.step is not None:
-            yield _choice(index, f'{{"steps":[{compact(AnswerStep.of(delta.step).model_dump())}]}}')
+            yield _choice(index, f'{{"steps":[{compact(AnswerStep.of(delta.step, self.address).model_dump())}]}}')
             return
         logprobs = compact(self._logprobs(delta.logprobs)) if delta.logprobs else "null"
         ids = f',"token_ids":{compact(delta.token_ids)}' if self.options.token_ids and delta.token_ids else ""

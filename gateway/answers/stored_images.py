@@ -18,9 +18,7 @@ from router.messages import ImagePrompt, Job
 from stored_objects.errors import StoredObjectError
 from stored_objects.objects import StoredObjects
 from stored_objects.records import ObjectKind, ObjectOwner
-
-BYTES_PER_PIXEL = 4
-"""Most bytes of a pixel in a PNG file, whose compression is not counted on."""
+from stored_objects.reservation import BYTES_PER_PIXEL, reserved
 
 _log = structlog.get_logger(__name__)
 
@@ -33,15 +31,8 @@ async def reserved_space(objects: StoredObjects, owner: ObjectOwner, job: Job) -
         StorageQuotaExceeded: the owner or organisation would store more than allowed.
         StoreUnavailable: the quota is not known.
     """
-    size = max_bytes(job)
-    await objects.quotas.reserve(owner, size)
-    try:
+    async with reserved(objects, owner, max_bytes(job)):
         yield
-    finally:
-        try:
-            await objects.quotas.release(owner, size)
-        except StoreUnavailable as error:
-            _log.warning("reserved space not released, its count is corrected later", bytes=size, reason=str(error))
 
 
 def max_bytes(job: Job) -> int:

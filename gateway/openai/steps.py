@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.openai.base import ApiModel
 from router.messages import Step
+from stored_objects.image_results import BlobAddress, with_addresses
 
 
 class AnswerStep(ApiModel):
@@ -23,6 +24,7 @@ class AnswerStep(ApiModel):
     """Result of the step, or its error; the fields follow from `kind`."""
 
     @classmethod
-    def of(cls, step: Step) -> AnswerStep:
-        """Return a step of a job as responses show it, without its usage."""
-        return cls(number=step.number, kind=step.kind, name=step.name, state=step.state.value, data=step.data)
+    def of(cls, step: Step, address: BlobAddress) -> AnswerStep:
+        """Return a step of a job as responses show it: without its usage, with the addresses of its images."""
+        data = with_addresses(step.data, address)
+        return cls(number=step.number, kind=step.kind, name=step.name, state=step.state.value, data=data)

@@ -342,7 +342,9 @@ def assistant(
     """Run an assistant: answers with tools and other models, consuming jobs like a worker."""
     from assistant.server import run as run_assistant  # noqa: PLC0415
     from assistant.settings import AssistantSettings  # noqa: PLC0415
+    from stored_objects.settings import BlobSettings  # noqa: PLC0415
 
+    home = environment.load(LauncherSettings).folder
     settings = environment.load(
         AssistantSettings,
         assistant_config=config,
@@ -350,7 +352,7 @@ def assistant(
         amqp_url=amqp_url,
         ops_port=ops_port,
     )
-    lifecycle.run(run_assistant(settings))
+    lifecycle.run(run_assistant(settings, environment.load(BlobSettings), home.path))
 
 
 @app.command(rich_help_panel=PROCESSES)

@@ -44,6 +44,8 @@ from router.messages import WorkerState
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime import logging
 from runtime.lifecycle import StartupError, stop_on_signals
+from stored_objects.services import stored_objects
+from stored_objects.settings import BlobSettings
 
 PrintLine = Callable[[str], None]
 
@@ -121,7 +123,7 @@ class AllInOne:
             if served is not None and self._settings.proxy_config:
                 self._add(self._proxy)
             if served is not None and self._settings.assistant:
-                self._add(self._assistant)
+                self._add(lambda stop: self._assistant(access.connection, stop))
             if served is not None:
                 # The API starts last, so that requests are accepted only once they can be answered.
                 key = await access.write_development_key(f"{self._settings.url}/v1")
@@ -165,10 +167,14 @@ class AllInOne:
         settings = environment.load(ProxySettings, proxy_config=self._settings.proxy_config)
         await serve_proxy(settings, stop, transport=MemoryTransport(self._broker, settings.proxy_id), hand_over=stop)
 
-    async def _assistant(self, stop: asyncio.Event) -> None:
+    async def _assistant(self, connection: StoreConnection, stop: asyncio.Event) -> None:
         settings = environment.load(AssistantSettings)
         transport = MemoryTransport(self._broker, settings.assistant_id)
-        await serve_assistant(settings, stop, transport=transport, hand_over=stop)
+        objects = stored_objects(environment.load(BlobSettings), connection, self._home.path, CollectorRegistry())
+        try:
+            await serve_assistant(settings, stop, transport=transport, hand_over=stop, objects=objects)
+        finally:
+            objects.close()
 
     async def _billing(self, connection: StoreConnection, housekeeping: Housekeeping, stop: asyncio.Event) -> None:
         bus = Bus(MemoryTransport(self._broker, "billing"))

@@ -148,7 +148,7 @@ class PlatformProcesses:
     def assistant(self) -> ProcessSpec:
         """Return the spec of the assistant, which answers with tools and the served model."""
         own = {
-            "HEADRACE_AMQP_URL": self.broker.amqp_url("assistant"),
+            **self._accounts("assistant"),
             "HEADRACE_CONTROL_SECRET": self.control_secret,
         }
         return self._ours("assistant-1", ["assistant", "--id", "assistant-1"], WORKER, own)

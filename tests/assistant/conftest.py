@@ -44,9 +44,9 @@ class Platform:
         self._stack.push_async_callback(process.end)
         return process
 
-    async def scripted(self, model: str, script: Script) -> ScriptedWorker:
+    async def scripted(self, model: str, script: Script, **kind: Any) -> ScriptedWorker:
         """A worker of another model."""
-        worker = ScriptedWorker(Bus(await self.transport(f"worker-{model}")), model, script, f"worker-{model}")
+        worker = ScriptedWorker(Bus(await self.transport(f"worker-{model}")), model, script, f"worker-{model}", **kind)
         await self._stack.enter_async_context(worker.running())
         beating = asyncio.create_task(_beat(worker))
         self._stack.callback(beating.cancel)

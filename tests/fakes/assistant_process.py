@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +110,8 @@ class Talents:
     router: WordRouter = field(default_factory=WordRouter)
     timings: Timings = DEFAULT_TIMINGS
     patience: float = 20.0
+    more: Callable[[ChildJobs], list[Tool]] = lambda _: []
+    """Tools that open child jobs."""
 
     def tool(self, name: str) -> GatedTool:
         return next(each for each in self.tools if each.name == name)
@@ -135,7 +137,7 @@ class AssistantProcess:
             f"{name}-1",
             talents.spec,
             talents.router,
-            Toolbox(talents.tools),
+            Toolbox([*talents.tools, *talents.more(self.children)]),
             self.children,
             [ASSISTANT],
             talents.patience,

@@ -36,6 +36,7 @@ from chat_ui.http.schemas.conversations import (
     Stopping,
 )
 from chat_ui.services import owner_of, services_of
+from stored_objects.image_results import BlobAddress
 
 router = APIRouter()
 
@@ -168,7 +169,7 @@ async def read_shared(request: Request, token: str) -> Response:
     return schema_response(serialisation.shared(conversation, branch, _address(request)))
 
 
-def _address(request: Request) -> serialisation.BlobAddress:
+def _address(request: Request) -> BlobAddress:
     return services_of(request).blob_address
 
 

@@ -32,6 +32,7 @@ from chat_ui.http.schemas.conversations import (
     WaitingEvent,
 )
 from chat_ui.services import owner_of, services_of
+from stored_objects.image_results import BlobAddress
 
 router = APIRouter()
 
@@ -99,7 +100,7 @@ async def _sse(request: Request, stream: AsyncIterator[StreamEvent | None]) -> A
         _log.warning("an event stream ends: the store does not answer", reason=str(error))
 
 
-def _shape(event: StreamEvent, address: serialisation.BlobAddress) -> Schema:
+def _shape(event: StreamEvent, address: BlobAddress) -> Schema:
     match event.data:
         case QueueStatus():
             return WaitingEvent.model_validate(event.data)

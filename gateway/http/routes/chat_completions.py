@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 
 from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions
@@ -11,6 +13,7 @@ from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedChat
 from gateway.http.job_submission import submit
 from gateway.http.json_response import json_response
+from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream
 from gateway.jobs.job_builder import Origin, build_chat_job
@@ -32,6 +35,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
         AnswerMetadata.of(job, admitted),
         body.choices,
         AnswerOptions.of(body),
+        partial(address_of, request),
         body.echoed_text,
         allows_tool_calls=body.allows_tool_calls,
         forces_named_tool=body.forces_named_tool,

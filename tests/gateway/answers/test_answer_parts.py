@@ -134,7 +134,7 @@ async def test_chat(
     options: AnswerOptions,
     echoed_text: str,
 ) -> None:
-    answer = ChatAnswer(HEAD, len(choices), options, echoed_text)
+    answer = ChatAnswer(HEAD, len(choices), options, str, echoed_text)
     whole = json.loads(answer.body([collected(each, options) for each in choices], prompt, USAGE).model_dump_json())
     batches = interleaved([deltas(i, each, cuts, options) for i, each in enumerate(choices)], sizes)
     parts = await chunks(answer.events(generation(batches, prompt)))
