@@ -32,7 +32,9 @@ from auth_billing.prices.price_file import Entry
 from router.topology import check_model_name
 from runtime.lifecycle import StartupError
 
-ToolName = Literal["math", "weather", "wikipedia", "web_page", "image"]
+McpToolName = Annotated[str, Field(pattern=r"^mcp\.[a-z0-9_-]{1,32}\.[A-Za-z0-9_.-]{1,100}$")]
+ToolName = Literal["math", "weather", "wikipedia", "web_page", "image"] | McpToolName
+EnvironmentName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 ModelName = Annotated[str, AfterValidator(check_model_name)]
 DEFAULT_MODEL = "assistant"
 
@@ -114,17 +116,66 @@ class ToolsSpec(_Table):
     """Address of the operator, sent to services as they ask for: an e-mail address or a URL."""
 
 
+class McpSpec(_Table):
+    """A server of the Model Context Protocol: the address of one, or a command that is one over stdio."""
+
+    url: Annotated[str, Field(max_length=2048)] | None = None
+    """Address of a server that speaks streamable HTTP; public, unless `permitted_networks` contains it."""
+    command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1, max_length=64)] | None = (
+        None
+    )
+    """Program and arguments of a server that speaks stdio. It runs with the rights of the assistant's process."""
+    token_env: EnvironmentName | None = None
+    """Environment variable with the bearer token of the address."""
+    env: tuple[EnvironmentName, ...] = ()
+    """Environment variables that the command gets; it gets no others."""
+    permitted_networks: tuple[str, ...] = ()
+    """Private networks, such as `127.0.0.0/8`, in which the address may be."""
+    tools: Annotated[tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")], ...], Field(min_length=1)]
+    """The server's tools that may be offered; others are ignored."""
+    fingerprints: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = {}
+    """Approved fingerprints by tool; without one, the first description of a process's life counts as approved."""
+    consent: Literal["operator", "person"] = "person"
+    """`person`: a question has to allow a tool by `tools_allowed`; `operator`: this entry is the consent."""
+    time_limit: Annotated[float, Field(gt=0, le=600)] = 30.0
+    """Seconds of one call."""
+
+    @model_validator(mode="after")
+    def _one_transport(self) -> Self:
+        if (self.url is None) == (self.command is None):
+            raise ValueError("an MCP server has either a `url` or a `command`")
+        if self.command is not None and (self.token_env is not None or self.permitted_networks):
+            raise ValueError("`token_env` and `permitted_networks` are for a `url`")
+        if self.url is not None and self.env:
+            raise ValueError("`env` is for a `command`")
+        if unknown := self.fingerprints.keys() - set(self.tools):
+            raise ValueError(f"`fingerprints` has {min(unknown)!r}, which `tools` lacks")
+        return self
+
+
 class Catalogue(_Table):
     """The content of a catalogue file."""
 
     models: Annotated[dict[ModelName, AssistantSpec], Field(min_length=1)]
     tools: ToolsSpec = ToolsSpec()
+    mcp: dict[Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,32}$")], McpSpec] = {}
 
     @model_validator(mode="after")
     def _no_circle(self) -> Self:
         for name, spec in self.models.items():
             for model in {spec.answers_with, spec.routing.model} & self.models.keys():
                 raise ValueError(f"model {name!r} calls {model!r}, which is an assistant too")
+        return self
+
+    @model_validator(mode="after")
+    def _mcp_tools_exist(self) -> Self:
+        known = {f"mcp.{server}.{tool}" for server, spec in self.mcp.items() for tool in spec.tools}
+        for name, spec in self.models.items():
+            wanted = {tool for tool in spec.tools if tool.startswith("mcp.")}
+            if unknown := wanted - known:
+                raise ValueError(f"model {name!r} has {min(unknown)!r}, which no [mcp] table permits")
+            if wanted and spec.routing.way == "classifier":
+                raise ValueError(f"model {name!r}: a classifier chooses no MCP tools; set another way of routing")
         return self
 
 
@@ -148,6 +199,24 @@ def read(path: Path) -> Catalogue:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise StartupError(f"{path}: {where + ': ' if where else ''}{first['msg']}") from error
+
+
+def mcp_secrets(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that entries of MCP servers name.
+
+    Raises:
+        StartupError: one is not set, or a token can't be sent in a request.
+    """
+    found = {}
+    for server, spec in catalogue.mcp.items():
+        for name in (*spec.env, *([spec.token_env] if spec.token_env else [])):
+            if name not in environment:
+                raise StartupError(f"the MCP server {server!r} takes {name} from the environment, which lacks it")
+            found[name] = environment[name].strip() if name == spec.token_env else environment[name]
+        token = found[spec.token_env] if spec.token_env else "-"
+        if not token or not token.isascii() or not token.isprintable():
+            raise StartupError(f"{spec.token_env} holds no token for the MCP server {server!r}")
+    return found
 
 
 def weather_key(catalogue: Catalogue, environment: Mapping[str, str]) -> SecretStr | None:

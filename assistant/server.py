@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from assistant import catalogue, tool_set
 from assistant.abilities import Abilities
 from assistant.catalogue import Catalogue
+from assistant.mcp.servers import open_servers
 from assistant.metrics import AssistantMetrics
 from assistant.routing.classifier import ClassifierRouter, ToolClassifier
 from assistant.routing.labelled_prompts import read_prompts
@@ -62,6 +63,7 @@ async def serve(
     path = settings.assistant_config
     models = catalogue.DEFAULT if path is None else catalogue.read(path)
     weather_key = catalogue.weather_key(models, os.environ)
+    mcp_secrets = catalogue.mcp_secrets(models, os.environ)
     registry = CollectorRegistry()
     metrics = AssistantMetrics(registry)
     bus = (
@@ -79,6 +81,7 @@ async def serve(
     classifier = await asyncio.to_thread(_classifier, models)
     async with AsyncExitStack() as opened:
         toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key, children, objects))
+        await opened.enter_async_context(open_servers(models.mcp, mcp_secrets, toolbox))
         workers = {}
         for number, (model, spec) in enumerate(models.models.items(), start=1):
             abilities = Abilities(

@@ -40,6 +40,10 @@ WRONG_ARGUMENTS = Sentence(
     "The tool “{tool}” was called with wrong arguments: {problem}",
     "Narzędzie „{tool}” wywołano z błędnymi argumentami: {problem}",
 )
+CONSENT_REQUIRED = Sentence(
+    "The tool “{tool}” of the server “{server}” is called only if you allow it.",
+    "Narzędzie „{tool}” serwera „{server}” zostanie użyte tylko za Twoją zgodą.",
+)
 TOOL_OFF = Sentence("This tool is switched off.", "To narzędzie jest wyłączone.")
 UNKNOWN_TOOL = Sentence("There is no tool “{tool}”.", "Nie ma narzędzia „{tool}”.")
 

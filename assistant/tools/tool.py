@@ -6,6 +6,7 @@ ToolError              code
 ├── TooLarge            too_large
 ├── Refused             refused
 ├── InvalidArguments    invalid_arguments
+├── ConsentRequired     consent
 └── ToolOff             off
 """
 
@@ -51,6 +52,8 @@ class ToolContext:
     """The person's last message as it was written, before any rewrite: what only the person may name is found in it."""
     call: JobCall | None = None
     """`None` outside of a job."""
+    tools_allowed: frozenset[str] = frozenset()
+    """Names of the tools that the person allows for this question, of those that ask."""
 
 
 class Tool(Protocol):
@@ -151,6 +154,13 @@ class InvalidArguments(ToolError):
 
     code = "invalid_arguments"
     default = sentences.INVALID_ARGUMENTS
+
+
+class ConsentRequired(ToolError):
+    """Raised when a tool is called only if the person allows it, and the question does not allow it."""
+
+    code = "consent"
+    default = sentences.CONSENT_REQUIRED
 
 
 class ToolOff(ToolError):

@@ -67,9 +67,26 @@ class Toolbox:
         self._off = dict(off or {})
         self._clock = clock
         for tool in tools:
-            if tool.name in self._entries:
-                raise ValueError(f"two tools are named {tool.name!r}")
-            self._entries[tool.name] = _Entry(tool, clock)
+            self.add(tool)
+
+    def add(self, tool: Tool) -> None:
+        """Add a tool.
+
+        Raises:
+            SchemaRefused: its schema is invalid or too large.
+            ValueError: another tool has its name.
+        """
+        if tool.name in self._entries:
+            raise ValueError(f"two tools are named {tool.name!r}")
+        self._entries[tool.name] = _Entry(tool, self._clock)
+
+    def switch_off(self, name: str, reason: Sentence) -> None:
+        """Switch a tool off: calls of it fail with `reason`, in which `{tool}` is its name."""
+        self._off[name] = reason
+
+    def switch_on(self, name: str) -> None:
+        """Switch a tool on that may be off."""
+        self._off.pop(name, None)
 
     def available(self, off: Collection[str] = ()) -> list[Tool]:
         """Return the tools that can run, without those named in `off`, sorted by name."""

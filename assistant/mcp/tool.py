@@ -1,0 +1,98 @@
+"""A tool of an MCP server as a tool of the assistant, and what its results may contain."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types
+
+from assistant.mcp.definition import Definition
+from assistant.tools.delimited import clean, delimited
+from assistant.tools.tool import ConsentRequired, ToolContext
+
+MAX_TEXT = 64_000
+"""Characters of the texts of one result; the rest is cut."""
+
+Call = Callable[[str, dict[str, Any]], Awaitable[mcp_types.CallToolResult]]
+
+
+def tool_name(server: str, tool: str) -> str:
+    """Return the name that a server's tool has in catalogues, steps and prices."""
+    return f"mcp.{server}.{tool}"
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """A tool of an MCP server. Its results are texts: links, images and resources are named, and never opened."""
+
+    server: str
+    definition: Definition
+    asks_person: bool
+    """Whether each question has to allow the tool."""
+    time_limit: float
+    call: Call
+    """Calls a tool of the server by its name there."""
+    cache_seconds: float = 0.0
+    answer_follows: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name in catalogues, steps and prices."""
+        return tool_name(self.server, self.definition.name)
+
+    @property
+    def description(self) -> str:
+        """The server's description, as it was approved."""
+        return self.definition.description
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The server's schema of the arguments, as it was approved."""
+        return self.definition.parameters
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Call the server and return a result of the type `mcp`.
+
+        Raises:
+            ConsentRequired: the person has to allow the tool, and the question does not.
+            Unavailable: the server does not answer.
+        """
+        if self.asks_person and self.name not in context.tools_allowed:
+            raise ConsentRequired(tool=self.definition.name, server=self.server)
+        result = await self.call(self.definition.name, arguments)
+        return {
+            "type": "mcp",
+            "server": self.server,
+            "tool": self.definition.name,
+            "content": _texts(result.content),
+            "is_error": bool(result.is_error),
+        }
+
+    def for_model(self, result: dict[str, Any]) -> str:
+        """Return the result's texts as a delimited block of data."""
+        failed = "error of the tool" if result["is_error"] else "result of the tool"
+        return delimited(f"{failed} {self.name}", [part["text"] for part in result["content"]])
+
+    def from_question(self, question: str, language: str) -> dict[str, Any] | None:
+        """Return the question as the argument of a tool that needs exactly one text; `None` for all other tools."""
+        required = self.parameters.get("required") or []
+        properties = self.parameters.get("properties") or {}
+        if len(required) == 1 and properties.get(required[0], {}).get("type") == "string":
+            return {required[0]: question}
+        return None
+
+
+def _texts(content: list[mcp_types.ContentBlock]) -> list[dict[str, str]]:
+    parts, left = [], MAX_TEXT
+    for block in content:
+        text = clean(block.text) if isinstance(block, mcp_types.TextContent) else f"({block.type}: left out)"
+        if len(text) > left:
+            parts.append({"type": "text", "text": f"{text[:left]}…"})
+            break
+        left -= len(text) + 1
+        parts.append({"type": "text", "text": text})
+        if left <= 0:
+            break
+    return parts
