@@ -76,7 +76,7 @@ def collected(listed: Sequence[Any], options: AnswerOptions) -> CollectedChoice:
 
 def generation(batches: list[list[ChoiceDelta]], prompt: EchoedPrompt) -> Generation:
     """A generation that yields these batches."""
-    given = SimpleNamespace(prompts=[prompt], usage=USAGE, jobs=[None], finished=False)
+    given = SimpleNamespace(prompts=[prompt], usage=USAGE, parts=(), jobs=[None], finished=False)
 
     async def give() -> AsyncIterator[list[ChoiceDelta]]:
         for number, batch in enumerate(batches, 1):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import uuid
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import openai
 import pytest
 from pydantic import BaseModel
 
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
-from router.messages import Finished, FinishReason, Job, ToolCallDelta
+from router.messages import Finished, FinishReason, Job, Step, StepState, ToolCallDelta
+from stored_objects.blobs import new_blob_id
 from tests.contract.examples import msgspec_replace
 from tests.fakes.scripted_worker import (
     PART_BOUNDS,
@@ -23,6 +25,7 @@ from tests.fakes.scripted_worker import (
     logprob,
     say,
     status,
+    step_delta,
     usage,
 )
 from tests.gateway.conftest import KEY, MODEL, SetStage, Stage, eventually
@@ -40,6 +43,8 @@ CALLS = [
     {"id": "call_a", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Łódź"}'}},
     {"id": "call_b", "type": "function", "function": {"name": "f", "arguments": "{}"}},
 ]
+
+BLOB = new_blob_id()
 
 
 def answer(parts: list[tuple[str, list[ToolCallDelta]]], finish: FinishReason = "tool_calls") -> Script:
@@ -186,6 +191,32 @@ async def test_a_whole_answer_has_its_ended_steps_and_their_usage(set_stage: Set
     json = {"model": MODEL, "messages": again}
     assert (await stage.client.post("/v1/chat/completions", json=json)).status_code == 200
     assert "steps" not in str(stage.worker.jobs[-1].prompt)
+
+
+async def _answer_with_an_image(worker: ScriptedWorker, job: Job) -> None:
+    result = {"type": "image", "images": [{"blob": BLOB}]}
+    step = Step(number=0, kind="tool", name="image", state=StepState.DONE, data={"result": result})
+    used = usage(job, 1)
+    worker.begin(job, "a")
+    worker.send(job, step_delta(job, "a", 0, step))
+    worker.send_token(job, "a", 1, "", finish_reason="stop")
+    worker.send(job, Finished(job_id=job.id, attempt_id="a", usage=used))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_images_of_steps_have_signed_addresses(set_stage: SetStage, stream: bool) -> None:
+    stage = await set_stage(_answer_with_an_image)
+    answer = await stage.chat(stream=stream)
+    if stream:
+        [step] = [each for chunk in frames(answer.text) for each in chunk["choices"][0]["delta"].get("steps", [])]
+    else:
+        [step] = answer.json()["choices"][0]["message"]["steps"]
+    [image] = step["data"]["result"]["images"]
+    assert image["blob"] == BLOB
+    address = urlsplit(image["url"])
+    assert address.path == f"/v1/blobs/{BLOB}"
+    given = dict(parse_qsl(address.query))
+    stage.gateway.addresses.verify(BLOB, given["expires"], given["signature"])
 
 
 async def test_each_step_has_a_chunk_of_its_own_before_the_text(set_stage: SetStage) -> None:
