@@ -99,7 +99,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
         [],
         Size(workers=3),
         mix=Mix(POISONED),
-        limits=Limits(pause=30),
+        limits=Limits(refusals={"overloaded"}, pause=30),  # while all engines restart, the estimated wait is long
     ),
     Configuration(
         "gateway-kill",
