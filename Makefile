@@ -46,7 +46,7 @@ pictures: setup-dev ## A tour of the chat in Chromium over RabbitMQ, with a scre
 containers-test: setup-dev ## Build every container image and run docker-compose.yml with Podman: chat, scaling, a kill, a restart (some minutes)
 	HEADRACE_TEST_CONTAINERS=1 $(BIN)/pytest -s tests/containers
 
-chaos: setup-dev ## Fault injection on the whole platform: 15 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
+chaos: setup-dev ## Fault injection on the whole platform: 16 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
 	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 CHAOS_LAUNCHER=1 $(BIN)/pytest -s \
 		tests/chaos/test_mutations.py tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py \
 		tests/chaos/test_cancellation.py tests/chaos/test_launcher_storm.py

@@ -18,6 +18,7 @@ from assistant.tools.sentences import Sentence
 from assistant.tools.toolbox import Toolbox
 from assistant.tools.weather import Weather
 from assistant.tools.weather_report import WeatherService
+from assistant.tools.web_page import WebPage
 from assistant.tools.wikipedia import Wikipedia
 from router.producer.child_jobs import ChildJobs
 from runtime.lifecycle import StartupError
@@ -30,6 +31,11 @@ WEATHER_OFF = Sentence(
 WIKIPEDIA_OFF = Sentence(
     "Wikipedia is not switched on here: this installation does not look things up on the internet.",
     "Wikipedia nie jest tu włączona: ta instalacja nie szuka w internecie.",
+)
+
+WEB_PAGE_OFF = Sentence(
+    "Web pages are not switched on here: this installation opens no pages on the internet.",
+    "Strony internetowe nie są tu włączone: ta instalacja nie otwiera stron w internecie.",
 )
 
 
@@ -55,10 +61,13 @@ async def open_tools(
         off["wikipedia"] = WIKIPEDIA_OFF
     if objects is None:
         off["image"] = IMAGES_OFF
+    if not spec.web_page:
+        off["web_page"] = WEB_PAGE_OFF
     wikipedia = Wikipedia(http) if spec.wikipedia_url is None else Wikipedia(http, url=spec.wikipedia_url)
+    weather = Weather(_weather_service(spec, http, weather_key))
     try:
-        weather = Weather(_weather_service(spec, http, weather_key))
-        yield Toolbox([Mathematics(), weather, wikipedia, Image(children, objects, spec.image)], off=off)
+        image = Image(children, objects, spec.image)
+        yield Toolbox([Mathematics(), weather, wikipedia, WebPage(http), image], off=off)
     finally:
         await http.close()
 

@@ -80,6 +80,8 @@ async def _start(work: str, limits: WorkLimits, source: int) -> Process:
 
 def _send_order(process: Process, order: bytes) -> None:
     assert process.stdin is not None  # noqa: S101 - it is a pipe
+    if process.stdin.is_closing():  # the process was killed at its start: its exit status tells
+        return
     process.stdin.write(order)
     process.stdin.close()
 

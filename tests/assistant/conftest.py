@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -29,8 +29,16 @@ class Platform:
         self._broker = broker
         self._stack = stack
 
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something until the test ends."""
+        task = asyncio.create_task(work)
+        self._stack.callback(task.cancel)
+
+    def unstarted(self, name: str) -> Transport:
+        return MemoryTransport(self._broker, name)
+
     async def transport(self, name: str) -> Transport:
-        transport = MemoryTransport(self._broker, name)
+        transport = self.unstarted(name)
         await transport.start()
         self._stack.push_async_callback(transport.close)
         return transport
@@ -48,8 +56,7 @@ class Platform:
         """A worker of another model."""
         worker = ScriptedWorker(Bus(await self.transport(f"worker-{model}")), model, script, f"worker-{model}", **kind)
         await self._stack.enter_async_context(worker.running())
-        beating = asyncio.create_task(_beat(worker))
-        self._stack.callback(beating.cancel)
+        self.run(_beat(worker))
         return worker
 
     async def ask(self, *texts: str, tokens: int = 5, **fields: Any) -> Answer:
@@ -71,12 +78,12 @@ async def _beat(worker: ScriptedWorker) -> None:
 @pytest.fixture
 async def platform() -> AsyncIterator[Platform]:
     broker = MemoryBroker()
-    async with AsyncExitStack() as stack:
+    async with AsyncExitStack() as transports, AsyncExitStack() as stack:
 
         async def make_transport(name: str) -> Transport:
             transport = MemoryTransport(broker, name)
             await transport.start()
-            stack.push_async_callback(transport.close)
+            transports.push_async_callback(transport.close)
             return transport
 
         fleet = await stack.enter_async_context(Fleet(make_transport, **TIMINGS))

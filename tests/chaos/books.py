@@ -45,6 +45,10 @@ async def at_rest(connection: StoreConnection) -> bool:
     return not unsettled and not any(account.held for account in await read_accounts(connection))
 
 
+def _calls(final: Mapping[str, Any]) -> int:
+    return sum(part.get("units", {}).get("call", 0) for part in final.get("parts", ()))
+
+
 def _held_for_jobs(held: Mapping[str, Any]) -> dict[str, int]:
     """Without the credit that a gateway has in hand for jobs to come: that is no job's."""
     return {job: hold["amount"] for job, hold in held.items() if not hold.get("gateway")}
@@ -58,7 +62,7 @@ def _job(document: Mapping[str, Any]) -> Job:
         organisation=document["organisation"],
         state=document["state"],
         source=final["source"],
-        billed=Told(final["prompt_tokens"], final["completion_tokens"], final["cached_tokens"]),
+        billed=Told(final["prompt_tokens"], final["completion_tokens"], final["cached_tokens"], _calls(final)),
         cost=document.get("cost") or 0,
         hold=document["hold"],
         price=(price["input"], price["cached_input"], price["output"]),

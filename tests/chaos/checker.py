@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+from tests.chaos.client import CALCULATES
 from tests.chaos.evidence import Counted, Evidence, Job
 from tests.chaos.history import End, Request
 
@@ -109,6 +110,7 @@ def check(run: Run) -> list[Violation]:
     for request in run.requests:
         found += _terminal(run, request)
         found += _continuous(run, request)
+        found += _steps(run, request)
         found += _billed_as_told(run, request)
         found += _no_charge_without_delivery(run, request)
         found += _refused_in_shape(request)
@@ -200,6 +202,16 @@ def _continuous(run: Run, request: Request) -> Iterator[Violation]:
             yield _of(request, "I2", f"choice {choice}: {looked.numbers} numbers, {wanted} were to come")
     if seen > run.positions(request.number) and not request.key:
         yield _of(request, "I2", f"{seen} tokens seen, engines made {run.positions(request.number)}")
+
+
+def _steps(run: Run, request: Request) -> Iterator[Violation]:
+    """Each step of an assistant's answer comes once, and each call of a tool that gave a result is billed once."""
+    if request.end is not End.FINISHED or request.act not in CALCULATES:
+        return
+    if request.steps not in (["route done", "tool done"], ["route done", "tool failed"]):
+        yield _of(request, "I2", f"steps {request.steps}")
+    if request.usage is not None and request.usage.calls != request.steps.count("tool done"):
+        yield _of(request, "I3", f"told {request.usage.calls} calls of a tool after the steps {request.steps}")
 
 
 # I3 and I4: reported usage is billed, once; undelivered answers cost nothing

@@ -35,6 +35,11 @@ class Mix:
     tokens: tuple[int, int] = (20, 200)
 
 
+ASSISTED = {"calculate": 8, "whole calculate": 2, "stream": 3, "stops": 1, "leave": 1, "slow": 1, "keyed": 2}
+"""What assistants are asked, which give one answer at a time."""
+WHOLE = ("whole", "poison whole", "whole calculate")
+"""Acts whose answers are not streamed."""
+CALCULATES = ("calculate", "whole calculate")
 EVERYBODY = {"stream": 12, "whole": 3, "choices": 2, "stops": 2, "leave": 2, "reset": 2, "slow": 1, "keyed": 2}
 
 
@@ -79,7 +84,9 @@ class Clients:
             "keyed": self._keyed,
         }
         request.choices = 2 if act == "choices" else 1
-        request.streamed = act not in ("whole", "poison whole") and not (act == "keyed" and draw.random() < 0.5)
+        request.streamed = act not in ("whole", "poison whole", "whole calculate") and not (
+            act == "keyed" and draw.random() < 0.5
+        )
         if act == "poison":
             request.innocent = False
         return await do.get(act, self._read)(draw, request)
@@ -151,7 +158,7 @@ class Clients:
         text = f"{SECRET_PROMPT}, request {number} {'' if request.innocent else POISON}"
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [{"role": "user", "content": text}],
+            "messages": _messages(request, text),
             "max_tokens": request.asked,
             "n": request.choices,
         }
@@ -175,6 +182,14 @@ class Clients:
             _read_whole(request, b"".join([chunk async for chunk in exchange.data()]))
 
 
+def _messages(request: Request, text: str) -> list[dict[str, str]]:
+    """One message; of a calculation, the last of a conversation."""
+    if request.act not in CALCULATES:
+        return [{"role": "user", "content": text}]
+    question = f"What is {request.number + 2} * {request.asked}?"
+    return [{"role": "system", "content": text}, {"role": "user", "content": question}]
+
+
 def _read_error(request: Request, body: bytes) -> None:
     """OpenAI's error: an object with four keys, in a body or in an event."""
     try:
@@ -191,6 +206,7 @@ def _read_whole(request: Request, body: bytes) -> None:
     request.id, request.usage = answer["id"], _usage(answer["usage"])
     request.arrivals = [Arrival(now, each["index"], each["message"]["content"]) for each in answer["choices"]]
     request.finish = {each["index"]: each["finish_reason"] for each in answer["choices"]}
+    request.steps = [_step(step) for each in answer["choices"] for step in each["message"].get("steps", ())]
     request.end = End.FINISHED
 
 
@@ -222,10 +238,17 @@ def _read_frame(frame: bytes, request: Request) -> None:
         for choice in event["choices"]:
             if text := choice["delta"].get("content"):
                 request.arrivals.append(Arrival(time.time(), choice["index"], text))
+            ended = [step for step in choice["delta"].get("steps", ()) if step["state"] != "running"]
+            request.steps += [_step(step) for step in ended]
             if choice["finish_reason"] is not None:
                 request.finish[choice["index"]] = choice["finish_reason"]
 
 
+def _step(step: Mapping[str, Any]) -> str:
+    return f"{step['kind']} {step['state']}"
+
+
 def _usage(usage: Mapping[str, Any]) -> Told:
     details = usage.get("prompt_tokens_details") or {}
-    return Told(usage["prompt_tokens"], usage["completion_tokens"], details.get("cached_tokens", 0))
+    calls = sum((part.get("units") or {}).get("call", 0) for part in usage.get("parts") or ())
+    return Told(usage["prompt_tokens"], usage["completion_tokens"], details.get("cached_tokens", 0), calls)

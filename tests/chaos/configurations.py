@@ -1,4 +1,4 @@
-"""The fifteen configurations: the processes, the faults, and what clients may see."""
+"""The sixteen configurations: the processes, the faults, and what clients may see."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.checker import Limits
-from tests.chaos.client import EVERYBODY, Mix
+from tests.chaos.client import ASSISTED, EVERYBODY, Mix
 from tests.chaos.schedule import Plan
 from tests.chaos.stack import Size
 
@@ -114,6 +114,20 @@ CONFIGURATIONS: Sequence[Configuration] = (
         [_plan("worker_kill", 12), _plan("proxy_kill", 15)],
         Size(workers=2, capacity=6, proxies=1),
         clients=24,
+        limits=Limits(pause=30),
+    ),
+    Configuration(
+        "assistant",
+        "`kill -9` of assistants, of the processes of their tools, of workers that write their answers, of gateways",
+        [
+            _plan("assistant_kill", 9),
+            _plan("tool_kill", 9),
+            _plan("worker_kill", 9),
+            _plan("gateway_kill", 30),
+        ],
+        Size(gateways=2, workers=2, assistants=2),
+        clients=12,
+        mix=Mix(ASSISTED),
         limits=Limits(pause=30),
     ),
     Configuration(

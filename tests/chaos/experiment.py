@@ -20,7 +20,7 @@ from tests.chaos.counting_engine import read_counts
 from tests.chaos.evidence import Evidence, Struck
 from tests.chaos.nemeses import strike
 from tests.chaos.schedule import Fault, schedule
-from tests.chaos.stack import MODEL, Stack, running
+from tests.chaos.stack import Stack, running
 
 PATIENCE_SECONDS = 75.0
 """How long requests may take to end once no more begin and no fault is on."""
@@ -56,7 +56,7 @@ async def experiment(
 
 async def observe(stack: Stack, configuration: Configuration, seed: int, seconds: float, say: Say) -> Run:
     """Strike and ask on a running platform, wait until it is at rest, and join what is known."""
-    clients = Clients(list(stack.ports.items()), stack.key, MODEL, seed, configuration.mix)
+    clients = Clients(list(stack.ports.items()), stack.key, stack.model, seed, configuration.mix)
     stop, watch = asyncio.Event(), BalanceWatch(stack)
     watching = asyncio.create_task(watch.run())
     asking = asyncio.create_task(clients.run(configuration.clients, stop, PATIENCE_SECONDS))

@@ -45,6 +45,8 @@ class Told(msgspec.Struct, array_like=True):
     prompt: int
     completion: int
     cached: int
+    calls: int = 0
+    """Calls of an assistant's tools."""
 
 
 class Request(msgspec.Struct, kw_only=True):
@@ -79,6 +81,8 @@ class Request(msgspec.Struct, kw_only=True):
     finish: dict[int, str] = {}
     """`finish_reason`, by choice."""
     usage: Told | None = None
+    steps: list[str] = []
+    """Kind and state of an assistant's ended steps, in order."""
     end: End = End.UNFINISHED
     ended: float = 0.0
     why: str = ""

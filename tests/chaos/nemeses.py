@@ -25,6 +25,7 @@ BROKER = "rabbitmq"
 SLOW_SECONDS = 0.5
 """What each message to the store, and each answer, takes longer."""
 CTL_TRIES = 5
+TOOL_TRIES = 500
 
 Nemesis = Callable[[Stack, str, float], Awaitable[None]]
 """Strikes a process by name, for so many seconds."""
@@ -43,6 +44,27 @@ async def _kill_worker(stack: Stack, name: str, lasts: float) -> None:
     while not any(stack.is_ready(other) for other in stack.workers if other != name):
         await asyncio.sleep(0.1)
     await _kill(stack, name, lasts)
+
+
+async def _kill_assistant(stack: Stack, name: str, lasts: float) -> None:
+    """kill -9 of an assistant and the processes of its tools, as soon as another one is there."""
+    while not any(stack.is_ready(other) for other in stack.assistants if other != name):
+        await asyncio.sleep(0.1)
+    await _kill(stack, name, lasts)
+
+
+async def _kill_tool(stack: Stack, name: str, _lasts: float) -> None:
+    """kill -9 of a process in which a tool of an assistant computes, as soon as there is one."""
+    for _ in range(TOOL_TRIES):
+        process = stack.process(name)
+        try:
+            tools = [] if process is None else process.children(recursive=True)
+            if tools:
+                tools[-1].send_signal(signal.SIGKILL)
+                return
+        except psutil.NoSuchProcess:
+            pass
+        await asyncio.sleep(0.02)
 
 
 async def _freeze(stack: Stack, name: str, lasts: float) -> None:
@@ -184,6 +206,10 @@ def _proxies(stack: Stack) -> list[str]:
     return stack.proxies
 
 
+def _assistants(stack: Stack) -> list[str]:
+    return stack.assistants
+
+
 NEMESES: Mapping[str, tuple[Nemesis, Callable[[Stack], list[str]]]] = {
     "worker_kill": (_kill_worker, _workers),
     "worker_freeze": (_freeze, _workers),
@@ -192,6 +218,8 @@ NEMESES: Mapping[str, tuple[Nemesis, Callable[[Stack], list[str]]]] = {
     "worker_partition": (_partition, _workers),
     "worker_reset": (_reset, _workers),
     "proxy_kill": (_kill, _proxies),
+    "assistant_kill": (_kill_assistant, _assistants),
+    "tool_kill": (_kill_tool, _assistants),
     "engine_kill": (_kill_engine, _workers),
     "engine_freeze": (_freeze_engine, _workers),
     "gateway_kill": (_kill, _gateways),

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpx
 import psutil
 
 from benchmarks.platform_stack import processes_in
@@ -34,6 +35,7 @@ from tests.chaos.mutations import MUTATIONS
 from tests.chaos.tcp_proxy import TcpProxy
 
 MODEL = "counting"
+ASSISTANT = "assistant"
 STORE = "store"
 GRACE_PERIOD = 150.0
 START_TIMEOUT = 180.0
@@ -52,6 +54,8 @@ class Size:
     step_seconds: float = 0.05
     proxies: int = 0
     """Overflow proxies, all of one provider that counts too."""
+    assistants: int = 0
+    """Assistants, which clients ask instead of the model, and which answer with it."""
 
 
 @dataclass
@@ -98,6 +102,16 @@ class Stack:
     def proxies(self) -> list[str]:
         """Their names."""
         return [f"proxy-{number + 1}" for number in range(self.size.proxies)]
+
+    @property
+    def assistants(self) -> list[str]:
+        """Their names."""
+        return [f"assistant-{number + 1}" for number in range(self.size.assistants)]
+
+    @property
+    def model(self) -> str:
+        """The model that clients ask."""
+        return ASSISTANT if self.assistants else MODEL
 
     def record(self, name: str) -> ProcessRecord:
         """What is known of a process."""
@@ -154,6 +168,12 @@ class Stack:
                 "HEADRACE_PROXY_CONFIG": str(self._catalogue()),
             }
             return self._spec(name, ["infra.cli", "proxy", "--id", name], WORKER, own)
+        if name in self.assistants:
+            own = {
+                "HEADRACE_AMQP_URL": self._amqp("assistant", name),
+                "HEADRACE_CONTROL_SECRET": self.processes.control_secret,
+            }
+            return self._spec(name, ["infra.cli", "assistant", "--id", name], WORKER, own)
         return self._spec(name, ["infra.cli", "billing"], BILLING, self._accounts("billing", name))
 
     def _catalogue(self) -> Path:
@@ -213,17 +233,27 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
         access = await ends.enter_async_context(account_services.opened(home, processes.store.url))
         stack = Stack(size, processes, supervisor, access, mutation=mutation)
         stack.ports.update({name: free_port() for name in stack.gateways})
-        for name in ("billing", *stack.workers, *stack.proxies, *stack.gateways, STORE):
+        for name in ("billing", *stack.workers, *stack.proxies, *stack.assistants, *stack.gateways, STORE):
             wire = TcpProxy(processes.store.port if name == STORE else processes.broker.ports.amqp)
             await wire.start()
             ends.push_async_callback(wire.stop)
             stack.wires[name] = wire
         stack.key = await access.write_development_key(f"http://127.0.0.1:{stack.ports['gateway-1']}/v1")
         await _need(supervisor, stack.spec("billing"), *map(stack.spec, stack.workers))
-        await _need(supervisor, *map(stack.spec, stack.gateways))
+        await _need(supervisor, *map(stack.spec, [*stack.gateways, *stack.assistants]))
+        for port in stack.ports.values():
+            await _listed(stack.model, port, stack.key)
         stack.provider = await ends.enter_async_context(provider(stack.counts, size.step_seconds))
         await _need(supervisor, *map(stack.spec, stack.proxies))
         yield stack
+
+
+async def _listed(model: str, port: int, key: str) -> None:
+    """Wait until a gateway lists a model: an assistant is known once its answering model is."""
+    headers = {"authorization": f"Bearer {key}"}
+    async with asyncio.timeout(START_TIMEOUT), httpx.AsyncClient(headers=headers) as client:
+        while model not in (await client.get(f"http://127.0.0.1:{port}/v1/models")).text:
+            await asyncio.sleep(0.2)
 
 
 async def _need(supervisor: Supervisor, *specs: ProcessSpec) -> None:

@@ -227,3 +227,13 @@ def test_the_longest_pause_is_between_two_pieces() -> None:
     assert longest_pause(request()) == 1.0
     assert longest_pause(request(act="slow")) == 0.0
     assert longest_pause(request(arrivals=[])) == 0.0
+
+
+def test_the_steps_of_an_assistant_come_once_and_are_billed_as_they_came() -> None:
+    told = Told(7, TOKENS, 2, 1)
+    good = request(act="calculate", steps=["route done", "tool done"], usage=told)
+    books = evidence(jobs=[job(billed=told)])
+    assert not check(Run([good], books))
+    for steps, usage in ((["route done"] * 2, told), (["tool done"], told), (good.steps, Told(7, TOKENS, 2, 2))):
+        wrong = msgspec.structs.replace(good, steps=steps, usage=usage)
+        assert any("steps" in each.detail for each in check(Run([wrong], books)))

@@ -29,8 +29,8 @@ def test_faults_are_in_order_and_over_in_time() -> None:
     assert 15 <= kills <= 26
 
 
-def test_fifteen_configurations_of_nemeses_that_there_are() -> None:
-    assert len({each.name for each in CONFIGURATIONS}) == 15
+def test_sixteen_configurations_of_nemeses_that_there_are() -> None:
+    assert len({each.name for each in CONFIGURATIONS}) == 16
     assert {plan.nemesis for each in CONFIGURATIONS for plan in each.plans} <= NEMESES.keys()
 
 

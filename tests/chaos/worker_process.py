@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from inference_worker import __main__ as program
 from inference_worker.engine import engine_main
 from inference_worker.settings import WorkerSettings
+from router.messages import Task
 from tests.chaos import counting_engine
 from tests.fakes.counting_text import counting_text
 
@@ -26,7 +28,8 @@ def counting_target(settings: WorkerSettings) -> engine_main.Target:
 
 def main() -> None:
     """Run the worker."""
-    program._read_model = lambda settings: (cast(Any, None), counting_text())
+    source = cast(Any, SimpleNamespace(task=Task.GENERATE))
+    program._read_model = lambda settings: (source, counting_text())
     program._engine_target = counting_target
     program.main()
 

@@ -55,13 +55,23 @@ class Calculator:
         return found
 
     async def _run(self, order: bytes) -> Outcome:
+        """Run an order; once more if its process ended early, as one that the machine killed."""
+        try:
+            return await self._run_once(order)
+        except WorkFailed:
+            try:
+                return await self._run_once(order)
+            except WorkFailed as error:
+                raise Unavailable(sentences.TOO_HARD) from error
+
+    async def _run_once(self, order: bytes) -> Outcome:
         try:
             async with aclosing(process.run(WORK, self._limits, order)) as messages:
                 async for message in messages:
                     return _decoder.decode(message)
         except LimitExceeded as error:
             raise TooLarge(sentences.TOO_HARD) from error
-        except (WorkFailed, msgspec.DecodeError) as error:
+        except msgspec.DecodeError as error:
             raise Unavailable(sentences.TOO_HARD) from error
         except SandboxUnavailable as error:
             raise Unavailable from error

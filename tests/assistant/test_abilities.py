@@ -1,0 +1,89 @@
+"""Which model answers, what the tools of an answer are, and the most that steps use."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from assistant.abilities import ROUTER_TOKENS, Abilities, tool_part
+from assistant.catalogue import AssistantSpec
+from assistant.tools.toolbox import Toolbox
+from router.messages import Task, Usage, UsagePart
+from router.model_registry import ModelRegistry
+from router.producer.errors import ModelUnavailable
+from tests.contract.examples import STATUS, msgspec_replace
+from tests.fakes.assistant_process import GatedTool
+
+
+def abilities(*statuses: dict[str, Any], patience: float = 0.05, **spec: Any) -> Abilities:
+    registry = ModelRegistry(time.time)
+    plain = {"task": Task.GENERATE, "parts": [], "max_model_len": 100, "dimensions": 0, "image_sizes": []}
+    for each in statuses:
+        registry.observe(msgspec_replace(STATUS, worker=f"worker-{each['model']}", **{**plain, **each}))
+    given = AssistantSpec(**{"tools": ["math", "weather"], **spec})
+    toolbox = Toolbox([GatedTool("math"), GatedTool("weather"), GatedTool("wikipedia")])
+    return Abilities("assistant-1", given, None, toolbox, Mock(models=registry), ["assistant", "helper"], patience)
+
+
+def test_by_default_the_first_text_model_answers_that_is_no_assistant() -> None:
+    found = abilities(
+        {"model": "assistant"},
+        {"model": "a-embedder", "task": Task.EMBED},
+        {"model": "b-other-assistant", "parts": [tool_part("math")]},
+        {"model": "qwen"},
+        {"model": "smol"},
+    ).answers_with
+    assert found is not None
+    assert found.name == "qwen"
+
+
+def test_no_assistant_of_the_catalogue_answers_by_default() -> None:
+    assert abilities({"model": "assistant"}, {"model": "helper"}).answers_with is None
+
+
+def test_the_named_model_answers_and_routes() -> None:
+    named = abilities({"model": "a"}, {"model": "b"}, {"model": "c"}, answers_with="b", routing={"model": "c"})
+    assert named.answers_with is not None
+    assert named.routes_with is not None
+    assert (named.answers_with.name, named.routes_with.name) == ("b", "c")
+    assert abilities({"model": "a"}, answers_with="b").answers_with is None
+
+
+def test_tools_that_are_off_are_left_out() -> None:
+    own = abilities()
+    assert [each.name for each in own.tools()] == ["math", "weather"]
+    assert [each.name for each in own.tools(["math", "rm"])] == ["weather"]
+    assert own.tools(["*"]) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "models"),
+    [
+        ({}, {}),
+        ({"rewrites": "model"}, {"qwen": 96}),
+        ({"routing": {"way": "grammar"}}, {"qwen": 100}),
+        ({"routing": {"way": "function", "model": "router"}, "rewrites": "model"}, {"qwen": 96, "router": 100}),
+        ({"routing": {"way": "function"}, "rewrites": "model"}, {"qwen": 196}),
+    ],
+)
+def test_the_most_that_steps_use_has_each_call_once(spec: dict[str, Any], models: dict[str, int]) -> None:
+    parts = abilities({"model": "qwen"}, {"model": "router"}, answers_with="qwen", **spec).most_parts()
+    calls = 2 if list(models.values()) == [196] else 1
+    assert parts == [
+        *(
+            UsagePart(model=name, usage=Usage(prompt_tokens=100 * calls, completion_tokens=tokens))
+            for name, tokens in models.items()
+        ),
+        tool_part("math"),
+        tool_part("weather"),
+    ]
+    assert ROUTER_TOKENS > 100
+
+
+async def test_waiting_for_models_ends_when_they_are_known() -> None:
+    await abilities({"model": "qwen"}).models_known()
+    with pytest.raises(ModelUnavailable):
+        await abilities(answers_with="qwen").models_known()
