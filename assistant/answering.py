@@ -130,11 +130,11 @@ class Answering:
             return _Routed(None, {})
         router, model = self._router()
         choice = await self._choose(router, question, model)
-        arguments, name = choice.arguments, choice.tool
-        if name is not None and not arguments:
-            tool = next(each for each in self._tools if each.name == name)
-            arguments = tool.from_question(question, self._conversation.language) or {}
-        chosen = name if name is not None and arguments else None
+        arguments, chosen = choice.arguments, choice.tool
+        if chosen is not None and not arguments:
+            tool = next(each for each in self._tools if each.name == chosen)
+            found = tool.from_question(question, self._conversation.language)
+            chosen, arguments = (None, {}) if found is None else (chosen, found)
         data: dict[str, Any] = {
             "choice": chosen or NONE,
             "way": router.way,
@@ -181,7 +181,8 @@ class Answering:
         job, bill = self._job, self._unbilled.append
         headers, number = self._attempt.delivery.headers, len(self._attempt.steps)
         call = JobCall(job, headers, number, self._calls, self._answers_with().name, bill)
-        context = ToolContext(job.tenant, job.requester, language, self._conversation.question, call)
+        allowed = frozenset(self._prompt.tools_allowed)
+        context = ToolContext(job.tenant, job.requester, language, self._conversation.question, call, allowed)
         began = time.monotonic()
         data: dict[str, Any] = {"arguments": arguments}
         try:
@@ -268,6 +269,12 @@ class Answering:
         messages = self._conversation.prompt(system=self._abilities.spec.system, tool_result=result, dropped=dropped)
         if functions is None and (route := self._earlier("route")) is not None and route.data.get("answers"):
             functions = function_prompt.functions(function_prompt.by_function_name(self._tools))
+        changes: dict[str, Any] = {
+            "messages": messages,
+            "tools": functions or prompt.tools,
+            "tools_off": [],
+            "tools_allowed": [],
+        }
         delivered = ResumePoint(
             delivered=job.delivered,
             ended=job.ended,
@@ -280,7 +287,7 @@ class Answering:
         return ChildRequest(
             step="a",
             model=self._answers_with().name,
-            prompt=msgspec.structs.replace(prompt, messages=messages, tools=functions or prompt.tools, tools_off=[]),
+            prompt=msgspec.structs.replace(prompt, **changes),
             sampling=job.sampling,
             text=job.text,
             grammar=job.grammar,

@@ -76,8 +76,10 @@ class McpTool:
         return delimited(f"{failed} {self.name}", [part["text"] for part in result["content"]])
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the question as the argument of a tool that needs exactly one text; `None` for all other tools."""
+        """Return the question for a tool that needs exactly one text, and nothing for one that needs nothing."""
         required = self.parameters.get("required") or []
+        if not required:
+            return {}
         properties = self.parameters.get("properties") or {}
         if len(required) == 1 and properties.get(required[0], {}).get("type") == "string":
             return {required[0]: question}

@@ -68,6 +68,7 @@ def build_chat_job(body: ChatCompletionRequest, admitted: AdmittedRequest, origi
         template_kwargs=body.chat_template_kwargs or {},
         reasoning_effort=body.reasoning_effort or "",
         tools_off=body.tools_off or [],
+        tools_allowed=body.tools_allowed or [],
     )
     return _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
 

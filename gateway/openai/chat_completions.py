@@ -117,6 +117,8 @@ class ChatCompletionRequest(SamplingRequest):
     tools_off: Annotated[list[OwnToolName], Field(max_length=64)] | None = None
     """Names of an assistant's own tools that it must not use for this answer (`*`: none of them); other models have
     no such tools."""
+    tools_allowed: Annotated[list[OwnToolName], Field(max_length=64)] | None = None
+    """Names of an assistant's own tools that it may use for this answer, of those that need the person's consent."""
 
     @field_validator("messages")
     @classmethod

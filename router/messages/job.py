@@ -47,6 +47,8 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     """Passed to templates that read it; "none" also turns reasoning off in templates that only have a switch."""
     tools_off: list[str] = []
     """Names of an assistant's own tools that it must not call for this answer; `*`: none of them. Others ignore it."""
+    tools_allowed: list[str] = []
+    """Names of tools of an assistant that need the person's consent and have it for this answer. Others ignore it."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):

@@ -94,6 +94,7 @@ FULL_JOB = msgspec_replace(
         continue_final_message=True,
         template_kwargs={"enable_thinking": False, "effort": "low", "level": 2, "x": 0.5, "none": None},
         tools_off=["weather"],
+        tools_allowed=["mcp.shop.search"],
     ),
     sampling=SamplingParams(
         seed=2**63 - 1,

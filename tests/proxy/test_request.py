@@ -211,7 +211,7 @@ def test_every_field_of_a_job_is_translated_or_rejected() -> None:
         "ignore_eos",
         TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens echo",
         ChatPrompt: "messages tools tool_choice add_generation_prompt continue_final_message template_kwargs "
-        "reasoning_effort tools_off",
+        "reasoning_effort tools_off tools_allowed",
         TextPrompt: "text suffix",
         ToolChoice: "mode names parallel",
         Grammar: "kind source param",

@@ -23,6 +23,13 @@ LOCAL = ("127.0.0.0/8",)
 STDIO = (sys.executable, str(Path(__file__).parents[2] / "fakes" / "mcp_server.py"))
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes start slowly on a busy machine."""
+    monkeypatch.setattr(servers, "START_WAIT", 60.0)
+    monkeypatch.setattr(servers, "CONNECT_LIMIT", 60.0)
+
+
 def spec(**fields: Any) -> McpSpec:
     return McpSpec.model_validate({"tools": ("search",), "consent": "operator"} | fields)
 

@@ -41,5 +41,5 @@ async def test_models_read_results_as_delimited_data() -> None:
 
 def test_a_question_is_the_argument_of_a_tool_that_needs_one_text() -> None:
     assert tool(**QUERY).from_question("green tea?", "en") == {"query": "green tea?"}
-    assert tool().from_question("green tea?", "en") is None
+    assert tool().from_question("green tea?", "en") == {}
     assert tool(properties={"n": {"type": "integer"}}, required=["n"]).from_question("7", "en") is None

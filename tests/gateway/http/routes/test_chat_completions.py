@@ -139,6 +139,7 @@ async def test_the_job_has_the_requests_options(set_stage: SetStage) -> None:
             "continue_final_message": True,
             "chat_template_kwargs": {"enable_thinking": False},
             "tools_off": ["weather", "*"],
+            "tools_allowed": ["mcp.shop.search"],
             "unknown": 1,
         },
     )
@@ -150,6 +151,7 @@ async def test_the_job_has_the_requests_options(set_stage: SetStage) -> None:
     assert (job.prompt.add_generation_prompt, job.prompt.continue_final_message) == (False, True)
     assert job.prompt.template_kwargs == {"enable_thinking": False}
     assert job.prompt.tools_off == ["weather", "*"]
+    assert job.prompt.tools_allowed == ["mcp.shop.search"]
     assert job.sampling.max_tokens == 7
     assert job.sampling.temperature == 0
     assert job.sampling.top_k == 0
