@@ -101,7 +101,7 @@ class ToolsSpec(_Table):
     """Settings of the tools."""
 
     image: ImageSpec = ImageSpec()
-    """Images are drawn if an image model is served; its sizes need prices."""
+    """Images are drawn if an image model is served, in sizes that have a price."""
     weather: WeatherSpec | None = None
     """Without this table the weather is off: it asks a service on the internet."""
     wikipedia: bool = False

@@ -21,8 +21,12 @@ from assistant.routing.labelled_prompts import read_prompts
 from assistant.routing.router import Router
 from assistant.routing.rule_rewriter import stand_alone
 from assistant.settings import AssistantSettings
+from assistant.tools.image import ImageServices
+from assistant.tools.unit_prices import UnitPrices
 from assistant.worker import AssistantWorker
+from auth_billing.prices.price_book import PriceBook
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.prices import MongoPriceStore
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.producer.child_jobs import ChildJobs
@@ -33,7 +37,6 @@ from router.transport.base import Transport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
 from runtime.ops_server import OpsServer
-from stored_objects.objects import StoredObjects
 from stored_objects.services import stored_objects
 from stored_objects.settings import BlobSettings
 
@@ -48,14 +51,13 @@ async def serve(
     transport: Transport | None = None,
     hand_over: asyncio.Event | None = None,
     timings: Timings = DEFAULT_TIMINGS,
-    objects: StoredObjects | None = None,
+    images: ImageServices | None = None,
 ) -> None:
     """Answer the jobs of all models in the catalogue until `stop` is set, then drain.
 
     Setting `hand_over` ends the drain at once: the running jobs go to other assistants.
 
-    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`. `objects` stores images;
-    without it no tool draws.
+    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`. Without `images` no tool draws.
 
     Raises:
         StartupError: the catalogue, an API key, the broker or the metrics port is not available.
@@ -80,7 +82,7 @@ async def serve(
     )
     classifier = await asyncio.to_thread(_classifier, models)
     async with AsyncExitStack() as opened:
-        toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key, children, objects))
+        toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key, children, images))
         await opened.enter_async_context(open_servers(models.mcp, mcp_secrets, toolbox))
         workers = {}
         for number, (model, spec) in enumerate(models.models.items(), start=1):
@@ -141,6 +143,16 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def image_services(blobs: BlobSettings, connection: StoreConnection, home: Path) -> ImageServices:
+    """Return what drawing needs of the store; close its `objects` at the end.
+
+    Raises:
+        StartupError: a setting of the blobs is wrong.
+    """
+    objects = stored_objects(blobs, connection, home, CollectorRegistry())
+    return ImageServices(objects, UnitPrices(PriceBook(MongoPriceStore(connection))))
+
+
 async def run(settings: AssistantSettings, blobs: BlobSettings, home: Path) -> None:
     """Run the assistant process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to others.
 
@@ -150,10 +162,10 @@ async def run(settings: AssistantSettings, blobs: BlobSettings, home: Path) -> N
     stop, hand_over = asyncio.Event(), asyncio.Event()
     lifecycle.stop_on_signals(stop, again=hand_over.set)
     with ExitStack() as opened:
-        objects = None
+        images = None
         if settings.mongodb_url:
             connection = StoreConnection(settings.mongodb_url)
             opened.callback(connection.close)
-            objects = stored_objects(blobs, connection, home, CollectorRegistry())
-            opened.callback(objects.close)
-        await serve(settings, stop, hand_over=hand_over, objects=objects)
+            images = image_services(blobs, connection, home)
+            opened.callback(images.objects.close)
+        await serve(settings, stop, hand_over=hand_over, images=images)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ from pydantic import SecretStr
 from assistant.catalogue import ToolsSpec
 from assistant.tools.http_client import HttpClient
 from assistant.tools.image import OFF as IMAGES_OFF
-from assistant.tools.image import Image
+from assistant.tools.image import Image, ImageServices
 from assistant.tools.mathematics.tool import Mathematics
 from assistant.tools.open_meteo import OpenMeteo
 from assistant.tools.open_weather import OpenWeather
@@ -22,7 +23,6 @@ from assistant.tools.web_page import WebPage
 from assistant.tools.wikipedia import Wikipedia
 from router.producer.child_jobs import ChildJobs
 from runtime.lifecycle import StartupError
-from stored_objects.objects import StoredObjects
 
 WEATHER_OFF = Sentence(
     "The weather is not switched on here: this installation asks no weather service.",
@@ -41,11 +41,11 @@ WEB_PAGE_OFF = Sentence(
 
 @asynccontextmanager
 async def open_tools(
-    spec: ToolsSpec, weather_key: SecretStr | None, children: ChildJobs, objects: StoredObjects | None
+    spec: ToolsSpec, weather_key: SecretStr | None, children: ChildJobs, images: ImageServices | None
 ) -> AsyncIterator[Toolbox]:
     """Provide the toolbox of an installation; its connections are closed afterwards.
 
-    `children` opens the jobs of tools that call models, `objects` stores images; without it they are off.
+    `children` opens the jobs of tools that call models; without `images` none is drawn.
 
     Raises:
         StartupError: a permitted network is malformed.
@@ -59,16 +59,19 @@ async def open_tools(
         off["weather"] = WEATHER_OFF
     if not spec.wikipedia:
         off["wikipedia"] = WIKIPEDIA_OFF
-    if objects is None:
+    if images is None:
         off["image"] = IMAGES_OFF
     if not spec.web_page:
         off["web_page"] = WEB_PAGE_OFF
     wikipedia = Wikipedia(http) if spec.wikipedia_url is None else Wikipedia(http, url=spec.wikipedia_url)
     weather = Weather(_weather_service(spec, http, weather_key))
+    following = None if images is None else asyncio.create_task(images.prices.follow())
     try:
-        image = Image(children, objects, spec.image)
+        image = Image(children, images, spec.image)
         yield Toolbox([Mathematics(), weather, wikipedia, WebPage(http), image], off=off)
     finally:
+        if following is not None:
+            following.cancel()
         await http.close()
 
 

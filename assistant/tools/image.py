@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 from assistant.catalogue import ImageSpec
 from assistant.tools.image_questions import image_prompt
 from assistant.tools.prompt_translation import MAX_PROMPT_TOKENS, MAX_TOKENS, is_english, translate
 from assistant.tools.sentences import Sentence
-from assistant.tools.tool import InvalidArguments, JobCall, Refused, ToolContext, ToolOff, Unavailable
+from assistant.tools.tool import InvalidArguments, JobCall, Refused, TooLarge, ToolContext, ToolOff, Unavailable
+from assistant.tools.unit_prices import UnitPrices
 from auth_billing.errors import StoreUnavailable
 from router.errors import PublishError
 from router.messages import Drawn, FailureCode, Finished, ImagePrompt, SamplingParams, Task, Usage, UsagePart
@@ -37,14 +39,15 @@ OFF = Sentence(
     "Obrazy nie są tu włączone: asystent nie ma gdzie ich zapisać.",
 )
 _NO_MODEL = Sentence(
-    "No model that draws pictures is served here at the moment.",
-    "Nie działa tu teraz żaden model, który rysuje obrazy.",
+    "No model that draws pictures, and has a price, is served here at the moment.",
+    "Nie działa tu teraz żaden model z ceną, który rysuje obrazy.",
 )
 _NOTHING = Sentence("What should be drawn? The question does not say.", "Co narysować? Pytanie tego nie mówi.")
 _SIZE = Sentence(
     "Pictures of {size} are not drawn here, but of {sizes}.", "Nie rysuje się tu obrazów {size}, lecz {sizes}."
 )
 _REFUSED = Sentence("The image model does not draw this description.", "Model obrazów nie rysuje według takiego opisu.")
+_TOO_LONG = Sentence("The description is too long for the image model.", "Opis jest za długi dla modelu obrazów.")
 _FAILED = Sentence(
     "The picture could not be drawn. Please try again later.", "Nie udało się narysować obrazu. Spróbuj później."
 )
@@ -57,12 +60,20 @@ _NOT_STORED = Sentence(
 )
 
 
+@dataclass(frozen=True)
+class ImageServices:
+    """What drawing needs of the store: where images are kept, and which sizes have a price."""
+
+    objects: StoredObjects
+    prices: UnitPrices
+
+
 class Image:
     """The image tool.
 
     Args:
         children: opens the jobs at image models.
-        objects: stores the images; `None`: the tool is off.
+        services: `None`: the tool is off.
         spec: the image model, and the sizes and number of images that may be asked for.
     """
 
@@ -75,9 +86,9 @@ class Image:
     cache_seconds = 0.0
     answer_follows = False
 
-    def __init__(self, children: ChildJobs, objects: StoredObjects | None, spec: ImageSpec) -> None:
+    def __init__(self, children: ChildJobs, services: ImageServices | None, spec: ImageSpec) -> None:
         self._children = children
-        self._objects = objects
+        self._services = services
         self._spec = spec
         self._started = time.monotonic()
 
@@ -104,7 +115,7 @@ class Image:
     def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
         """Return the most that one call uses: images of every size, and a translation of the prompt."""
         model = self._model()
-        if self._objects is None or model is None:
+        if model is None:
             return []
         units = dict.fromkeys(self._sizes(model), self._spec.most)
         parts = [UsagePart(model=model.name, usage=Usage(prompt_tokens=0, units=units))]
@@ -121,16 +132,17 @@ class Image:
             ToolOff: no image model is served, or there is no storage.
             ToolError: the arguments are wrong, the model refuses or fails, or the images can't be stored.
         """
-        if self._objects is None or context.call is None:
+        if self._services is None or context.call is None:
             raise ToolOff(OFF)
+        objects = self._services.objects
         model = await self._served()
         prompt, size = _prompt(arguments), self._size(arguments, model)
         owner = ObjectOwner(context.tenant, context.requester)
         try:
-            async with reserved(self._objects, owner, _space(size, n := arguments.get("n", 1))):
+            async with reserved(objects, owner, _space(size, n := arguments.get("n", 1))):
                 sent = await self._in_english(prompt, context.call, context.question)
                 images = await self._drawn(model.name, ImagePrompt(prompt=sent, size=size), n, context.call)
-            blobs = [await self._stored(self._objects, owner, png) for png in images]
+            blobs = [await self._stored(objects, owner, png) for png in images]
         except StorageQuotaExceeded as error:
             raise Refused(_FULL) from error
         except (StoredObjectError, StoreUnavailable) as error:
@@ -153,16 +165,18 @@ class Image:
         return model
 
     def _model(self) -> ModelInfo | None:
-        """Return the image model: the catalogue's, or the first by name; `None` if no live worker serves it."""
+        """Return the image model: the catalogue's, or the first by name; `None` if none is alive and has a price."""
         name = self._spec.model
         models = [each for each in self._children.models.models() if each.task is Task.IMAGE and each.alive]
         return next((each for each in models if name in (None, each.name) and self._sizes(each)), None)
 
     def _sizes(self, model: ModelInfo) -> list[str]:
-        """Return the sizes that may be asked of a model, the default first."""
-        if not self._spec.sizes:
-            return model.image_sizes[:1]
-        return [size for size in self._spec.sizes if size in model.image_sizes]
+        """Return the sizes that may be asked of a model, the default first; those without a price can't be billed."""
+        sizes = self._spec.sizes or model.image_sizes[:1]
+        if self._services is None:
+            return []
+        prices = self._services.prices
+        return [size for size in sizes if size in model.image_sizes and prices.has(model.name, size)]
 
     def _size(self, arguments: dict[str, Any], model: ModelInfo) -> str:
         sizes = self._sizes(model)
@@ -194,7 +208,9 @@ class Image:
                         case Finished():
                             return [images[index] for index in range(n)]
         except JobFailed as error:
-            if error.failure in (FailureCode.INVALID_PROMPT, FailureCode.CONTEXT_LENGTH_EXCEEDED):
+            if error.failure is FailureCode.CONTEXT_LENGTH_EXCEEDED:
+                raise TooLarge(_TOO_LONG) from error
+            if error.failure is FailureCode.INVALID_PROMPT:
                 raise Refused(_REFUSED) from error
             raise Unavailable(_FAILED) from error
         except (GenerationError, PublishError) as error:

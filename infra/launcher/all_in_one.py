@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 from prometheus_client import CollectorRegistry
 
+from assistant.server import image_services
 from assistant.server import serve as serve_assistant
 from assistant.settings import AssistantSettings
 from auth_billing.__main__ import consume, prepare_store
@@ -44,7 +45,6 @@ from router.messages import WorkerState
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime import logging
 from runtime.lifecycle import StartupError, stop_on_signals
-from stored_objects.services import stored_objects
 from stored_objects.settings import BlobSettings
 
 PrintLine = Callable[[str], None]
@@ -170,11 +170,11 @@ class AllInOne:
     async def _assistant(self, connection: StoreConnection, stop: asyncio.Event) -> None:
         settings = environment.load(AssistantSettings)
         transport = MemoryTransport(self._broker, settings.assistant_id)
-        objects = stored_objects(environment.load(BlobSettings), connection, self._home.path, CollectorRegistry())
+        images = image_services(environment.load(BlobSettings), connection, self._home.path)
         try:
-            await serve_assistant(settings, stop, transport=transport, hand_over=stop, objects=objects)
+            await serve_assistant(settings, stop, transport=transport, hand_over=stop, images=images)
         finally:
-            objects.close()
+            images.objects.close()
 
     async def _billing(self, connection: StoreConnection, housekeeping: Housekeeping, stop: asyncio.Event) -> None:
         bus = Bus(MemoryTransport(self._broker, "billing"))

@@ -9,13 +9,17 @@ import pytest
 
 from assistant.abilities import tool_part
 from assistant.catalogue import ImageSpec
-from assistant.tools.image import Image
+from assistant.tools.image import Image, ImageServices
+from assistant.tools.unit_prices import UnitPrices
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.pricing import PriceList, TokenRate
 from router.messages import (
     Failed,
     FailureCode,
     Finished,
     ImagePrompt,
     Job,
+    ServiceClass,
     Started,
     Step,
     StepState,
@@ -28,6 +32,7 @@ from tests.assistant.answers import ended_steps
 from tests.assistant.conftest import Platform
 from tests.fakes.assistant_process import AssistantProcess, Talents
 from tests.fakes.fleet import Answer, until
+from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import Script, ScriptedWorker, draw, never, png, say
 from tests.fakes.stored_objects import stored_objects
 
@@ -40,8 +45,12 @@ class Studio:
 
     def __init__(self, platform: Platform, objects: StoredObjects | None, spec: ImageSpec) -> None:
         self.platform = platform
+        self.prices = UnitPrices(PriceBook(ListPriceStore()))
+        rate = TokenRate(0, 0, 0, units={"64x64": 3, "128x64": 5})
+        self.prices.known = PriceList(1, {"painter": dict.fromkeys(ServiceClass, rate)})
         self.talents: Talents = platform.talents(tools=["image"], answers_with="writer")
-        self.talents.more = lambda children: [Image(children, objects, spec)]
+        services = None if objects is None else ImageServices(objects, self.prices)
+        self.talents.more = lambda children: [Image(children, services, spec)]
 
     async def open(self, script: Script | None = draw, said: str = "a cat in a hat") -> AssistantProcess:
         self.writer = await self.platform.scripted("writer", say(said))
@@ -116,10 +125,20 @@ async def test_without_an_image_model_a_sentence_says_so(platform: Platform) -> 
     answer = await studio.ask("narysuj image kota w kapeluszu")
     step = await _tool_step(answer)
     assert step.state is StepState.FAILED
-    message = "Nie działa tu teraz żaden model, który rysuje obrazy."
+    message = "Nie działa tu teraz żaden model z ceną, który rysuje obrazy."
     assert step.data["error"] == {"code": "off", "message": message}
     assert step.parts == []
     assert answer.texts == ["a cat in a hat"], "the answering model says something about it"
+
+
+async def test_a_model_without_a_price_does_not_draw(platform: Platform) -> None:
+    studio = Studio(platform, stored_objects(), ImageSpec())
+    studio.prices.known = PriceList(2, {})
+    process = await studio.open()
+    step = await _tool_step(await studio.ask("draw an image of a cat"))
+    assert step.data["error"]["code"] == "off"
+    assert [part.model for part in process.abilities.most_parts()] == ["tool.image"], "other questions are answered"
+    assert studio.painter.jobs == []
 
 
 async def test_without_storage_the_tool_is_off(platform: Platform) -> None:
@@ -130,7 +149,12 @@ async def test_without_storage_the_tool_is_off(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"), [(FailureCode.INVALID_PROMPT, "refused"), (FailureCode.ENGINE_ERROR, "unavailable")]
+    ("code", "expected"),
+    [
+        (FailureCode.INVALID_PROMPT, "refused"),
+        (FailureCode.CONTEXT_LENGTH_EXCEEDED, "too_large"),
+        (FailureCode.ENGINE_ERROR, "unavailable"),
+    ],
 )
 async def test_a_failed_image_costs_nothing(platform: Platform, code: FailureCode, expected: str) -> None:
     await (studio := Studio(platform, objects := stored_objects(), ImageSpec())).open(_refuse(code))

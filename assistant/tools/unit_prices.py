@@ -1,0 +1,42 @@
+"""Which units of models have a price, so that no tool uses what can't be billed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from auth_billing.errors import NoPrice, StoreUnavailable
+from auth_billing.prices.price_book import CACHE_TTL, PriceBook
+from auth_billing.prices.pricing import PriceList
+from router.messages import ServiceClass, Usage
+
+_log = structlog.get_logger(__name__)
+
+
+class UnitPrices:
+    """The prices in force, as last read from the store."""
+
+    def __init__(self, book: PriceBook) -> None:
+        self._book = book
+        self.known: PriceList | None = None
+        """`None` before the first reading."""
+
+    async def follow(self) -> None:
+        """Read the prices every few seconds; while the store does not answer, the known ones stay."""
+        while True:
+            try:
+                self.known = await self._book.current()
+            except StoreUnavailable as error:
+                _log.warning("prices are not known", reason=str(error))
+            await asyncio.sleep(CACHE_TTL)
+
+    def has(self, model: str, unit: str) -> bool:
+        """Return whether `unit` of `model` has a price."""
+        if self.known is None:
+            return False
+        try:
+            self.known.price_of(model, Usage(prompt_tokens=0, units={unit: 1}), ServiceClass.DEFAULT)
+        except NoPrice:
+            return False
+        return True
