@@ -9,13 +9,17 @@ from pydantic import SecretStr
 
 from assistant.catalogue import ToolsSpec, WeatherSpec
 from assistant.tool_set import open_tools
+from assistant.tools.image import ImageServices
 from assistant.tools.open_meteo import OpenMeteo
 from assistant.tools.open_weather import OpenWeather
 from assistant.tools.tool import ToolContext, ToolOff
 from assistant.tools.toolbox import Toolbox
+from assistant.tools.unit_prices import UnitPrices
+from auth_billing.prices.price_book import PriceBook
 from router.producer.child_jobs import ChildJobs
 from runtime.lifecycle import StartupError
-from stored_objects.objects import StoredObjects
+from tests.fakes.prices import ListPriceStore
+from tests.fakes.stored_objects import stored_objects
 
 NO_MODELS = Mock(spec=ChildJobs)
 NAMES = ["image", "math", "weather", "web_page", "wikipedia"]
@@ -35,7 +39,9 @@ async def test_by_default_only_mathematics_is_on() -> None:
 
 async def test_all_tools_can_be_switched_on() -> None:
     spec = ToolsSpec(weather=WeatherSpec(), wikipedia=True, web_page=True)
-    async with open_tools(spec, None, NO_MODELS, Mock(spec=StoredObjects)) as toolbox:
+    async with open_tools(
+        spec, None, NO_MODELS, ImageServices(stored_objects(), UnitPrices(PriceBook(ListPriceStore())))
+    ) as toolbox:
         assert [tool.name for tool in toolbox.available()] == NAMES
         assert toolbox.reasons("en") == {}
         assert isinstance(_service(toolbox), OpenMeteo)
