@@ -16,6 +16,7 @@ from assistant.tools.mathematics.tool import Mathematics
 from assistant.tools.open_meteo import OpenMeteo
 from assistant.tools.open_weather import OpenWeather
 from assistant.tools.sentences import Sentence
+from assistant.tools.tool import Tool
 from assistant.tools.toolbox import Toolbox
 from assistant.tools.weather import Weather
 from assistant.tools.weather_report import WeatherService
@@ -67,8 +68,9 @@ async def open_tools(
     weather = Weather(_weather_service(spec, http, weather_key))
     following = None if images is None else asyncio.create_task(images.prices.follow())
     try:
-        image = Image(children, images, spec.image)
-        yield Toolbox([Mathematics(), weather, wikipedia, WebPage(http), image], off=off)
+        tools: list[Tool] = [Mathematics(), weather, WebPage(http), Image(children, images, spec.image)]
+        # Without the encyclopaedia its questions are the answering model's; no model knows the weather.
+        yield Toolbox([*tools, wikipedia] if spec.wikipedia else tools, off=off)
     finally:
         if following is not None:
             following.cancel()

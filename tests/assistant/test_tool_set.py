@@ -28,7 +28,8 @@ NAMES = ["image", "math", "weather", "web_page", "wikipedia"]
 async def test_by_default_only_mathematics_is_on() -> None:
     async with open_tools(ToolsSpec(), None, NO_MODELS, None) as toolbox:
         assert [tool.name for tool in toolbox.available()] == ["math"]
-        assert [tool.name for tool in toolbox.known(NAMES)] == NAMES
+        known = [tool.name for tool in toolbox.known(NAMES)]
+        assert known == ["image", "math", "weather", "web_page"]  # a model answers what Wikipedia would be asked
         reasons = toolbox.reasons("pl")
         assert list(reasons) == ["image", "weather", "web_page", "wikipedia"]
         for name in reasons:

@@ -99,7 +99,9 @@ CONFIGURATIONS: Sequence[Configuration] = (
         [],
         Size(workers=3),
         mix=Mix(POISONED),
-        limits=Limits(refusals={"overloaded"}, pause=30),  # while all engines restart, the estimated wait is long
+        limits=Limits(
+            refusals=frozenset({"overloaded"}), pause=30
+        ),  # while all engines restart, the estimated wait is long
     ),
     Configuration(
         "gateway-kill",

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from router.bus import Bus
-from router.messages import ChatPrompt, Delta, Finished, Job, Outcome, Reply, SamplingParams, ServiceClass
+from router.messages import ChatPrompt, Delta, Finished, Job, Outcome, Reply, SamplingParams, ServiceClass, Started
 from router.producer.child_jobs import ChildJobs, ChildRequest
 from router.producer.errors import JobCancelled
 from router.producer.job_output import ResumePoint
@@ -97,7 +97,8 @@ async def test_a_child_job_is_its_parents_and_its_replies_come_in_order(make_tra
         await reading
         assert assistant.text == counted(40)
         assert isinstance(assistant.replies[-1], Finished)
-        assert [type(each) for each in assistant.replies[:-1]] == [Delta] * (len(assistant.replies) - 1)
+        kinds = [type(each) for each in assistant.replies[:-1]]
+        assert kinds == [Started, *[Delta] * (len(kinds) - 1)]
         await assistant.end()
 
 

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,17 @@ async def test_the_link_in_the_banner_signs_the_owner_in(serving: Launched) -> N
         assert (await browser.post("/api/sign-up", json={**body, "email": "eve@example.org"})).status_code == 404
 
 
+def until_listed(client: openai.OpenAI) -> None:
+    """Wait until the model and the assistant are listed: each is, from its first heartbeat on."""
+    until = time.monotonic() + 10
+    while (listed := [model.id for model in client.models.list()]) != ["assistant", MODEL]:
+        assert time.monotonic() < until, listed
+        time.sleep(0.1)
+
+
 def test_models(serving: Launched) -> None:
     client = serving.client()
-    assert [model.id for model in client.models.list()] == [MODEL]
+    until_listed(client)
     assert client.models.retrieve(MODEL).id == MODEL
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("gpt-9")
@@ -228,7 +237,7 @@ def test_ctrl_c_ends_all_processes_and_keeps_the_account(serving: Launched) -> N
     try:
         again.until_ready()
         assert again.client().api_key == key
-        assert [model.id for model in again.client().models.list()] == [MODEL]
+        until_listed(again.client())
         again.process.send_signal(signal.SIGTERM)
         again.process.send_signal(signal.SIGTERM)
         assert again.process.wait(60) == 0

@@ -209,8 +209,11 @@ def test_error_classes(service: Service, client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError):  # the error comes before the stream begins
         client.chat.completions.create(model=MODEL, messages=[], stream=True)
     with pytest.raises(openai.NotFoundError) as unserved:
-        client.images.generate(prompt="a river")
+        client.audio.speech.create(model=MODEL, voice="alloy", input="a river")
     assert unserved.value.code == "unknown_url"
+    with pytest.raises(openai.BadRequestError) as no_images:
+        client.images.generate(model=MODEL, prompt="a river")
+    assert no_images.value.param == "model"
     nobody = openai.OpenAI(base_url=f"http://127.0.0.1:{service.port + 1}/v1", api_key="x", max_retries=0, timeout=2)
     with pytest.raises(openai.APIConnectionError):
         nobody.models.list()

@@ -76,7 +76,7 @@ OTHER_WAYS: tuple[tuple[str, str, dict[str, str], int], ...] = (
     ("PUT", "/projects", {}, 405),
     ("GET", "/Projects", {}, 404),
     ("GET", "/projects/", {}, 404),
-    ("GET", "/usage/images", {}, 404),
+    ("GET", "/usage/vector_stores", {}, 404),
 )
 
 
