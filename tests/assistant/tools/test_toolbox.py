@@ -187,3 +187,17 @@ async def test_switches() -> None:
 def test_names_are_unique() -> None:
     with pytest.raises(ValueError, match="two tools"):
         Toolbox([Echo(), Echo()])
+
+
+async def test_tools_are_added_and_switched_while_the_process_runs() -> None:
+    toolbox = Toolbox([])
+    toolbox.switch_off("echo", Sentence("{tool} is not there yet.", "Nie ma jeszcze {tool}."))
+    assert toolbox.reasons("pl") == {"echo": "Nie ma jeszcze echo."}
+    toolbox.add(Echo())
+    with pytest.raises(tool.ToolOff, match="echo is not there yet"):
+        await toolbox.run("echo", {"text": "a"}, ENGLISH)
+    toolbox.switch_on("echo")
+    toolbox.switch_on("echo")
+    assert (await toolbox.run("echo", {"text": "a"}, ENGLISH)).result["text"] == "a"
+    with pytest.raises(ValueError, match="two tools"):
+        toolbox.add(Echo())
