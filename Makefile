@@ -68,8 +68,9 @@ test-bills: setup-dev ## 300 mixed requests over RabbitMQ: reported, billed and 
 test-schemas: setup-dev ## 200 schemas, the real model at temperature 1: every answer validates
 	HEADRACE_TEST_SCHEMAS=200 $(BIN)/pytest tests/inference_worker/structured/test_real_model.py
 
-kill-points: setup-dev ## Resumed answers, interrupted at 20 points each, equal uninterrupted ones: the real model in float32 (some minutes)
+kill-points: setup-dev ## Resumed answers, interrupted at 20 points each, equal uninterrupted ones: the real model in float32, and assistants in each phase (some minutes)
 	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py
+	HEADRACE_TEST_KILLS=20 $(BIN)/pytest tests/integration/test_assistant_kills.py
 
 check: check-python check-page ## Linters, types and import contracts, including the web page
 
