@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from decimal import Context, Decimal
 from importlib import import_module
@@ -22,6 +23,8 @@ from assistant.tools.tool import InvalidArguments, NotFound, ToolError
 
 MAX_ORDER = 10
 """Highest order of a derivative."""
+_RECURSION = 3_000
+"""Python's default of 1,000 is little for SymPy and a sum of hundreds of terms."""
 RANGE = 10.0
 """Plots without limits go from the negative of this to this."""
 _PREFERRED = ("x", "y", "z", "t")
@@ -51,6 +54,7 @@ _import_deferred()
 
 def encoded_outcome(order: bytes, _source: BinaryIO) -> Iterator[bytes]:
     """Compute an encoded `Order` and yield its encoded `Outcome`. Runs in a sandbox."""
+    sys.setrecursionlimit(_RECURSION)
     yield msgspec.msgpack.encode(outcome(msgspec.msgpack.decode(order, type=Order)))
 
 
@@ -60,8 +64,9 @@ def outcome(order: Order) -> Outcome:
         return _OPERATIONS[order.operation](order, statements_of(order))
     except ToolError as error:
         return Failed(error.code, sentence_name(error.sentence))
-    except (ArithmeticError, NotImplementedError, ValueError, TypeError, AttributeError, RecursionError):
-        # SymPy raises these where it has no method for an expression.
+    except (MemoryError, OSError, ImportError):
+        raise  # of the process, not of the expression
+    except Exception:  # noqa: BLE001 - SymPy raises many kinds where it has no method for an expression
         return Failed(NotFound.code, sentence_name(sentences.NO_CLOSED_FORM))
 
 

@@ -14,7 +14,8 @@ from assistant.tools.mathematics.functions import CONSTANT_ALIASES, FUNCTIONS, G
 from assistant.tools.tool import InvalidArguments, TooLarge
 
 MAX_CHARACTERS = 1_000
-MAX_TOKENS = 500
+MAX_TOKENS = 300
+"""Also bounds the depth of the syntax tree, which functions walk recursively."""
 MAX_EXPONENT = 400
 """Most of the exponent of a number in scientific notation."""
 MAX_SPLIT_LETTERS = 12
