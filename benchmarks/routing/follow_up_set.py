@@ -18,7 +18,8 @@ from assistant.routing.language import Language
 from assistant.routing.normal_form import plain
 from assistant.turn import Turn
 
-FOLLOW_UPS = Path(__file__).with_name("follow_ups.jsonl")
+FOLLOW_UPS = Path(__file__).with_name("data") / "development_follow_ups.jsonl"
+"""Follow-ups that the rules were written with; `evaluation_follow_ups.jsonl` beside it was written by others."""
 
 
 class _Message(msgspec.Struct, frozen=True):

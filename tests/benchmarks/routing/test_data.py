@@ -1,0 +1,35 @@
+"""The evaluation prompts are not the training prompts, nor nearly so: scores are of questions that are new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assistant.routing.labelled_prompts import read_prompts
+from benchmarks.routing import follow_up_set
+from tests.assistant.routing.similarity import most_similar
+
+DATA = follow_up_set.FOLLOW_UPS.parent
+MOST_ALIKE = 0.7
+
+
+def nearly_alike(texts: list[str], others: list[str]) -> list[int]:
+    """Return the line numbers of texts that resemble one of `others`; the texts themselves stay unseen."""
+    return [line for line, text in enumerate(texts, start=1) if most_similar(text, others)[0] > MOST_ALIKE]
+
+
+def alone(path: Path | None = None) -> list[str]:
+    prompts = read_prompts() if path is None else read_prompts(path)
+    return [each.text for each in prompts if not each.history]
+
+
+def test_no_evaluation_prompt_is_nearly_a_training_prompt() -> None:
+    assert nearly_alike(alone(DATA / "evaluation.jsonl"), alone()) == []
+
+
+def test_no_evaluation_follow_up_is_nearly_one_of_the_development_set() -> None:
+    """With the turn before it: short follow-ups such as "and tomorrow?" are alike by nature."""
+    known, new = (
+        [f"{each.history[-1].content} {each.text}" for each in follow_up_set.read_follow_ups(path)]
+        for path in (follow_up_set.FOLLOW_UPS, DATA / "evaluation_follow_ups.jsonl")
+    )
+    assert nearly_alike(new, known) == []
