@@ -3,8 +3,8 @@
 A line is `{"lang", "text", "tool"}`, optionally with `history`, a list of messages before the question; tools are
 `image`, `weather`, `wikipedia`, `math`, `documents` and `none`. The classifier needs no model; `--way grammar` and
 `--way function` run `--model` in this process, without a queue. `--rewriting` scores the rewriting of follow-ups
-instead, on FILE or `data/development_follow_ups.jsonl` (`follow_up_set.py` has the format). With `--out`, the rows are written as a
-result file.
+instead, on FILE or `data/development_follow_ups.jsonl` (`follow_up_set.py` has the format). With `--out`, the rows are
+written as a result file.
 """
 
 from __future__ import annotations
