@@ -110,3 +110,13 @@ async def test_computations_wait_for_one_another() -> None:
     orders = [Order(Operation.EVALUATE, f"{number} + {number}") for number in range(5)]
     found = await asyncio.gather(*(calculator.compute(each) for each in orders))
     assert [each.result_text for each in found] == ["0", "2", "4", "6", "8"]
+
+
+async def test_a_process_that_is_killed_is_replaced_once() -> None:
+    own = psutil.Process()
+    before = own.children()
+    computing = asyncio.create_task(Calculator().compute(Order(Operation.EVALUATE, "15% * 240")))
+    while not (children := [each for each in own.children() if each not in before]):
+        await asyncio.sleep(0.002)
+    children[0].kill()
+    assert (await computing).result_text == "36"
