@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gateway.openai.steps import AnswerStep
+from router.messages import StepState
+from stored_objects.blobs import new_blob_id
 from tests.contract.examples import STEPS
 
 
 def test_a_step_is_shown_without_its_usage() -> None:
-    shown = AnswerStep.of(STEPS[1]).model_dump()
+    shown = AnswerStep.of(STEPS[1], lambda blob: f"https://x/{blob}").model_dump()
     assert shown == {
         "number": 1,
         "kind": "tool",
@@ -15,3 +19,12 @@ def test_a_step_is_shown_without_its_usage() -> None:
         "state": "failed",
         "data": STEPS[1].data,
     }
+
+
+def test_images_of_a_step_get_their_addresses() -> None:
+    blob = new_blob_id()
+    data = {"result": {"type": "image", "images": [{"blob": blob}]}}
+    step = msgspec.structs.replace(STEPS[1], state=StepState.DONE, data=data)
+    shown = AnswerStep.of(step, lambda blob: f"https://x/{blob}")
+    assert shown.data["result"]["images"] == [{"blob": blob, "url": f"https://x/{blob}"}]
+    assert data["result"]["images"] == [{"blob": blob}]
