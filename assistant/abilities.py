@@ -36,13 +36,15 @@ class Abilities:
     """Id of the consumer of the assistant's jobs."""
     spec: AssistantSpec
     classifier: Router | None
-    """The router of the way `classifier`, if an assistant of the catalogue uses it."""
+    """The router of the way `classifier` without embeddings, if an assistant of the catalogue uses it."""
     toolbox: Toolbox
     children: ChildJobs
     assistants: Collection[str]
     """Names of the models of the catalogue, which do not answer for one another."""
     patience: float = 30.0
     """Seconds that a job waits for the first heartbeat of the answering model, as after this process was restarted."""
+    embedding_router: Router | None = None
+    """The router of the way `classifier` with embeddings, if the assistant has an embedding model."""
 
     @property
     def answers_with(self) -> ModelInfo | None:
@@ -58,6 +60,13 @@ class Abilities:
         """The model that chooses tools, unless a classifier does; `None` if it is not known."""
         name = self.spec.routing.model
         return self.answers_with if name is None else self.children.models.find(name)
+
+    @property
+    def embeds_with(self) -> ModelInfo | None:
+        """The embedding model of the classifier; `None` if it has none, or no worker serves it now."""
+        name = self.spec.routing.embeddings
+        model = None if name is None else self.children.models.find(name)
+        return model if model is not None and model.alive and model.task is Task.EMBED else None
 
     async def models_known(self) -> None:
         """Wait until the models that answer and route are known.
@@ -90,6 +99,8 @@ class Abilities:
             parts += _call(self.answers_with, rewriting.MAX_TOKENS)
         if self.spec.routing.way != "classifier" and self.spec.tools:
             parts += _call(self.routes_with, ROUTER_TOKENS)
+        if self.spec.tools and (embedding := self.embeds_with) is not None:
+            parts += _call(embedding, 0)
         for tool in self.tools():
             parts.append(tool_part(tool.name))
             if isinstance(tool, UsesModels):

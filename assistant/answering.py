@@ -152,6 +152,8 @@ class Answering:
     def _router(self) -> tuple[Router, str]:
         """Return the router of this job, and the name of its model; "" if it has none."""
         abilities = self._abilities
+        if abilities.embedding_router is not None and (embedding := abilities.embeds_with) is not None:
+            return abilities.embedding_router, embedding.name
         if abilities.spec.routing.way == "classifier" and abilities.classifier is not None:
             return abilities.classifier, ""
         answering = self._answers_with().name
@@ -163,7 +165,7 @@ class Answering:
     async def _choose(self, router: Router, question: str, model: str) -> Choice:
         """Return the router's choice; that of a direct answer if its `model` fails, or has not been alive for long."""
         routes_with = self._abilities.routes_with
-        if model and (routes_with is None or not routes_with.recently_alive):
+        if model and router.way != "classifier" and (routes_with is None or not routes_with.recently_alive):
             self._attempt.log.warning("no worker serves the routing model, the question is answered directly")
             return Choice(None)
         try:

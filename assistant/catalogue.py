@@ -50,6 +50,14 @@ class Routing(_Table):
     """`classifier`: without a model; `grammar`: a model, held to a grammar; `function`: a model's function calls."""
     model: ModelName | None = None
     """The model that chooses; by default the one that answers. A classifier has none."""
+    embeddings: ModelName | None = None
+    """Embedding model beside the classifier, for English questions; while no worker serves it, n-grams decide alone."""
+
+    @model_validator(mode="after")
+    def _embeddings_of_a_classifier(self) -> Self:
+        if self.embeddings is not None and self.way != "classifier":
+            raise ValueError("`embeddings` is for the way `classifier`")
+        return self
 
 
 class AssistantSpec(_Table):
@@ -163,7 +171,7 @@ class Catalogue(_Table):
     @model_validator(mode="after")
     def _no_circle(self) -> Self:
         for name, spec in self.models.items():
-            for model in {spec.answers_with, spec.routing.model} & self.models.keys():
+            for model in {spec.answers_with, spec.routing.model, spec.routing.embeddings} & self.models.keys():
                 raise ValueError(f"model {name!r} calls {model!r}, which is an assistant too")
         return self
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import struct
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 import msgspec
 
-from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
-from router.errors import PublishError
-from router.messages import ChatPrompt, Delta, Finished, Job, Reply, SamplingParams, Started, TextOptions, Usage
+from assistant.model_port import Embeddings, ModelCallFailed, ModelPiece, ModelRequest
+from router.errors import PublishError, TooManyAncestors
+from router.messages import (
+    ChatPrompt,
+    Delta,
+    Embedded,
+    EmbeddingPrompt,
+    Finished,
+    Job,
+    Reply,
+    SamplingParams,
+    Started,
+    TextOptions,
+    Usage,
+)
 from router.producer.child_jobs import ChildJobs, ChildRequest
 from router.producer.errors import GenerationError
 
@@ -46,6 +59,32 @@ class ModelCalls:
         except (GenerationError, PublishError) as error:
             raise ModelCallFailed(f"{request.model}: {error}") from error
 
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
+        """Return the vectors of `texts` by an embedding model; cancelling the call cancels the child job.
+
+        Raises:
+            ModelCallFailed: the model is unknown, unavailable, or its job failed.
+        """
+        self._calls += 1
+        child = ChildRequest(
+            step=f"s{len(self._job.steps)}-{self._calls}",
+            model=model,
+            prompt=EmbeddingPrompt(inputs=[*texts]),
+            sampling=SamplingParams(seed=self._job.sampling.seed),
+        )
+        vectors: dict[int, list[float]] = {}
+        usage = Usage(prompt_tokens=0)
+        try:
+            async with aclosing(self._children.replies(self._job, child, self._headers)) as replies:
+                async for reply in replies:
+                    if isinstance(reply, Embedded):
+                        vectors.update(enumerate((_floats(each) for each in reply.vectors), start=reply.start))
+                    elif isinstance(reply, Finished):
+                        usage = reply.usage
+        except (GenerationError, PublishError, TooManyAncestors) as error:
+            raise ModelCallFailed(f"{model}: {error}") from error
+        return Embeddings([vectors[number] for number in range(len(texts))], usage)
+
     async def pieces(self, child: ChildRequest) -> AsyncGenerator[ModelPiece]:
         """Yield the output of a child job, each piece with the usage until then; closing it cancels the job.
 
@@ -80,6 +119,11 @@ class ModelCalls:
             text=TextOptions(),
             grammar=request.grammar,
         )
+
+
+def _floats(vector: bytes) -> list[float]:
+    """Return the components of a vector of little-endian float32."""
+    return list(struct.unpack(f"<{len(vector) // 4}f", vector))
 
 
 def _used(before: Usage, reply: Reply) -> Usage:

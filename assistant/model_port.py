@@ -44,8 +44,24 @@ class ModelPiece:
     """The reply that the piece was made of; `None` for pieces without output and those of scripted models."""
 
 
+@dataclass(frozen=True)
+class Embeddings:
+    """Vectors of texts, in their order, and the tokens that they took."""
+
+    vectors: Sequence[Sequence[float]]
+    usage: Usage
+
+
 class ModelPort(Protocol):
     """Calls models of the platform."""
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
+        """Return the vectors of `texts` by an embedding model; cancelling the call cancels its job.
+
+        Raises:
+            ModelCallFailed: the model is unknown, unavailable, or its job failed.
+        """
+        ...
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
         """Return the pieces of the answer to `request` as they arrive; closing the generator cancels the call.

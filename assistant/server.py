@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from prometheus_client import CollectorRegistry
 
 from assistant import catalogue, tool_set
 from assistant.abilities import Abilities
-from assistant.catalogue import Catalogue
+from assistant.catalogue import AssistantSpec, Catalogue
 from assistant.mcp.servers import open_servers
 from assistant.metrics import AssistantMetrics
 from assistant.routing.classifier import ClassifierRouter, ToolClassifier
-from assistant.routing.labelled_prompts import read_prompts
+from assistant.routing.embedding_router import EmbeddingRouter
+from assistant.routing.labelled_prompts import LabelledPrompt, read_prompts
 from assistant.routing.router import Router
 from assistant.routing.rule_rewriter import stand_alone
 from assistant.settings import AssistantSettings
@@ -80,7 +82,8 @@ async def serve(
         max_unread_bytes=MAX_UNREAD_BYTES,
         timings=timings,
     )
-    classifier = await asyncio.to_thread(_classifier, models)
+    prompts = read_prompts()
+    classifier = await asyncio.to_thread(_classifier, models, prompts)
     async with AsyncExitStack() as opened:
         toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key, children, images))
         await opened.enter_async_context(open_servers(models.mcp, mcp_secrets, toolbox))
@@ -89,11 +92,12 @@ async def serve(
             abilities = Abilities(
                 f"{settings.assistant_id}-{number}",
                 spec,
-                classifier,
+                None if classifier is None else ClassifierRouter(classifier),
                 toolbox,
                 children,
                 models.models.keys(),
                 patience=settings.no_worker_timeout,
+                embedding_router=_embedding_router(classifier, spec, prompts),
             )
             workers[model] = AssistantWorker(
                 bus, model, abilities, metrics, drain_grace=settings.drain_grace, hand_over=hand_over, timings=timings
@@ -124,11 +128,20 @@ async def _run(children: ChildJobs, workers: list[AssistantWorker], stop: asynci
         following.cancel()
 
 
-def _classifier(models: Catalogue) -> Router | None:
-    """Return the router of assistants that choose by a classifier, trained in a tenth of a second; `None`: no such."""
+def _classifier(models: Catalogue, prompts: Sequence[LabelledPrompt]) -> ToolClassifier | None:
+    """Return the classifier of assistants that choose by one, trained in half a second; `None`: there are none."""
     if all(spec.routing.way != "classifier" for spec in models.models.values()):
         return None
-    return ClassifierRouter(ToolClassifier(read_prompts(), stand_alone))
+    return ToolClassifier(prompts, stand_alone)
+
+
+def _embedding_router(
+    classifier: ToolClassifier | None, spec: AssistantSpec, prompts: Sequence[LabelledPrompt]
+) -> Router | None:
+    """Return the router of an assistant whose classifier has an embedding model; `None`: it has none."""
+    if classifier is None or spec.routing.embeddings is None:
+        return None
+    return EmbeddingRouter(classifier, spec.routing.embeddings, prompts, stand_alone)
 
 
 def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:

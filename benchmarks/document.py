@@ -112,6 +112,10 @@ SECTIONS = {
         " runs; blocked: total input delay by long animation frames; main thread: its CPU time per frame; others: share"
         " of the machine's CPU time of other processes (above a tenth a run is repeated, three times at most).",
     ),
+    "routing": (
+        "Routing",
+        "Choices of a tool for prompts that neither the classifier's training nor its words have seen, by language.",
+    ),
     "gpu": ("GPU", "Shapes of published models with random weights."),
 }
 

@@ -5,7 +5,7 @@ Training takes half a second, so that no trained file is stored, shipped or trus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from assistant.routing.normal_form import plain
 from assistant.routing.router import Choice
 from assistant.tools.tool import Tool
 from assistant.turn import Turn
+from router.messages import Usage
 
 UNSURE = 0.45
 """Probability of a tool below which the question is answered directly; chosen by cross-validation."""
@@ -62,22 +63,30 @@ class ToolClassifier:
 
     def __init__(self, prompts: Sequence[LabelledPrompt], stand_alone: StandAlone) -> None:
         """Train on `prompts`; `stand_alone` rewrites a follow-up with the turns before it."""
-        questions = [_cut(stand_alone(each.text, each.turns)) for each in prompts]
+        questions = [cut(stand_alone(each.text, each.turns)) for each in prompts]
         features, labels = _augmented(questions, [each.tool for each in prompts])
         self._pipeline = _pipeline().fit(features, labels)
         self._labels: list[Label] = [label for each in self._pipeline.classes_ for label in LABELS if label == each]
 
     def classify(self, question: str) -> Verdict:
         """Return the label of a stand-alone question; "none" if no tool is probable enough."""
-        question = _cut(question)
-        if "none" in cues(question):
+        if "none" in cues(cut(question)):
             return Verdict("none", NO_EVIDENCE)
+        return verdict(self.probabilities(question))
+
+    def probabilities(self, question: str) -> dict[Label, float]:
+        """Return the probability of each label, whether or not the question has any cue."""
+        question = cut(question)
         probabilities: list[float] = self._pipeline.predict_proba([Features(question, cues(question))])[0].tolist()
-        by_label = dict(zip(self._labels, probabilities, strict=True))
-        best = max(self._labels, key=by_label.__getitem__)
-        if best != "none" and by_label[best] < UNSURE:
-            return Verdict("none", 1 - by_label[best])
-        return Verdict(best, by_label[best])
+        return dict(zip(self._labels, probabilities, strict=True))
+
+
+def verdict(probabilities: Mapping[Label, float]) -> Verdict:
+    """Return the most probable label; "none" if it is a tool that is not probable enough."""
+    best = max(probabilities, key=probabilities.__getitem__)
+    if best != "none" and probabilities[best] < UNSURE:
+        return Verdict("none", 1 - probabilities[best])
+    return Verdict(best, probabilities[best])
 
 
 class ClassifierRouter:
@@ -94,14 +103,24 @@ class ClassifierRouter:
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
         """Return the tool for a stand-alone `question`; calls no model, and takes about two milliseconds."""
-        verdict = self._classifier.classify(question)
-        if any(tool.name == verdict.label for tool in tools):
-            return Choice(verdict.label, confidence=verdict.probability)
+        return self.choice(self._classifier.classify(question), question, history, tools)
+
+    def choice(
+        self,
+        found: Verdict,
+        question: str,
+        history: Sequence[Turn],
+        tools: Sequence[Tool],
+        usage: Usage | None = None,
+    ) -> Choice:
+        """Return the choice that follows from a verdict, which took `usage` of a model."""
+        if any(tool.name == found.label for tool in tools):
+            return Choice(found.label, confidence=found.probability, usage=usage)
         language = language_of(question, history)
         for tool in tools:
             if tool.name not in LABELS and (arguments := tool.from_question(question, language)) is not None:
-                return Choice(tool.name, arguments)
-        return Choice(None, confidence=verdict.probability)
+                return Choice(tool.name, arguments, usage=usage)
+        return Choice(None, confidence=found.probability, usage=usage)
 
 
 def _augmented(questions: Sequence[str], labels: Sequence[Label]) -> tuple[list[Features], list[Label]]:
@@ -153,6 +172,7 @@ def _times(factor: float) -> FunctionTransformer:
     return FunctionTransformer(multiply)
 
 
-def _cut(question: str) -> str:
-    half = MAX_CHARACTERS // 2
-    return question if len(question) <= MAX_CHARACTERS else f"{question[:half]} {question[-half:]}"
+def cut(question: str, most: int = MAX_CHARACTERS) -> str:
+    """Return the first and the last half of `most` characters of a longer question."""
+    half = most // 2
+    return question if len(question) <= most else f"{question[:half]} {question[-half:]}"

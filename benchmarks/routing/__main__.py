@@ -1,10 +1,10 @@
 """`python -m benchmarks.routing FILE.jsonl`: scores the ways of choosing tools on labelled prompts, by language.
 
 A line is `{"lang", "text", "tool"}`, optionally with `history`, a list of messages before the question; tools are
-`image`, `weather`, `wikipedia`, `math`, `documents` and `none`. The classifier needs no model; `--way grammar` and
-`--way function` run `--model` in this process, without a queue. `--rewriting` scores the rewriting of follow-ups
-instead, on FILE or `data/development_follow_ups.jsonl` (`follow_up_set.py` has the format). With `--out`, the rows are
-written as a result file.
+`image`, `weather`, `wikipedia`, `math`, `documents` and `none`. `classifier` needs no model, `classifier-embeddings` an
+embedding model (`--embeddings`); `--way grammar` and `--way function` run `--model` in this process, without a queue.
+`--rewriting` scores the rewriting of follow-ups instead, on FILE or `data/development_follow_ups.jsonl`
+(`follow_up_set.py` has the format). With `--out`, the rows are written as a result file.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from assistant.model_port import ModelCallFailed, ModelPiece, ModelPort, ModelRequest
+from assistant.model_port import Embeddings, ModelCallFailed, ModelPiece, ModelPort, ModelRequest
 from assistant.routing.classifier import ClassifierRouter, ToolClassifier
+from assistant.routing.embedding_router import EmbeddingRouter
 from assistant.routing.function_router import FunctionRouter
 from assistant.routing.grammar_router import GrammarRouter
 from assistant.routing.labelled_prompts import LabelledPrompt, read_prompts
@@ -28,7 +29,8 @@ from assistant.routing.router import Router
 from assistant.routing.rule_rewriter import stand_alone
 from benchmarks.engine import add_engine_arguments, engine_under_test
 from benchmarks.report import print_lines, print_rows
-from benchmarks.results import Row, Value, make_result, write
+from benchmarks.results import ROOT, Row, Value, make_result, write
+from benchmarks.routing.embedding_models import EmbeddingModels
 from benchmarks.routing.engine_models import EngineModels
 from benchmarks.routing.follow_up_set import FOLLOW_UPS, FollowUp, read_follow_ups, score
 from benchmarks.routing.label_tools import LABEL_TOOLS
@@ -37,9 +39,12 @@ from inference_worker.model_files.model_source import resolve
 from runtime import logging
 
 LANGUAGES = ("en", "pl")
+EMBEDDINGS = ROOT / ".headrace" / "models" / "all-minilm-l6-v2"
 NO_MODEL = "-"
 """Name of the model in rows of ways that need none."""
-WAYS = ("classifier", "grammar", "grammar-arguments", "function")
+WAYS = ("classifier", "classifier-embeddings", "grammar", "grammar-arguments", "function")
+MODEL_WAYS = frozenset(WAYS[2:])
+"""Ways that generate with `--model`."""
 
 
 class NoModels:
@@ -50,18 +55,31 @@ class NoModels:
         raise ModelCallFailed(f"{request.model} is not loaded")
         yield ModelPiece()
 
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
+        """Raise `ModelCallFailed`."""
+        raise ModelCallFailed(f"{model} is not loaded")
 
-def router_of(way: str, model: str) -> Router:
-    """Return the router of a way; `model` is the name in the requests of the ways that call one."""
+
+async def router_of(way: str, model: str, embeddings: Path) -> tuple[Router, ModelPort | None]:
+    """Return the router of a way, trained, with the models that it calls instead of the engine's if it has its own.
+
+    `model` is the name in the requests of the ways that generate, `embeddings` the folder of the embedding model.
+    """
     match way:
         case "classifier":
-            return ClassifierRouter(ToolClassifier(read_prompts(), stand_alone))
+            return ClassifierRouter(ToolClassifier(read_prompts(), stand_alone)), None
+        case "classifier-embeddings":
+            models = EmbeddingModels(embeddings)
+            prompts = read_prompts()
+            router = EmbeddingRouter(ToolClassifier(prompts, stand_alone), embeddings.name, prompts, stand_alone)
+            await router.train(models)
+            return router, models
         case "grammar":
-            return GrammarRouter(model)
+            return GrammarRouter(model), None
         case "grammar-arguments":
-            return GrammarRouter(model, with_arguments=True)
+            return GrammarRouter(model, with_arguments=True), None
         case _:
-            return FunctionRouter(model)
+            return FunctionRouter(model), None
 
 
 async def decide(router: Router, prompt: LabelledPrompt, models: ModelPort) -> tuple[str | None, float]:
@@ -123,11 +141,11 @@ async def measure(arguments: argparse.Namespace, models: ModelPort, model: str) 
     prompts = read_prompts(arguments.file)[: arguments.limit]
     rows: list[Row] = []
     for way in arguments.way or [WAYS[0]]:
-        scores = await score_way(router_of(way, model), prompts, models)
+        router, own_models = await router_of(way, model, arguments.embeddings)
+        scores = await score_way(router, prompts, own_models or models)
+        called = model if way in MODEL_WAYS else arguments.embeddings.name if own_models else NO_MODEL
         for language, each in scores.items():
-            rows.append(
-                {"way": way, "model": model if way != "classifier" else NO_MODEL, "lang": language, **each.row()}
-            )
+            rows.append({"way": way, "model": called, "lang": language, **each.row()})
             print_rows(each.confusion_rows(), f"{way}, {language}: choices by label")
             if arguments.wrong:
                 print_lines([{"text": p.text, "tool": p.tool, "chose": chose} for p, chose in each.wrong])
@@ -144,15 +162,16 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, help="first prompts of the file")
     parser.add_argument("--wrong", action="store_true", help="print the prompts of wrong decisions")
     parser.add_argument("--out", type=Path, help="folder of the result file")
+    parser.add_argument(
+        "--embeddings", type=Path, default=EMBEDDINGS, help="folder of the embedding model of `classifier-embeddings`"
+    )
     add_engine_arguments(parser)
     arguments = parser.parse_args(words)
     if arguments.file is None and not arguments.rewriting:
         parser.error("FILE is missing")
     logging.configure("benchmark", level="warning")
-    if arguments.rewriting:
-        needs_model = not arguments.rules_only
-    else:
-        needs_model = any(way != "classifier" for way in arguments.way or ())
+    generates = not MODEL_WAYS.isdisjoint(arguments.way or ())
+    needs_model = not arguments.rules_only if arguments.rewriting else generates
     settings: dict[str, Value] = {}
     if needs_model:
         source = resolve(arguments.model)

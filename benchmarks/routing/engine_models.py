@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from itertools import count
 from pathlib import Path
 
-from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
+from assistant.model_port import Embeddings, ModelCallFailed, ModelPiece, ModelRequest
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import TokenEvent
 from inference_worker.errors import PromptRejected
@@ -67,6 +67,10 @@ class EngineModels:
             self._engine.abort(job.id)
         usage = Usage(prompt_tokens=len(prepared.prompt_ids), completion_tokens=generated, cached_tokens=cached)
         yield ModelPiece(usage=usage)
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
+        """Raise `ModelCallFailed`: the engine generates."""
+        raise ModelCallFailed(f"{model} is not loaded")
 
     def _step(self, request: str) -> list[TokenEvent]:
         events = [event for event in self._engine.step() if event.request == request]

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from assistant.abilities import tool_part
+from assistant.routing.classifier import ToolClassifier
+from assistant.routing.embedding_router import EmbeddingRouter
+from assistant.routing.labelled_prompts import read_prompts
+from assistant.routing.rule_rewriter import stand_alone
 from assistant.tools.tool import NotFound
 from router.messages import (
     ChatPrompt,
@@ -25,9 +29,9 @@ from router.messages import (
 )
 from tests.assistant.answers import child_jobs, ended_steps, kinds, last_message
 from tests.assistant.conftest import Platform
-from tests.fakes.assistant_process import GatedTool
+from tests.fakes.assistant_process import ASSISTANT, GatedTool
 from tests.fakes.fleet import counted, until
-from tests.fakes.scripted_worker import fail, never, say
+from tests.fakes.scripted_worker import embed, fail, never, say
 
 FOLLOW_UP = ("weather in Krakow?", "It is 20 degrees in Krakow.", "and tomorrow?")
 WEATHER = {"type": "function", "function": {"name": "mine", "description": "", "parameters": {"type": "object"}}}
@@ -237,6 +241,25 @@ async def test_a_routing_model_chooses_and_is_billed(platform: Platform) -> None
     assert router.jobs[0].id == "p-s0-1"
     assert process.abilities.most_parts()[0].model == "router"
     assert worker.engine.submitted
+
+
+async def test_embeddings_of_the_classifier_are_billed(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    await platform.scripted("minilm", embed, dimensions=4)
+    prompts = read_prompts()
+    router = EmbeddingRouter(ToolClassifier(prompts, stand_alone), "minilm", prompts, stand_alone)
+    talents = platform.talents(routing={"embeddings": "minilm"})
+    talents.embedding_router = router
+    process = await platform.assistant(talents)
+    await until(lambda: process.abilities.embeds_with)
+    first = await platform.ask("hello")
+    await first.read()
+    assert ended_steps(first)[0].parts == []
+    await until(lambda: router.trained)
+    second = await platform.fleet.ask("q", model=ASSISTANT, prompt=first.job.prompt, sampling=first.job.sampling)
+    await second.read()
+    assert ended_steps(second)[0].parts == [UsagePart(model="minilm", usage=Usage(prompt_tokens=3))]
+    assert UsagePart(model="minilm", usage=Usage(prompt_tokens=128)) in process.abilities.most_parts()
 
 
 async def test_a_routing_call_that_is_cut_off_is_billed(platform: Platform) -> None:

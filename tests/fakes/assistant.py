@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
+from assistant.model_port import Embeddings, ModelCallFailed, ModelPiece, ModelRequest
 from assistant.tools.tool import ToolContext
 
 TEXT_SCHEMA = {"type": "string", "maxLength": 100}
@@ -63,6 +63,9 @@ class ScriptedModels:
     requests: list[ModelRequest] = field(default_factory=list)
     closed_after: list[int] = field(default_factory=list)
     """Of each call that was closed: the number of pieces that were read."""
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
+        raise ModelCallFailed("no vectors")
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
         self.requests.append(request)

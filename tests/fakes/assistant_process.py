@@ -13,7 +13,7 @@ from assistant.abilities import Abilities
 from assistant.catalogue import AssistantSpec
 from assistant.metrics import AssistantMetrics
 from assistant.model_port import ModelPort
-from assistant.routing.router import Choice
+from assistant.routing.router import Choice, Router
 from assistant.tools.tool import Tool, ToolContext
 from assistant.tools.toolbox import Toolbox
 from assistant.turn import Turn
@@ -110,6 +110,7 @@ class Talents:
     router: WordRouter = field(default_factory=WordRouter)
     timings: Timings = DEFAULT_TIMINGS
     patience: float = 20.0
+    embedding_router: Router | None = None
     more: Callable[[ChildJobs], list[Tool]] = lambda _: []
     """Tools that open child jobs."""
 
@@ -141,6 +142,7 @@ class AssistantProcess:
             self.children,
             [ASSISTANT],
             talents.patience,
+            talents.embedding_router,
         )
         self.stop, self.hand_over = asyncio.Event(), asyncio.Event()
         self.worker = AssistantWorker(
