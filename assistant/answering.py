@@ -92,8 +92,8 @@ class Answering:
             if routed.tool is not None:
                 step = await self._tool(routed.tool, routed.arguments)
                 tool = self._abilities.toolbox.find(routed.tool)
-                if step.state is StepState.DONE and tool is not None and not tool.answer_follows:
-                    return self._end_without_text()
+                if (text := self._phrased(step, tool)) is not None:
+                    return self._end_with(text)
                 result = _for_model(step, tool)
         return await self._answer(result)
 
@@ -329,10 +329,26 @@ class Answering:
         self._attempt.prompt_tokens = prompt_tokens
         self._release(started(self._attempt, self._abilities.worker, prompt_tokens))
 
-    def _end_without_text(self) -> Finished:
-        """End an answer that consists of its steps."""
-        empty = Delta(job_id="", attempt_id="", start=0, token_ids=[], finish_reason="stop")
-        self._release(self._attempt.release(empty))
+    def _phrased(self, step: Step, tool: Tool | None) -> str | None:
+        """Return the answer that needs no model, after a tool's ended step; `None`: the model phrases it."""
+        by_tool = self._abilities.spec.phrases == "tools"
+        if step.state is not StepState.DONE or tool is None:
+            return str(step.data["error"]["message"]) if by_tool and "error" in step.data else None
+        text = tool.phrased(step.data["result"])
+        return text if by_tool or not text else None
+
+    def _end_with(self, text: str) -> Finished:
+        """End an answer that consists of its steps and of `text`, which no model wrote and which costs nothing."""
+        delta = Delta(
+            job_id="",
+            attempt_id="",
+            start=0,
+            token_ids=[],
+            untokenised_positions=int(bool(text)),
+            text=text,
+            finish_reason="stop",
+        )
+        self._release(self._attempt.release(delta))
         return self._finished(Usage(prompt_tokens=0))
 
     def _finished(self, usage: Usage) -> Finished:

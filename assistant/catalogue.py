@@ -70,6 +70,8 @@ class AssistantSpec(_Table):
     routing: Routing = Routing()
     rewrites: Literal["rules", "model"] = "rules"
     """Who rewrites follow-up questions to stand alone: rules, or the answering model with the rules as its check."""
+    phrases: Literal["tools", "model"] = "tools"
+    """Who phrases the answer from a tool's result: the tool, which small models can't beat, or the answering model."""
     system: str = ""
     """System prompt, before that of the client."""
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 64

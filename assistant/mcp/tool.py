@@ -35,7 +35,6 @@ class McpTool:
     call: Call
     """Calls a tool of the server by its name there."""
     cache_seconds: float = 0.0
-    answer_follows: bool = True
 
     @property
     def name(self) -> str:
@@ -69,6 +68,10 @@ class McpTool:
             "content": _texts(result.content),
             "is_error": bool(result.is_error),
         }
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return `None`: a server's texts are made for models."""
+        return None
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return the result's texts as a delimited block of data."""

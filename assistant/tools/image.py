@@ -84,7 +84,6 @@ class Image:
     )
     time_limit = 600.0
     cache_seconds = 0.0
-    answer_follows = False
 
     def __init__(self, children: ChildJobs, services: ImageServices | None, spec: ImageSpec) -> None:
         self._children = children
@@ -107,6 +106,10 @@ class Image:
         """Return what an English or Polish question wants to be drawn; `None`: it names nothing."""
         prompt = image_prompt(question)
         return None if prompt is None else {"prompt": prompt[:MAX_PROMPT]}
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return no text: the images are the answer."""
+        return ""
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return a sentence about the result; no model reads it, because the images are the answer."""

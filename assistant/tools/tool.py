@@ -79,15 +79,17 @@ class Tool(Protocol):
     def cache_seconds(self) -> float:
         """Seconds for which a result is reused for equal arguments in the same language; 0: never."""
 
-    @property
-    def answer_follows(self) -> bool:
-        """Whether a model phrases an answer from the result; otherwise the result is the answer, as for images."""
-
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         """Run the tool with valid arguments and return its result, a JSON object with a `type`.
 
         Raises:
             ToolError: the call failed; its message is for the person.
+        """
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return a result as the text of the answer.
+
+        "" if the answer needs no text, as that of images; `None`: only a model can phrase it.
         """
 
     def for_model(self, result: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from assistant.tools.delimited import delimited
+from assistant.tools.delimited import clean, delimited
 from assistant.tools.geocoding import PlaceFinder
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments, ToolContext
@@ -15,6 +15,7 @@ from assistant.tools.weather_questions import weather_arguments
 from assistant.tools.weather_report import WeatherService
 
 DEFAULT_DAYS = 5
+PHRASED_DAYS = 3
 MAX_TEXT = 100
 _NO_PLACE = Sentence("Which place is meant? The question names none.", "O które miejsce chodzi? Pytanie go nie podaje.")
 
@@ -29,7 +30,6 @@ class Weather:
     )
     time_limit = 15.0
     cache_seconds = 600.0
-    answer_follows = True
 
     def __init__(self, service: WeatherService) -> None:
         self._service = service
@@ -91,6 +91,16 @@ class Weather:
             "source": asdict(self._service.source),
         }
 
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return the weather now and the forecast of up to three days, in the language of the result."""
+        now, place = result["now"], result["place"]
+        current = f"{_joined(place)}: {now['description']}, {_celsius(now['temperature'])}."
+        days = [
+            f"{day['date']}: {day['description']}, {_celsius(day['min'])} – {_celsius(day['max'])}."
+            for day in result["days"][:PHRASED_DAYS]
+        ]
+        return clean("\n".join([current, *days]))
+
     def for_model(self, result: dict[str, Any]) -> str:
         """Return a result as delimited data for the answering model."""
         now, place = result["now"], result["place"]
@@ -113,4 +123,4 @@ def _joined(place: Mapping[str, str]) -> str:
 
 
 def _celsius(value: float) -> str:
-    return f"{value:.0f} °C"
+    return f"{round(value)} °C"

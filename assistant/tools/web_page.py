@@ -64,7 +64,6 @@ class WebPage:
     time_limit = 20.0
     cache_seconds = 0.0
     """Results are not reused: whether an address may be opened depends on the person's message."""
-    answer_follows = True
 
     def __init__(self, http: HttpClient, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._http = http
@@ -111,6 +110,10 @@ class WebPage:
             "fetched_at": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             "source": {"name": host, "url": fetched.url, "licence": ""},
         }
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return `None`: what the person wants to know of the page is not known."""
+        return None
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return a result as delimited data for the answering model."""

@@ -32,6 +32,8 @@ MAX_TOPIC = 200
 MAX_EXTRACT = 4000
 """Characters of an extract in a result."""
 MAX_FOR_MODEL = 3000
+MAX_PHRASED = 600
+"""Characters of an article that are an answer."""
 CANDIDATES = 5
 
 _NO_ARTICLE = Sentence("Wikipedia has no article about “{topic}”.", "Wikipedia nie ma artykułu o „{topic}”.")
@@ -84,7 +86,6 @@ class Wikipedia:
     )
     time_limit = 15.0
     cache_seconds = 3600.0
-    answer_follows = True
 
     def __init__(self, http: HttpClient, *, url: str = URL) -> None:
         self._http = http
@@ -122,6 +123,10 @@ class Wikipedia:
                 return self._result(article, language)
             pages += found
         raise NotFound(_AMBIGUOUS if pages else _NO_ARTICLE, topic=topic)
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return the beginning of the article, up to the end of a sentence."""
+        return _beginning(clean(result["extract"]))
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return a result as delimited data for the answering model."""
@@ -176,3 +181,11 @@ def _cut(text: str) -> str:
         return text
     end = text.rfind(". ", MAX_EXTRACT // 2, MAX_EXTRACT)
     return f"{text[: end + 1 if end > 0 else MAX_EXTRACT]} …"
+
+
+def _beginning(extract: str) -> str:
+    """Return the beginning of a text, up to the last end of a sentence within `MAX_PHRASED` characters."""
+    if len(extract) <= MAX_PHRASED:
+        return extract
+    end = extract.rfind(". ", 0, MAX_PHRASED)
+    return extract[: end + 1] if end > 0 else f"{extract[: MAX_PHRASED - 1]}…"

@@ -22,7 +22,8 @@ def usage_to_document(usage: Usage) -> dict[str, Any]:
 
 def usage_from_document(document: Mapping[str, Any]) -> Usage:
     """Convert the fields of a document to a usage; other fields are left out."""
-    return Usage(**{name: document[name] for name in _COUNTS}, units=document.get("units", {}))
+    counts = {name: document[name] for name in _COUNTS if name in document}
+    return Usage(**counts, units=document.get("units", {}))
 
 
 def parts_to_documents(parts: Iterable[UsagePart]) -> list[dict[str, Any]]:

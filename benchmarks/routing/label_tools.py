@@ -19,7 +19,6 @@ class LabelTool:
     parameters: dict[str, Any]
     time_limit: float = 1.0
     cache_seconds: float = 0.0
-    answer_follows: bool = True
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
         """Return `None`: scores are of the choice, not of arguments."""
@@ -28,6 +27,10 @@ class LabelTool:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         """Raise `ToolOff`."""
         raise ToolOff()
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return no text."""
+        return ""
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return no text."""

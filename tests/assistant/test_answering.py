@@ -124,6 +124,30 @@ async def test_a_result_that_needs_no_words_ends_the_answer(platform: Platform) 
     assert not worker.engine.submitted
 
 
+async def test_a_tool_phrases_the_answer_unless_the_model_shall(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    talents = platform.talents(phrases="tools")
+    talents.tool("math").text = "It is 36."
+    await platform.assistant(talents)
+    answer = await platform.ask("do the math")
+    await answer.read()
+    assert (answer.texts, answer.ends) == (["It is 36."], ["stop"])
+    assert answer.terminal is not None
+    assert answer.terminal.usage == Usage(prompt_tokens=0)
+    assert not worker.engine.submitted
+
+
+async def test_a_failed_tool_says_so_in_its_own_words(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    talents = platform.talents(phrases="tools")
+    talents.tool("math").error = NotFound()
+    await platform.assistant(talents)
+    answer = await platform.ask("do the math")
+    await answer.read()
+    assert answer.texts == [NotFound().message("en")]
+    assert not worker.engine.submitted
+
+
 async def test_the_clients_own_tools_are_passed_through(platform: Platform) -> None:
     worker = await platform.scripted("counting", say("ok"))
     talents = platform.talents()

@@ -172,6 +172,7 @@ class Stack:
             own = {
                 "HEADRACE_AMQP_URL": self._amqp("assistant", name),
                 "HEADRACE_CONTROL_SECRET": self.processes.control_secret,
+                "HEADRACE_ASSISTANT_CONFIG": str(self._assistants_catalogue()),
             }
             return self._spec(name, ["infra.cli", "assistant", "--id", name], WORKER, own)
         return self._spec(name, ["infra.cli", "billing"], BILLING, self._accounts("billing", name))
@@ -183,6 +184,12 @@ class Stack:
             f'[upstreams.provider]\nbase_url = "{self.provider}"\n\n[models.{MODEL}]\noverflow = true\n'
             f'max_model_len = {CONTEXT}\nconcurrency = {self.size.capacity}\nroutes = [{{ upstream = "provider" }}]\n'
         )
+        return path
+
+    def _assistants_catalogue(self) -> Path:
+        """Write the assistants' catalogue: the model phrases all answers, which makes them long."""
+        path = self.home / "assistant.toml"
+        path.write_text(f'[models.{ASSISTANT}]\ntools = ["math"]\nphrases = "model"\n')
         return path
 
     def _accounts(self, user: str, name: str) -> dict[str, str]:

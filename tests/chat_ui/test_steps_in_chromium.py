@@ -97,7 +97,7 @@ async def test_a_tool_runs_and_its_result_is_a_card(visit: Visit, stub: StubChat
     rewrite = step(0, "rules", kind="rewrite", to="Weather in Gdańsk?")
     route = step(1, "classifier", kind="route", choice="weather", arguments={"place": "Gdańsk"})
     scripted(stub, "And there?", rewrite, route, RUNNING, RUNNING | step(2, "weather", result=WEATHER))
-    stub.step_pause = 0.5
+    stub.step_pause = 3.0
     await visit.ask("And there?")
     card = page.get_by_role("region", name=re.compile("^Weather · Gdańsk"))
     status = page.get_by_role("status")

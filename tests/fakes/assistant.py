@@ -21,7 +21,6 @@ class NamedTool:
     parameters: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
     time_limit: float = 1.0
     cache_seconds: float = 0.0
-    answer_follows: bool = True
     question_words: str = ""
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
@@ -29,6 +28,9 @@ class NamedTool:
         return {"found": words, "language": language} if words and words in question else None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
         raise NotImplementedError
 
     def for_model(self, result: dict[str, Any]) -> str:

@@ -52,7 +52,8 @@ class GatedTool:
 
     name: str
     gate: Gate = field(default_factory=Gate)
-    answer_follows: bool = True
+    text: str | None = None
+    """What `phrased` returns."""
     error: Exception | None = None
     result_text: str = "the tool's result"
     description: str = "A tool."
@@ -79,6 +80,9 @@ class GatedTool:
         if self.error is not None:
             raise self.error
         return {"type": "mcp", "server": "s", "tool": self.name, "content": [], "is_error": False}
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        return self.text
 
     def for_model(self, result: dict[str, Any]) -> str:
         return self.result_text
@@ -120,8 +124,8 @@ class Talents:
 
 def talents(timings: Timings = DEFAULT_TIMINGS, **spec: Any) -> Talents:
     """Return an assistant with `math` and `weather`, whose results are phrased, and `web_page`, whose are not."""
-    tools = [GatedTool("math"), GatedTool("weather"), GatedTool("web_page", answer_follows=False)]
-    given = {"tools": [each.name for each in tools], "answers_with": "counting", **spec}
+    tools = [GatedTool("math"), GatedTool("weather"), GatedTool("web_page", text="")]
+    given = {"tools": [each.name for each in tools], "answers_with": "counting", "phrases": "model", **spec}
     return Talents(AssistantSpec(**given), tools, timings=timings)
 
 

@@ -432,8 +432,6 @@ OUT_OF_SCOPE = [
     ("POST", "/v1/responses"),
     ("GET", "/v1/responses/resp_1"),
     ("POST", "/v1/responses/resp_1/cancel"),
-    ("POST", "/v1/images/generations"),
-    ("POST", "/v1/images/edits"),
     ("POST", "/v1/audio/speech"),
     ("POST", "/v1/audio/transcriptions"),
     ("POST", "/v1/files"),

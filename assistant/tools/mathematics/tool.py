@@ -25,7 +25,6 @@ class Mathematics:
     )
     time_limit = 10.0
     cache_seconds = 3_600.0
-    answer_follows = True
 
     def __init__(self, calculator: Calculator | None = None) -> None:
         self._calculator = calculator or Calculator()
@@ -53,6 +52,10 @@ class Mathematics:
         texts = {name: arguments.get(name, "") for name in ("variable", "lower", "upper")}
         order = Order(operation, arguments["expression"], context.language, order=arguments.get("order", 1), **texts)
         return _result(operation, await self._calculator.compute(order))
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        """Return the result as text, or what it shows if it is a plot."""
+        return str(result["result_text"])[:_MAX_TEXT]
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return the input, the result and its numeric value as text."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
+from assistant.model_port import Embeddings, ModelCallFailed, ModelPiece, ModelRequest
 from assistant.tools.prompt_translation import is_english, translate
 from router.messages import Usage
 
@@ -19,6 +19,9 @@ class Model:
     def __init__(self, text: str | None) -> None:
         self.text = text
         self.requests: list[ModelRequest] = []
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
+        raise NotImplementedError
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
         self.requests.append(request)

@@ -28,7 +28,6 @@ class Echo:
         "additionalProperties": False,
     }
     time_limit = 1.0
-    answer_follows = True
 
     def __init__(
         self,
@@ -46,6 +45,9 @@ class Echo:
         if self.behaviour is not None:
             return await self.behaviour()
         return {"type": "echo", "text": arguments["text"], "call": self.calls}
+
+    def phrased(self, result: dict[str, Any]) -> str | None:
+        raise NotImplementedError
 
     def for_model(self, result: dict[str, Any]) -> str:
         return str(result["text"])

@@ -121,3 +121,16 @@ async def test_the_model_gets_delimited_data(wikipedia: Wikipedia, server: Media
     assert "\u202e" not in text
     assert len(text) < 3300
     assert "wikipedia.org" not in text
+
+
+@pytest.mark.parametrize(
+    ("extract", "phrased"),
+    [
+        ("A short one.", "A short one."),
+        ("One. " + "x" * 100 + ". " + "y" * 900, "One. " + "x" * 100 + "."),
+        ("x" * 900, "x" * 599 + "…"),
+        ("a\u202eb", "a b"),
+    ],
+)
+def test_the_answer_is_the_beginning_of_the_article(wikipedia: Wikipedia, extract: str, phrased: str) -> None:
+    assert wikipedia.phrased({"extract": extract}) == phrased

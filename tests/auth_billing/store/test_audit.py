@@ -7,6 +7,7 @@ import pytest
 from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.connection import StoreConnection
 from router.messages import Usage
+from router.usage_arithmetic import JobUsage
 
 pytestmark = pytest.mark.store
 
@@ -36,7 +37,7 @@ async def test_malformed_documents_are_reported_with_a_reason(connection: StoreC
     assert (dict(read.jobs), set(read.unreadable)) == ({}, {"job-1"})
     (row,) = await audit.rows("", 5)
     assert (row.amount, row.usage, row.kind) == ("much", None, None)
-    assert await audit.worked(["job-1"]) == {"job-1": [Usage(prompt_tokens=4)]}
+    assert await audit.worked(["job-1"]) == {"job-1": [JobUsage(Usage(prompt_tokens=4))]}
 
 
 async def test_sums_cover_credit_up_to_a_number_and_all_settlements(connection: StoreConnection) -> None:

@@ -74,7 +74,8 @@ async def test_a_person_signs_in_and_is_checked_over_the_real_store(
         "OIDC_GROUP_ROLES": ROLES,
     }.items():
         monkeypatch.setenv(f"HEADRACE_{name}", value)
-    monkeypatch.setattr("auth_billing.people.oidc.oidc_sign_in.CHECK_INTERVAL", 0.0)
+    for name in ("CHECK_INTERVAL", "CHECK_LEASE"):
+        monkeypatch.setattr(f"auth_billing.people.oidc.oidc_sign_in.{name}", 0.0)
     try:
         async with platform(database_url, tmp_path / "home") as served:
             for _ in range(2):

@@ -25,6 +25,7 @@ async def test_a_result() -> None:
         "result_text": "36",
         "numeric": 36.0,
     }
+    assert tool.phrased(outcome.result) == "36"
     assert "Result: 36\nNumeric value: 36" in tool.for_model(outcome.result)
 
 
