@@ -46,12 +46,12 @@ class Row(msgspec.Struct, kw_only=True):
     """Violations of any other kind."""
     longest_pause: float
     """Seconds."""
-    rabbitmq: str = "unrecorded"
-    commit: str = "unrecorded"
-    python: str = "unrecorded"
-    cpu: str = "unrecorded"
+    rabbitmq: str
+    commit: str
+    python: str
+    cpu: str
     """Model of the processor."""
-    cores: int = 2
+    cores: int
 
 
 def row_of(outcome: Outcome) -> Row:
