@@ -28,7 +28,7 @@ ASSISTANT = "assistant"
 
 
 class Gate:
-    """Holds whoever passes it while it is shut."""
+    """Makes callers of `passed` wait while it is shut."""
 
     def __init__(self) -> None:
         self.arrived = 0

@@ -52,7 +52,7 @@ async def dies(target: Callable[..., None], *arguments: object) -> bool:
 async def test_nothing_is_left_of_a_writer_that_is_killed(
     objects: StoredObjects, database_url: str, blobs_url: str, clock: Clock
 ) -> None:
-    """A killed writer has returned no id: whatever it wrote expires."""
+    """A killed writer has returned no id, so what it has written expires."""
     last = 1
     while await dies(put_and_die, database_url, blobs_url, last):
         documents = await objects.documents.expired(clock.now + 10**6, 10)

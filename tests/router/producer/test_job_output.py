@@ -219,7 +219,7 @@ def test_no_step_follows_the_first_token() -> None:
 
 @given(st.integers(0, 5), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 7)), max_size=12))
 def test_each_step_is_accepted_once_in_any_delivery(steps: int, deliveries: list[tuple[int, int]]) -> None:
-    """Whatever parts of the replies arrive again, too early, or from another attempt."""
+    """Replies may arrive again, too early, or from another attempt: each accepted step is billed once."""
     output, accepted = JobOutput(1), []
     replies = [*(step(number) for number in range(steps)), delta(steps, 1), delta(steps + 1, 2, end=True)]
     for first, last in [*deliveries, (0, len(replies))]:
