@@ -13,7 +13,6 @@ Unknown keys are errors. The file contains no secrets: it names the environment 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -24,13 +23,13 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
-    ValidationError,
     model_validator,
 )
 
 from auth_billing.prices.price_file import Entry
 from router.topology import check_model_name
 from runtime.lifecycle import StartupError
+from runtime.toml_file import read_toml
 
 McpToolName = Annotated[str, Field(pattern=r"^mcp\.[a-z0-9_-]{1,32}\.[A-Za-z0-9_.-]{1,100}$")]
 ToolName = Literal["math", "weather", "wikipedia", "web_page", "image"] | McpToolName
@@ -199,16 +198,7 @@ def read(path: Path) -> Catalogue:
     Raises:
         StartupError: the file is missing, is not TOML, or is not a valid catalogue.
     """
-    try:
-        return Catalogue.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise StartupError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StartupError(f"{path} is not TOML: {error}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise StartupError(f"{path}: {where + ': ' if where else ''}{first['msg']}") from error
+    return read_toml(path, Catalogue)
 
 
 def mcp_secrets(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[str, str]:

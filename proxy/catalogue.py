@@ -14,7 +14,6 @@ Unknown keys are errors. The file contains no secrets: it names the environment 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -28,7 +27,6 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
-    ValidationError,
     model_validator,
 )
 
@@ -36,6 +34,7 @@ from auth_billing.prices.price_file import Entry
 from router.messages import Task
 from router.topology import check_model_name
 from runtime.lifecycle import StartupError
+from runtime.toml_file import read_toml
 
 
 def _check_base_url(url: str) -> str:
@@ -133,16 +132,7 @@ def read(path: Path) -> Catalogue:
     Raises:
         StartupError: the file is missing, is not TOML, or is not a valid catalogue.
     """
-    try:
-        return Catalogue.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise StartupError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StartupError(f"{path} is not TOML: {error}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise StartupError(f"{path}: {where + ': ' if where else ''}{first['msg']}") from error
+    return read_toml(path, Catalogue)
 
 
 def api_keys(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[str, SecretStr]:
