@@ -28,7 +28,7 @@ def make_transport(request: pytest.FixtureRequest) -> Callable[[str], Transport]
     return lambda name: RabbitMQTransport(url, name, publish_timeout=10) if url else MemoryTransport(broker, name)
 
 
-async def test_requests_at_both_gateways_get_the_same_bytes_and_are_billed_once(
+async def test_requests_at_both_gateways_get_the_same_answer_and_are_billed_once(
     make_transport: Callable[[str], Transport], database_url: str, tmp_path: Path
 ) -> None:
     async with PayingPlatform(make_transport, database_url, tmp_path) as platform:
@@ -46,7 +46,7 @@ async def test_requests_at_both_gateways_get_the_same_bytes_and_are_billed_once(
                 await asyncio.sleep(0.3)
                 answers = [*await asyncio.gather(ask(number, 1, **fields), ask(number, 1, **fields)), await first]
                 assert [answer.status_code for answer in answers] == [200] * 3
-                assert len({answer.content for answer in answers}) == 1
+                assert len({_without_comments(answer.content) for answer in answers}) == 1
                 assert sum("idempotent-replayed" in answer.headers for answer in answers) == 2
         await platform.settled()
         jobs = await platform.documents("jobs")
@@ -56,3 +56,8 @@ async def test_requests_at_both_gateways_get_the_same_bytes_and_are_billed_once(
             told = stored[job["idempotency"]][job["_id"]]
             assert told == {name: job["final"][name] for name in told}
         assert await platform.differences() == []
+
+
+def _without_comments(body: bytes) -> bytes:
+    """Return a body without keep-alive comments: each connection gets its own, after a second without an event."""
+    return b"".join(line for line in body.split(b"\n\n") if not line.startswith(b":"))
