@@ -32,7 +32,7 @@ from benchmarks.results import RESULTS, Row, make_result, write
 from infra.rabbitmq.definitions import ADMIN
 from router.transport.memory import MemoryBroker, MemoryTransport
 from router.transport.rabbitmq import RabbitMQTransport
-from runtime import logging
+from runtime import lifecycle, logging
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, MakeTransport
 from tests.rabbitmq_fixtures import make_node
@@ -210,7 +210,12 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     os.environ["HEADRACE_MAX_WAIT"] = "600"  # a thousand are let in, or there is nothing to be seen
     logging.configure("benchmark", level="error")
-    rows = asyncio.run(measure_all(arguments.seconds, arguments.rounds, arguments.flood))
+    rows: list[Row] = []
+
+    async def measure_rows() -> None:
+        rows.extend(await measure_all(arguments.seconds, arguments.rounds, arguments.flood))
+
+    lifecycle.run(measure_rows())  # as the gateway runs: collections do not scan what was imported
     settings = {
         "seconds": arguments.seconds,
         "rounds": arguments.rounds,

@@ -3,9 +3,9 @@
 The broker's queues do not distinguish tenants, so they are kept almost empty: a gateway publishes no more jobs than run
 at once plus the few that workers prefetch. The other jobs wait here, in the order of the service that each tenant, and
 within a tenant each requester, has received (`router/tenant_fair_queue.py`) and with the workers' order of service
-classes. While several tenants are active, no tenant may use all slots: an eighth stays free for a newly active tenant,
-which would otherwise wait until another tenant's answer ends. In the same way no requester may use all slots of its
-tenant while several of its requesters are active. The other gateways report their totals and their active requesters:
+classes. While several tenants are active, a tenant gets more than an equal share only as long as an eighth of the slots
+stays free for jobs of other tenants, which would otherwise wait until an answer ends. In the same way a requester
+leaves an eighth of its tenant's slots free while several of the tenant's requesters are active. The other gateways report their totals and their active requesters:
 each gateway may use the slots that the others leave, and at least its equal share; the reserve is one for all gateways,
 so that two that know only each other's last report do not take it both. A burst may come to several gateways
 at once: while others are active, a requester gets more than a gateway's equal share only after the next reports.
@@ -135,6 +135,15 @@ def _without_reserve(slots: int) -> int:
     return max(1, slots - max(1, int(slots * RESERVED_SHARE)))
 
 
+def _limit(bound: int, slots: int, published: Counter[str], name: str) -> int:
+    """Return the most sequences for `name`: its equal share of the `slots`, or more while `bound` is not reached.
+
+    `published`: the numbers of sequences of all that have any, by name. Never more than `bound` for one.
+    """
+    others = published.total() - published[name]
+    return min(bound, max(slots // len(published), bound - others))
+
+
 class _ModelQueue:
     """The waiting and published jobs of one model."""
 
@@ -145,8 +154,8 @@ class _ModelQueue:
         self.active = ActiveRequesters()
         self._published_by_tenant: Counter[str] = Counter()
         """Number of sequences at the workers, by tenant."""
-        self._published_by_requester: Counter[tuple[str, str]] = Counter()
-        """Number of sequences at the workers, by tenant and requester."""
+        self._published_by_requester: dict[str, Counter[str]] = {}
+        """Number of sequences at the workers of each tenant, by requester."""
         self._bursts: dict[tuple[str, str], tuple[float, int]] = {}
         """Begin of each requester's burst, and the number of sequences at the workers below which it has ended."""
         self._published_flex = 0
@@ -192,18 +201,20 @@ class _ModelQueue:
             return None
         active, others = self.active.by_tenant, capacity.others.active
         several_tenants = are_several(active.keys(), others.keys())
-        tenant_limit = capacity.with_reserve if several_tenants else capacity.with_prefetch
-        requester_limit = _without_reserve(capacity.with_reserve) if several_tenants else capacity.with_reserve
+        tenant_bound = capacity.with_reserve if several_tenants else capacity.with_prefetch
+        requester_bound = _without_reserve(capacity.with_reserve) if several_tenants else capacity.with_reserve
 
         def is_within_limit(entry: QueuedJob) -> bool:
             job = entry.job
             published = self._published_by_tenant[job.tenant]
-            if published and published + job.n > tenant_limit:
+            by_tenant = self._published_by_tenant
+            if published and published + job.n > _limit(tenant_bound, capacity.slots, by_tenant, job.tenant):
                 return False
-            published = self._published_by_requester[job.tenant, job.requester]
+            by_requester = self._published_by_requester.get(job.tenant, Counter())
+            published = by_requester[job.requester]
             if not published or not are_several(active.get(job.tenant, ()), others.get(job.tenant, ())):
                 return True
-            if published + job.n > requester_limit:
+            if published + job.n > _limit(requester_bound, capacity.slots, by_requester, job.requester):
                 return False
             return published + job.n <= _without_reserve(capacity.share) or self._burst_is_reported(job, capacity)
 
@@ -226,11 +237,14 @@ class _ModelQueue:
         if self._published_by_tenant[job.tenant] <= 0:
             del self._published_by_tenant[job.tenant]
         requester = (job.tenant, job.requester)
-        self._published_by_requester[requester] += sequences
-        if requester in self._bursts and self._published_by_requester[requester] < self._bursts[requester][1]:
+        by_requester = self._published_by_requester.setdefault(job.tenant, Counter())
+        by_requester[job.requester] += sequences
+        if requester in self._bursts and by_requester[job.requester] < self._bursts[requester][1]:
             del self._bursts[requester]
-        if self._published_by_requester[requester] <= 0:
-            del self._published_by_requester[requester]
+        if by_requester[job.requester] <= 0:
+            del by_requester[job.requester]
             self._bursts.pop(requester, None)
+        if not by_requester:
+            del self._published_by_requester[job.tenant]
         if job.service_class is ServiceClass.FLEX:
             self._published_flex += sequences

@@ -100,6 +100,26 @@ async def test_a_quiet_person_is_released_at_once_during_a_flood_of_another() ->
         turn.leave()
 
 
+async def test_an_eighth_stays_free_beside_a_flood_and_the_jobs_of_the_others() -> None:
+    queue = fair(64)
+    quiet = of_person(queue, "quiet", 6)
+    noisy = of_person(queue, "noisy", 1000)
+    assert at_workers(noisy) == 64 - 8 - 6
+    quiet += of_person(queue, "quiet", 8)
+    assert at_workers(quiet) == 6 + 8
+    for turn in quiet:
+        turn.leave()
+    assert at_workers(noisy) == 64 - 8
+
+
+async def test_floods_of_several_people_use_all_slots() -> None:
+    queue = fair(64)
+    first, second = of_person(queue, "first", 1000), of_person(queue, "second", 1000)
+    for turn in [each for each in first if each.released][:50]:
+        turn.leave()
+    assert (at_workers(first), at_workers(second)) == (32, 32)
+
+
 async def test_people_share_what_their_organisation_may_use() -> None:
     """An eighth is reserved for other organisations, and an eighth of the rest for other people of each."""
     queue = fair(64)
@@ -133,7 +153,7 @@ async def test_a_burst_exceeds_the_equal_share_after_the_next_reports(monkeypatc
     await asyncio.sleep(0.05)
     assert at_workers(noisy) == 7
     load = load._replace(reported=time.monotonic() + publish_queue.BURST_REPORT_DELAY)
-    await eventually(lambda: at_workers(noisy) == 12)
+    await eventually(lambda: at_workers(noisy) == 14 - 5)
 
 
 async def test_gateways_with_one_flood_leave_the_reserve_of_the_fleet_free() -> None:
