@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from auth_billing.errors import PricesChanged, PricesInFile, StoreUnavailable, UnacceptableValue
+from auth_billing.errors import NoSuchRecord, PricesChanged, PricesInFile, StoreUnavailable, UnacceptableValue
 from auth_billing.prices.price_file import PriceFile
 from auth_billing.prices.pricing import PriceList, RateCard, check_rate
 from router.messages import ServiceClass
@@ -138,6 +138,7 @@ class PriceBook:
 
         Raises:
             UnacceptableValue: a price or the name is invalid, there are too many models, or no price would be left.
+            NoSuchRecord: `rates` is `None`, and the model has no rates of its own.
             PricesInFile: the operator's files have the prices.
             PricesChanged: version `seen` is not in force (any more).
             StoreUnavailable: the outcome is unknown; a repetition raises `PricesChanged` if the version was stored.
@@ -184,7 +185,8 @@ def _edited(prices: PriceList, model: str | None, rates: RateCard | None) -> Pri
     if model is None:
         default = checked
     elif checked is None:
-        models.pop(model, None)
+        if models.pop(model, None) is None:
+            raise NoSuchRecord(f"{model} has no prices of its own")
     else:
         models[model] = checked
     if not models and default is None:

@@ -81,6 +81,7 @@ class MoneyCommands:
 
         Raises:
             UnacceptableValue: `entry`, in the form of a price file, or the model's name is invalid.
+            NoSuchRecord: `entry` is `None`, and the model has no prices of its own.
             PriceConflict: the prices are in a file, or were changed at the same moment.
         """
         installation = self.installation

@@ -212,6 +212,7 @@ def test_installation_commands(
     assert "units" in money("prices", "set", "painter", "--unit", "a.b=1")
     assert "must have" in money("prices", "set", "painter")
     assert money("prices", "remove", "painter").startswith("version 4")
+    assert money("prices", "remove", "painter").startswith("1: headrace: painter has no prices")
     assert money("prices", "remove", "tiny").startswith("version 5")
     assert money("prices", "remove", "default").startswith("1: headrace: the last price")
     assert "1000000.50" in money("organisations")
