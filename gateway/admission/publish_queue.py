@@ -5,10 +5,12 @@ at once plus the few that workers prefetch. The other jobs wait here, in the ord
 within a tenant each requester, has received (`router/tenant_fair_queue.py`) and with the workers' order of service
 classes. While several tenants are active, a tenant gets more than an equal share only as long as an eighth of the slots
 stays free for jobs of other tenants, which would otherwise wait until an answer ends. In the same way a requester
-leaves an eighth of its tenant's slots free while several of the tenant's requesters are active. The other gateways report their totals and their active requesters:
-each gateway may use the slots that the others leave, and at least its equal share; the reserve is one for all gateways,
-so that two that know only each other's last report do not take it both. A burst may come to several gateways
-at once: while others are active, a requester gets more than a gateway's equal share only after the next reports.
+leaves an eighth of its tenant's slots free while several of the tenant's requesters are active.
+
+The other gateways report their totals and their active requesters: each gateway may use the slots that the others
+leave, and at least its equal share; the reserve is one for all gateways, so that two that know only each other's last
+report do not take it both. A burst may come to several gateways at once: while others are active, a requester gets more
+than a gateway's equal share only after the next reports.
 """
 
 from __future__ import annotations
