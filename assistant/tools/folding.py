@@ -1,8 +1,9 @@
-"""Comparison of names: without case, diacritics and apostrophes, as geocoders and encyclopedias compare them."""
+"""Comparison of names and words: without case, diacritics and apostrophes, as geocoders and encyclopedias compare."""
 
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
 
 _APOSTROPHES = str.maketrans("", "", "'’")
 
@@ -12,3 +13,14 @@ def folded(name: str) -> str:
     spread = unicodedata.normalize("NFKD", name.casefold().replace("ł", "l"))
     plain = "".join(each for each in spread if not unicodedata.combining(each))
     return plain.translate(_APOSTROPHES).strip()
+
+
+def without_diacritics(text: str) -> str:
+    """Return a text in lower case without diacritics, with a character for each character: offsets stay the same."""
+    return "".join(_plain_character(each) for each in text).replace("’", "'")
+
+
+@cache
+def _plain_character(character: str) -> str:
+    plain = unicodedata.normalize("NFD", character.lower().replace("ł", "l"))[:1]
+    return plain or character

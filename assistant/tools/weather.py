@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import date
 from typing import Any
 
 from assistant.tools.delimited import clean, delimited
+from assistant.tools.forecast_days import AskedDays, asked_days, named_date
 from assistant.tools.geocoding import PlaceFinder
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments, ToolContext
 from assistant.tools.weather_codes import description
-from assistant.tools.weather_questions import weather_arguments
-from assistant.tools.weather_report import WeatherService
+from assistant.tools.weather_questions import asks_about_weather, weather_arguments
+from assistant.tools.weather_report import Report, WeatherService
 
 DEFAULT_DAYS = 5
 PHRASED_DAYS = 3
 MAX_TEXT = 100
 _NO_PLACE = Sentence("Which place is meant? The question names none.", "O które miejsce chodzi? Pytanie go nie podaje.")
+_BEYOND = Sentence(
+    "The forecast ends on {end}, so it does not reach {asked} yet.",
+    "Prognoza kończy się {end} i nie obejmuje jeszcze tego terminu: {asked}.",
+)
+_PARTLY = Sentence("The forecast ends on {end}.", "Prognoza kończy się {end}.")
+_PAST = Sentence(
+    "Only the weather now and forecasts are known, not the past: {asked}.",
+    "Znana jest tylko pogoda teraz i prognoza, a nie przeszłość: {asked}.",
+)
 
 
 class Weather:
@@ -43,9 +54,14 @@ class Weather:
             "properties": {
                 "place": {
                     "type": "string",
-                    "minLength": 1,
                     "maxLength": 100,
                     "description": "City, town or region; a country may follow behind a comma",
+                },
+                "day": {
+                    "type": "string",
+                    "maxLength": 30,
+                    "description": "The day that is asked about, in English: today, tomorrow, friday, next friday, "
+                    "weekend, next week, in 3 days, or a date as 2026-06-14",
                 },
                 "days": {
                     "type": "integer",
@@ -59,9 +75,14 @@ class Weather:
         }
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the place and the days that an English or Polish question states; `None`: it names no place."""
+        """Return the place and the days that an English or Polish question states; `None`: it is not about weather.
+
+        The place is empty if a question about the weather names none: the call then asks for it.
+        """
         arguments = weather_arguments(question)
-        if arguments and "days" in arguments:
+        if arguments is None:
+            return {"place": ""} if asks_about_weather(question) else None
+        if "days" in arguments:
             arguments["days"] = min(arguments["days"], self._service.max_days)
         return arguments
 
@@ -69,14 +90,18 @@ class Weather:
         """Return the weather of the place of `arguments` as a result of type `weather`.
 
         Raises:
-            ToolError: there is no such place, or the service does not answer.
+            ToolError: there is no such place or day, or the service does not answer.
         """
-        name, days = arguments.get("place"), arguments.get("days", DEFAULT_DAYS)
-        if not isinstance(name, str) or not isinstance(days, int):
+        name, days, day = arguments.get("place"), arguments.get("days", DEFAULT_DAYS), arguments.get("day", "")
+        if not isinstance(name, str) or not name.strip() or not isinstance(days, int):
             raise InvalidArguments(_NO_PLACE)
+        if day:
+            asked_days(day, date(2000, 1, 1))  # An unreadable day is refused before a service is asked.
+            days = self._service.max_days
         language = context.language.lower().split("-")[0]
         place = await self._places.find(name, language)
         report = await self._service.report(place, max(1, min(days, self._service.max_days)))
+        asked = _asked(day, report, language)
         return {
             "type": "weather",
             "place": {
@@ -87,19 +112,27 @@ class Weather:
             "now": asdict(report.now) | {"description": description(report.now.code, language)},
             "hours": [asdict(each) for each in report.hours],
             "days": [asdict(each) | {"description": description(each.code, language)} for each in report.days],
+            **({"asked": asked} if asked else {}),
             "units": "metric",
             "source": asdict(self._service.source),
         }
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return the weather now and the forecast of up to three days, in the language of the result."""
-        now, place = result["now"], result["place"]
-        current = f"{_joined(place)}: {now['description']}, {_celsius(now['temperature'])}."
-        days = [
-            f"{day['date']}: {day['description']}, {_celsius(day['min'])} – {_celsius(day['max'])}."
-            for day in result["days"][:PHRASED_DAYS]
-        ]
-        return clean("\n".join([current, *days]))
+        """Return the weather of the days that were asked about, or else now and of up to three days.
+
+        The language is that of the result.
+        """
+        now, place, asked = result["now"], _joined(result["place"]), result.get("asked")
+        days = {
+            day["date"]: f"{day['description']}, {_celsius(day['min'])} – {_celsius(day['max'])}."
+            for day in result["days"]
+        }
+        current = f"{place}: {now['description']}, {_celsius(now['temperature'])}."
+        if asked is None:
+            return clean("\n".join([current, *(f"{day}: {days[day]}" for day in list(days)[:PHRASED_DAYS])]))
+        first = current if now["at"][:10] in asked["days"] else f"{place}:"
+        lines = [f"{name}: {days[day]}" for day, name in asked["days"].items()]
+        return clean("\n".join([first, *lines, *([asked["note"]] if "note" in asked else [])]))
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return a result as delimited data for the answering model."""
@@ -114,7 +147,34 @@ class Weather:
                 for day in result["days"]
             ),
         ]
+        if (asked := result.get("asked")) is not None:
+            lines.append(f"The question is about: {asked['text']}. {asked.get('note', '')}")
         return delimited("weather", lines)
+
+
+def _asked(day: str, report: Report, language: str) -> dict[str, Any] | None:
+    """Return what a result says of the day that was asked about; `None`: no day was."""
+    if not day:
+        return None
+    today = date.fromisoformat(report.now.at[:10])
+    wanted = asked_days(day, today)
+    dates = [each.date for each in report.days if wanted.contains(each.date)]
+    asked: dict[str, Any] = {
+        "text": wanted.text(language),
+        "days": {each: named_date(each, language) for each in dates},
+    }
+    note = _note(wanted, today, report.days[-1].date if report.days else today.isoformat(), asked["text"], language)
+    return asked | ({"note": note} if note else {})
+
+
+def _note(wanted: AskedDays, today: date, end: str, text: str, language: str) -> str:
+    """Return what the forecast lacks of the wanted days; "" if it has them all."""
+    if wanted.last < today:
+        return _PAST.text(language, asked=text)
+    if wanted.last.isoformat() <= end:
+        return ""
+    sentence = _PARTLY if wanted.first.isoformat() <= end else _BEYOND
+    return sentence.text(language, end=end, asked=text)
 
 
 def _joined(place: Mapping[str, str]) -> str:

@@ -41,7 +41,7 @@ def weather(http: HttpClient, server: OpenMeteoServer) -> Weather:
 
 async def test_a_polish_question_becomes_a_result(weather: Weather) -> None:
     arguments = weather.from_question("Jaka będzie pogoda w Lądku jutro?", "pl")
-    assert arguments == {"place": "Lądku", "days": 2}
+    assert arguments == {"place": "Lądku", "day": "tomorrow"}
     result = (await Toolbox([weather]).run("weather", arguments, POLISH)).result
     assert result["type"] == "weather"
     assert result["place"] == {"name": "Lądek-Zdrój", "country": "Polska", "region": ""}
@@ -55,7 +55,8 @@ async def test_a_polish_question_becomes_a_result(weather: Weather) -> None:
         "description": "pochmurno",
     }
     assert result["hours"][0] == {"at": "2026-11-24T13:00", "temperature": 3.0, "precipitation": 0.1}
-    assert [each["description"] for each in result["days"]] == ["słaby deszcz", "słaby deszcz"]
+    assert {each["description"] for each in result["days"]} == {"słaby deszcz"}
+    assert result["asked"] == {"text": "środa, 2026-11-25", "days": {"2026-11-25": "środa, 2026-11-25"}}
     assert result["days"][0].keys() == {"date", "min", "max", "code", "description", "precipitation"}
     assert result["source"] == {"name": "Open-Meteo", "url": "https://open-meteo.com/", "licence": "CC BY 4.0"}
     assert result["units"] == "metric"
@@ -116,3 +117,62 @@ async def test_the_answer_is_the_weather_now_and_of_three_days(weather: Weather)
     assert first.endswith("Polska: pochmurno, 5 °C.")
     assert len(days) == 3
     assert days[1:] == ["2026-11-25: słaby deszcz, 0 °C – 10 °C.", "2026-11-26: słaby deszcz, 0 °C – 12 °C."]
+
+
+async def test_the_answer_speaks_of_the_day_that_was_asked_about(weather: Weather) -> None:
+    async def said(question: str, context: ToolContext) -> list[str]:
+        arguments = weather.from_question(question, context.language)
+        return str(weather.phrased(await weather.run(arguments or {}, context))).splitlines()
+
+    place, day = await said("Will it rain in Oslo on Saturday?", ENGLISH)
+    assert place.startswith("Oslo, ")
+    assert place.endswith(":")
+    assert day.startswith("Saturday, 2026-11-28: light rain")
+    days = await said("Jaka pogoda w Krakowie w weekend?", POLISH)
+    assert [each.partition(":")[0] for each in days[1:]] == ["sobota, 2026-11-28", "niedziela, 2026-11-29"]
+    now, today = await said("How hot is it in Chicago today?", ENGLISH)
+    assert "5 °C." in now
+    assert today.startswith("Tuesday, 2026-11-24: ")
+
+
+@pytest.mark.parametrize(
+    ("question", "context", "said"),
+    [
+        ("Weather in Rome next Friday", ENGLISH, "ends on 2026-11-30, so it does not reach Friday, 2026-12-04 yet."),
+        ("pogoda w Rzymie w przyszły piątek", POLISH, "nie obejmuje jeszcze tego terminu: piątek, 2026-12-04."),
+        ("Weather in Rome in July", ENGLISH, "does not reach 2027-07-01 – 2027-07-31 yet."),
+        ("What was the weather in Rome yesterday?", ENGLISH, "not the past: Monday, 2026-11-23."),
+        ("weather in Rome next week", ENGLISH, "The forecast ends on 2026-11-30."),
+    ],
+)
+async def test_days_beyond_the_forecast_are_told(
+    weather: Weather, question: str, context: ToolContext, said: str
+) -> None:
+    result = await weather.run(weather.from_question(question, context.language) or {}, context)
+    assert str(weather.phrased(result)).endswith(said)
+    assert said in weather.for_model(result)
+
+
+async def test_a_question_without_a_place_is_asked_for_one(weather: Weather) -> None:
+    toolbox = Toolbox([weather])
+    for question, context, message in (
+        ("Is it warm there now?", ENGLISH, "Which place is meant? The question names none."),
+        ("Czy jutro będzie padać?", POLISH, "O które miejsce chodzi? Pytanie go nie podaje."),
+    ):
+        with pytest.raises(InvalidArguments) as raised:
+            await toolbox.run("weather", weather.from_question(question, context.language) or {}, context)
+        assert raised.value.message(context.language) == message
+    assert weather.from_question("who are you?", "en") is None
+
+
+async def test_an_unreadable_day_is_refused_before_the_service_is_asked(
+    weather: Weather, server: OpenMeteoServer
+) -> None:
+    with pytest.raises(InvalidArguments, match="“someday”"):
+        await weather.run({"place": "Rome", "day": "someday"}, ENGLISH)
+    assert server.asked == []
+
+
+async def test_places_of_one_name_are_told_apart(weather: Weather) -> None:
+    text = str(weather.phrased(await weather.run({"place": "Springfield, Missouri"}, ENGLISH)))
+    assert text.startswith("Springfield, Missouri, Stany Zjednoczone: ")

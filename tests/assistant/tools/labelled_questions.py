@@ -1,0 +1,72 @@
+"""Labelled questions for the tools: what a question asks for, and how much of it the tools' own parsers find.
+
+`data/*.jsonl` has for each tool and language 66 questions. They alternate between two parts: rules were mended with the
+misses of `mending` in view, and those of `reporting` were only counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from assistant.tools.image_questions import image_prompt
+from assistant.tools.mathematics.parser import parse
+from assistant.tools.mathematics.question import arguments_of
+from assistant.tools.topic_questions import topic_arguments
+from assistant.tools.weather_questions import weather_arguments
+
+_DATA = Path(__file__).parent / "data"
+Question = dict[str, Any]
+
+
+def questions(tool: str, language: str, part: str) -> list[Question]:
+    """Return the labelled questions of a tool, a language and a part: `mending` or `reporting`."""
+    lines = (_DATA / f"{tool}.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [json.loads(line) for line in lines]
+    return [each for each in found if (each["lang"], each["part"]) == (language, part)]
+
+
+def found(tool: str, question: Question) -> Any:
+    """Return what the tool's parser finds in a question."""
+    return _PARSERS[tool](question["text"], question["lang"])
+
+
+def is_right(tool: str, question: Question) -> bool:
+    """Return whether the tool's parser finds what a question asks for."""
+    return _JUDGES[tool](found(tool, question), question)
+
+
+def _is_place_and_day(arguments: dict[str, Any] | None, question: Question) -> bool:
+    wanted = {name: question.get(name) for name in ("place", "day", "days")}
+    return arguments is not None and {name: arguments.get(name) for name in wanted} == wanted
+
+
+def _is_calculation(arguments: dict[str, Any] | None, question: Question) -> bool:
+    if arguments is None or arguments["operation"] != question["operation"]:
+        return False
+    read, wanted = (_read(each["expression"], question["lang"]) for each in (arguments, question))
+    return read == wanted
+
+
+def _read(expression: str, language: str) -> str:
+    """Return the syntax tree of an expression as text, without what only its notation decides."""
+    return repr(parse(expression, language)).replace("decimal=True", "decimal=False")
+
+
+_PARSERS: dict[str, Callable[[str, str], Any]] = {
+    "weather": lambda text, _: weather_arguments(text),
+    "wikipedia": lambda text, _: (topic_arguments(text) or {}).get("topic"),
+    "mathematics": arguments_of,
+    "image": lambda text, _: image_prompt(text),
+}
+_JUDGES: dict[str, Callable[[Any, Question], bool]] = {
+    "weather": _is_place_and_day,
+    "wikipedia": lambda topic, question: topic in question["topics"],
+    "mathematics": _is_calculation,
+    "image": lambda prompt, question: prompt in question["prompts"],
+}
+TOOLS = tuple(_PARSERS)
+LANGUAGES = ("en", "pl")
+PARTS = ("mending", "reporting")
