@@ -67,13 +67,16 @@ async def open_tools(
     wikipedia = Wikipedia(http) if spec.wikipedia_url is None else Wikipedia(http, url=spec.wikipedia_url)
     weather = Weather(_weather_service(spec, http, weather_key))
     following = None if images is None else asyncio.create_task(images.prices.follow())
+    mathematics, web_page = Mathematics(), WebPage(http)
     try:
-        tools: list[Tool] = [Mathematics(), weather, WebPage(http), Image(children, images, spec.image)]
+        tools: list[Tool] = [mathematics, weather, web_page, Image(children, images, spec.image)]
         # Without the encyclopaedia its questions are the answering model's; no model knows the weather.
         yield Toolbox([*tools, wikipedia] if spec.wikipedia else tools, off=off)
     finally:
         if following is not None:
             following.cancel()
+        mathematics.close()
+        web_page.close()
         await http.close()
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from assistant.tools.delimited import clean, delimited
 from assistant.tools.http_client import Fetched, HttpClient, checked_url
-from assistant.tools.page_text import read_html
+from assistant.tools.page_text import PageReader
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments, NotFound, Refused, ToolContext, ToolError, Unavailable
 
@@ -49,7 +49,7 @@ _EMPTY = Sentence("The page contains no text.", "Strona nie zawiera tekstu.")
 
 
 class WebPage:
-    """The web page tool.
+    """The web page tool. Close it at the end.
 
     Args:
         http: the client that fetches pages.
@@ -68,6 +68,11 @@ class WebPage:
     def __init__(self, http: HttpClient, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._http = http
         self._now = now
+        self._reader = PageReader()
+
+    def close(self) -> None:
+        """End the processes that read pages."""
+        self._reader.close()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -98,7 +103,7 @@ class WebPage:
             wanted, media_types=(*HTML, *TEXT), max_bytes=MAX_BYTES, time_limit=10.0, max_redirects=3
         )
         _check_status(fetched.status)
-        title, text = await _title_and_text(fetched)
+        title, text = await self._title_and_text(fetched, context)
         if not text:
             raise NotFound(_EMPTY)
         host = urlsplit(fetched.url).hostname or ""
@@ -110,6 +115,10 @@ class WebPage:
             "fetched_at": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             "source": {"name": host, "url": fetched.url, "licence": ""},
         }
+
+    async def _title_and_text(self, fetched: Fetched, context: ToolContext) -> tuple[str, str]:
+        text = fetched.text()
+        return await self._reader.read(text, context) if fetched.media_type in HTML else ("", text.strip())
 
     def phrased(self, result: dict[str, Any]) -> str | None:
         """Return `None`: what the person wants to know of the page is not known."""
@@ -165,8 +174,3 @@ def _check_status(status: int) -> None:
         raise NotFound(_MISSING, status=status)
     if status != 200:
         raise Unavailable(_FAILED, status=status)
-
-
-async def _title_and_text(fetched: Fetched) -> tuple[str, str]:
-    text = fetched.text()
-    return await read_html(text) if fetched.media_type in HTML else ("", text.strip())

@@ -11,11 +11,9 @@ import asyncio
 import hashlib
 import multiprocessing
 import threading
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator
+from collections import OrderedDict
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from contextlib import suppress
 
 import msgspec
 import structlog
@@ -23,8 +21,8 @@ import structlog
 from inference_worker.errors import GrammarRejected
 from inference_worker.structured.sandbox_process import UNCHECKED, CheckRequest, CheckResult, serve
 from inference_worker.structured.vocabulary import Vocabulary
+from router.fair_slots import FairSlots
 from router.messages import Grammar
-from router.tenant_fair_queue import TenantFairQueue
 
 ANSWER_TIMEOUT = 15.0
 """Seconds that the sandbox process may take to answer, including its start."""
@@ -46,7 +44,9 @@ class GrammarSandbox:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._results: OrderedDict[bytes, str | None] = OrderedDict()
-        self._slots = _CheckSlots()
+        self._slots = FairSlots(
+            MAX_CONCURRENT_CHECKS, per_tenant=MAX_CHECKS_PER_TENANT, per_requester=MAX_CHECKS_PER_REQUESTER
+        )
         self._lock = threading.Lock()
         self._process: _SandboxProcess | None = None
 
@@ -95,50 +95,6 @@ class GrammarSandbox:
             _log.error("the grammar process does not answer")
             process.kill()
             raise GrammarRejected(UNCHECKED) from None
-
-
-class _Waiting(NamedTuple):
-    tenant: str
-    requester: str
-    granted: asyncio.Future[None]
-
-
-class _CheckSlots:
-    """Slots of concurrent checks, granted to the waiting tenants and requesters in turn."""
-
-    def __init__(self) -> None:
-        self._of_tenant: Counter[str] = Counter()
-        self._of_requester: Counter[tuple[str, str]] = Counter()
-        self._waiting: TenantFairQueue[_Waiting] = TenantFairQueue()
-
-    @asynccontextmanager
-    async def hold(self, tenant: str, requester: str) -> AsyncIterator[None]:
-        """Wait for a slot and hold it while the context lasts."""
-        waiting = _Waiting(tenant, requester, asyncio.get_running_loop().create_future())
-        self._waiting.push(tenant, requester, waiting)
-        try:
-            self._grant()
-            await waiting.granted
-            yield
-        finally:
-            if not self._waiting.discard(tenant, requester, waiting):
-                self._of_tenant -= Counter((tenant,))
-                self._of_requester -= Counter(((tenant, requester),))
-                self._grant()
-
-    def _grant(self) -> None:
-        while self._of_tenant.total() < MAX_CONCURRENT_CHECKS and (first := self._waiting.peek(self._may_start)):
-            self._waiting.take(first.tenant, first.requester, first)
-            self._of_tenant[first.tenant] += 1
-            self._of_requester[first.tenant, first.requester] += 1
-            if not first.granted.done():  # else its job was cancelled, and gives the slot back
-                first.granted.set_result(None)
-
-    def _may_start(self, waiting: _Waiting) -> bool:
-        return (
-            self._of_tenant[waiting.tenant] < MAX_CHECKS_PER_TENANT
-            and self._of_requester[waiting.tenant, waiting.requester] < MAX_CHECKS_PER_REQUESTER
-        )
 
 
 class _SandboxProcess:

@@ -1,5 +1,6 @@
 """Runs untrusted work in a child process: no network, no files, limits on memory, CPU, output and time.
 
-`process.run` starts a fresh interpreter for one piece of work and yields its messages; `confinement.confine` confines
-the calling process, for programs that fork their own children. Neither needs a privilege or a namespace.
+`process.run` starts a fresh interpreter for one piece of work and yields its messages; `fork_server.ForkServer` forks a
+process that has imported the work; `confinement.confine` confines the calling process, for programs that fork their own
+children. None needs a privilege or a namespace.
 """

@@ -20,7 +20,7 @@ OUT_OF_MEMORY, UNCONFINED = 75, 76
 """Exit statuses."""
 NO_SOURCE = -1
 """Descriptor of the source for work without one."""
-_STDIN, _STDOUT = 0, 1
+STDIN, STDOUT = 0, 1
 
 Work = Callable[[bytes, BinaryIO], Iterable[bytes]]
 """A function of an importable module: gets the order and the source, which can only be read, and yields messages."""
@@ -36,10 +36,10 @@ def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
         module, _, name = work.partition(":")
         function: Work = getattr(importlib.import_module(module), name)
         descriptor = int(source)
-        keep = [_STDIN, _STDOUT] if descriptor == NO_SOURCE else [_STDIN, _STDOUT, descriptor]
+        keep = [STDIN, STDOUT] if descriptor == NO_SOURCE else [STDIN, STDOUT, descriptor]
         gc.disable()  # collections would scan millions of objects of a parsed file
         confine(Limits(int(memory_bytes), float(cpu_seconds)), keep)
-        _run(function, _STDIN if descriptor == NO_SOURCE else descriptor)
+        run_work(function, STDIN if descriptor == NO_SOURCE else descriptor)
         status = 0
     except MemoryError:
         status = OUT_OF_MEMORY
@@ -49,8 +49,9 @@ def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
         os._exit(status)  # the work's objects are not torn down one by one
 
 
-def _run(function: Work, source: int) -> None:
-    with os.fdopen(_STDIN, "rb") as orders, os.fdopen(_STDOUT, "wb") as output:
+def run_work(function: Work, source: int) -> None:
+    """Run a function confined: read its order from standard input, and write its messages to standard output."""
+    with os.fdopen(STDIN, "rb") as orders, os.fdopen(STDOUT, "wb") as output:
         order = orders.read()
         with os.fdopen(source, "rb", closefd=False) as file:
             for message in function(order, file):

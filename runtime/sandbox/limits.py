@@ -8,6 +8,7 @@ SandboxError
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -31,6 +32,8 @@ class WorkLimits(Limits):
     """Bytes of its largest message, which the caller holds in memory."""
     wait_seconds: float
     """Wall-clock time that the caller waits for messages; time between two requests for a message is not counted."""
+    busy_seconds: float = math.inf
+    """Wall-clock time after which a `ForkServer` ends work that got a quarter of its CPU time by then."""
 
 
 class SandboxError(Exception):

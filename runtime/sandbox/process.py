@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-from runtime.sandbox.child import LENGTH_BYTES, NO_SOURCE, OUT_OF_MEMORY, UNCONFINED
-from runtime.sandbox.limits import LimitExceeded, SandboxError, SandboxUnavailable, WorkFailed, WorkLimits
+from runtime.sandbox.child import NO_SOURCE
+from runtime.sandbox.exchange import PIECE, exchange
+from runtime.sandbox.limits import WorkLimits
 
 _START = "import sys; sys.path[:] = sys.argv[5:]; from runtime.sandbox.child import main; main(*sys.argv[1:5])"
-_PIECE = 262_144
 
 
 async def run(
@@ -39,23 +38,9 @@ async def run(
     finally:
         if read_only != NO_SOURCE:
             os.close(read_only)
-    try:
-        _send_order(process, order)
-        left_bytes, left_seconds = limits.output_bytes, limits.wait_seconds
-        while True:
-            began = time.monotonic()
-            try:
-                async with asyncio.timeout(left_seconds):
-                    message = await _receive(process, min(left_bytes, limits.message_bytes))
-            except TimeoutError:
-                raise LimitExceeded("time") from None
-            left_seconds -= time.monotonic() - began
-            if message is None:
-                return
-            left_bytes -= len(message) + LENGTH_BYTES
+    async with aclosing(exchange(process, limits, order)) as messages:
+        async for message in messages:
             yield message
-    finally:
-        await _end(process)
 
 
 async def _start(work: str, limits: WorkLimits, source: int) -> Process:
@@ -74,50 +59,5 @@ async def _start(work: str, limits: WorkLimits, source: int) -> Process:
         cwd="/",
         env={},
         pass_fds=() if source == NO_SOURCE else (source,),
-        limit=_PIECE,
+        limit=PIECE,
     )
-
-
-def _send_order(process: Process, order: bytes) -> None:
-    assert process.stdin is not None  # noqa: S101 - it is a pipe
-    if process.stdin.is_closing():  # the process was killed at its start: its exit status tells
-        return
-    process.stdin.write(order)
-    process.stdin.close()
-
-
-async def _receive(process: Process, most: int) -> bytes | None:
-    """Return the next message of at most `most` bytes; `None` after the last one."""
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    try:
-        length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
-        if length + LENGTH_BYTES > most:
-            raise LimitExceeded("output")
-        return await process.stdout.readexactly(length)
-    except asyncio.IncompleteReadError as error:
-        failure = _failure(await process.wait(), cut=bool(error.partial) or error.expected != LENGTH_BYTES)
-        if failure is not None:
-            raise failure from None
-        return None
-
-
-def _failure(status: int, *, cut: bool) -> SandboxError | None:
-    """Return what an exit status means; `None`: the work has ended. `cut`: its last message is not complete."""
-    if status == 0 and not cut:
-        return None
-    if status == UNCONFINED:
-        return SandboxUnavailable("the process could not be confined")
-    if status == OUT_OF_MEMORY:
-        return LimitExceeded("memory")
-    if -status in (signal.SIGPROF, signal.SIGXCPU):
-        return LimitExceeded("CPU time")
-    return WorkFailed(f"with status {status}")
-
-
-async def _end(process: Process) -> None:
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    if process.returncode is None:
-        process.kill()
-    while await process.stdout.read(_PIECE):  # a full pipe would keep the transport open
-        pass
-    await process.wait()

@@ -5,77 +5,61 @@ Expressions are read and their bounds checked here first, so that what is refuse
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
-
 import msgspec
 
 from assistant.tools.mathematics import bounds, sentences
 from assistant.tools.mathematics.order import Computed, Failed, Order, Outcome
 from assistant.tools.mathematics.parser import parse, parse_expression
+from assistant.tools.sandbox import ToolSandbox
 from assistant.tools.sentences import Sentence
-from assistant.tools.tool import InvalidArguments, NotFound, TooLarge, ToolError, Unavailable
-from runtime.sandbox import process
-from runtime.sandbox.limits import LimitExceeded, SandboxUnavailable, WorkFailed, WorkLimits
+from assistant.tools.tool import InvalidArguments, NotFound, TooLarge, ToolContext, ToolError, Unavailable
+from runtime.sandbox.limits import WorkLimits
 
 WORK = "assistant.tools.mathematics.computation:encoded_outcome"
 LIMITS = WorkLimits(
     memory_bytes=256 * 2**20,
-    cpu_seconds=1.8,
+    cpu_seconds=1.2,
     output_bytes=512 * 1024,
     message_bytes=512 * 1024,
     wait_seconds=8.0,
+    busy_seconds=1.6,
 )
-"""Limits of one computation. The CPU time counts from the confinement, after the import of SymPy."""
-PROCESSES = 2
-"""Computations at the same time; further ones wait."""
+"""Limits of one computation, from its fork on, which is after the import of SymPy."""
 
 _ERRORS: dict[str, type[ToolError]] = {each.code: each for each in (InvalidArguments, NotFound, TooLarge, Unavailable)}
 _decoder: msgspec.msgpack.Decoder[Outcome] = msgspec.msgpack.Decoder(Outcome)
 
 
 class Calculator:
-    """Computes orders in sandboxed processes, at most `PROCESSES` at a time."""
+    """Computes orders in sandboxed processes. Close it at the end."""
 
     def __init__(self, limits: WorkLimits = LIMITS) -> None:
-        self._limits = limits
-        self._free = asyncio.Semaphore(PROCESSES)
+        self._sandbox = ToolSandbox(WORK, limits, too_costly=sentences.TOO_HARD, unreadable=sentences.TOO_HARD)
 
-    async def compute(self, order: Order) -> Computed:
+    async def compute(self, order: Order, context: ToolContext) -> Computed:
         """Compute an order.
 
         Raises:
             ToolError: it can't be read, exceeds a limit, or has no result.
         """
         _check(order)
-        async with self._free:
-            found = await self._run(msgspec.msgpack.encode(order))
+        messages = await self._sandbox.run(msgspec.msgpack.encode(order), context)
+        try:
+            [found] = map(_decoder.decode, messages)
+        except ValueError as error:  # also `msgspec.DecodeError`
+            raise Unavailable(sentences.TOO_HARD) from error
         if isinstance(found, Failed):
             raise _ERRORS.get(found.code, Unavailable)(_sentence(found.sentence))
         return found
 
-    async def _run(self, order: bytes) -> Outcome:
-        """Run an order; once more if its process ended early, as one that the machine killed."""
-        try:
-            return await self._run_once(order)
-        except WorkFailed:
-            try:
-                return await self._run_once(order)
-            except WorkFailed as error:
-                raise Unavailable(sentences.TOO_HARD) from error
+    @property
+    def process_id(self) -> int | None:
+        """Id of the process whose children compute; `None`: it does not run."""
+        return self._sandbox.process_id
 
-    async def _run_once(self, order: bytes) -> Outcome:
-        try:
-            async with aclosing(process.run(WORK, self._limits, order)) as messages:
-                async for message in messages:
-                    return _decoder.decode(message)
-        except LimitExceeded as error:
-            raise TooLarge(sentences.TOO_HARD) from error
-        except msgspec.DecodeError as error:
-            raise Unavailable(sentences.TOO_HARD) from error
-        except SandboxUnavailable as error:
-            raise Unavailable from error
-        raise Unavailable
+    def close(self) -> None:
+        """End the processes."""
+        self._sandbox.close()
 
 
 def _check(order: Order) -> None:

@@ -24,6 +24,8 @@ _ROUNDING = 1e-12
 _SEARCHED = 50.0
 """Numeric solutions are searched between the negative of this and this."""
 _SEARCH_POINTS = 4_001
+_OF_REAL_VARIABLES = (sympy.Abs, sympy.sign, sympy.Min, sympy.Max, sympy.floor, sympy.ceiling)
+"""Functions that SymPy solves for real variables only."""
 _RELATIONS = {"<": sympy.Lt, "<=": sympy.Le, ">": sympy.Gt, ">=": sympy.Ge}
 
 
@@ -71,9 +73,13 @@ def _constant_equation(expression: Expr, variable: str) -> Written:
 
 def _exact(node: Node, expression: Expr, variable: str, unknown: Expr) -> list[Expr] | None:
     """Return solutions by formula, numeric roots of a polynomial without one; `None`: SymPy has no method."""
+    if expression.is_polynomial(unknown):
+        expression = _with_single_roots(expression, unknown)
     try:
         found = list(sympy.solve(expression, unknown))
     except NotImplementedError:
+        if not expression.has(*_OF_REAL_VARIABLES):
+            return None
         names = symbolic.symbols(node)
         try:
             return list(sympy.solve(symbolic.convert(node, names), names[variable]))
@@ -82,6 +88,23 @@ def _exact(node: Node, expression: Expr, variable: str, unknown: Expr) -> list[E
     if any(each.has(sympy.RootOf) for each in found) and expression.is_polynomial(unknown):
         return list(sympy.Poly(expression, unknown).nroots(n=15, maxsteps=200))
     return found
+
+
+def _with_single_roots(expression: Expr, unknown: Expr) -> Expr:
+    """Return a polynomial with the same roots, each of them single, if its degree is high.
+
+    Raises:
+        NotFound: it has more than `MAX_SOLUTIONS` roots, which take seconds to compute and nobody would read.
+    """
+    polynomial = sympy.Poly(expression, unknown)
+    if polynomial.degree() <= MAX_SOLUTIONS:
+        return expression
+    single = (
+        polynomial.sqf_part() if polynomial.domain.is_Exact and not polynomial.free_symbols - {unknown} else polynomial
+    )
+    if single.degree() > MAX_SOLUTIONS:
+        raise NotFound(sentences.NO_CLOSED_FORM)
+    return single.as_expr()
 
 
 def _periodic(node: Node, variable: str) -> Written | None:

@@ -16,7 +16,10 @@ _MAX_TEXT = 2_000
 
 
 class Mathematics:
-    """Evaluates, simplifies, solves, differentiates, integrates and plots expressions, each in a sandboxed process."""
+    """Evaluates, simplifies, solves, differentiates, integrates and plots expressions, each in a sandboxed process.
+
+    Close it at the end.
+    """
 
     name = "math"
     description = (
@@ -42,6 +45,10 @@ class Mathematics:
             "additionalProperties": False,
         }
 
+    def close(self) -> None:
+        """End the processes of computations."""
+        self._calculator.close()
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         """Compute the expression in the notation of the conversation's language.
 
@@ -51,7 +58,7 @@ class Mathematics:
         operation = Operation(arguments["operation"])
         texts = {name: arguments.get(name, "") for name in ("variable", "lower", "upper")}
         order = Order(operation, arguments["expression"], context.language, order=arguments.get("order", 1), **texts)
-        return _result(operation, await self._calculator.compute(order))
+        return _result(operation, await self._calculator.compute(order, context))
 
     def phrased(self, result: dict[str, Any]) -> str | None:
         """Return the result as text, or what it shows if it is a plot."""

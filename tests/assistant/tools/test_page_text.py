@@ -4,32 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from assistant.tools.page_text import read_html
-from assistant.tools.tool import TooLarge
+from assistant.tools.page_text import PageReader
+from assistant.tools.tool import TooLarge, ToolContext
+
+ANNA, BOB = ToolContext("acme", "anna", "en"), ToolContext("acme", "bob", "en")
+QUADRATIC = ["<!--", "<a ", "</a", "<?"]
 
 
-async def test_documents_are_read() -> None:
-    assert await read_html("<title>Tytuł</title><p>Zażółć \ud800 gęślą</p>") == ("Tytuł", "Zażółć ? gęślą")
+@pytest.fixture
+def reader() -> Iterator[PageReader]:
+    reader = PageReader()
+    yield reader
+    reader.close()
 
 
-@pytest.mark.parametrize("piece", ["<!--", "<a ", "</a", "<?"])
-async def test_documents_that_take_quadratic_time_are_refused(piece: str) -> None:
-    began = time.monotonic()
-    with pytest.raises(TooLarge) as raised:
-        await read_html(piece * (1024 * 1024 // len(piece)))
-    assert time.monotonic() - began < 8
+async def test_documents_are_read(reader: PageReader) -> None:
+    assert await reader.read("<title>Tytuł</title><p>Zażółć \ud800 gęślą</p>", ANNA) == ("Tytuł", "Zażółć ? gęślą")
+
+
+@pytest.mark.parametrize("piece", QUADRATIC)
+async def test_documents_that_take_quadratic_time_are_refused(reader: PageReader, piece: str) -> None:
+    seconds = []
+    for _ in range(3):  # a machine can stand still for longer than one refusal
+        began = time.monotonic()
+        with pytest.raises(TooLarge) as raised:
+            await reader.read(piece * (1024 * 1024 // len(piece)), ANNA)
+        seconds.append(time.monotonic() - began)
+        if seconds[-1] < 2:
+            break
+    assert min(seconds) < 2
     assert raised.value.message("pl") == "Ta strona jest zbyt złożona, by ją odczytać."
 
 
-async def test_the_event_loop_stays_free() -> None:
-    reading = asyncio.create_task(read_html("<a " * 300_000))
-    longest, last = 0.0, time.monotonic()
+async def test_a_page_does_not_wait_for_anothers_malformed_ones(reader: PageReader) -> None:
+    bombs = [asyncio.create_task(reader.read("<a " * 300_000, ANNA)) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert await reader.read("<p>x", BOB) == ("", "x")
+    assert sum(not each.done() for each in bombs) == 20
+    await asyncio.gather(*bombs, return_exceptions=True)
+
+
+async def test_the_event_loop_stays_free(reader: PageReader) -> None:
+    reading = asyncio.create_task(reader.read("<a " * 300_000, ANNA))
+    turns = 0
     while not reading.done():
         await asyncio.sleep(0.01)
-        longest, last = max(longest, time.monotonic() - last), time.monotonic()
-    assert longest < 0.9
+        turns += 1
+    assert turns > 10
     with pytest.raises(TooLarge):
         await reading

@@ -31,7 +31,9 @@ async def site() -> AsyncIterator[HostileSite]:
 @pytest.fixture
 async def tool() -> AsyncIterator[WebPage]:
     http = HttpClient(permitted_networks=["127.0.0.2/32"], resolve=resolve)
-    yield WebPage(http, now=lambda: datetime(2026, 11, 24, 12, 0, tzinfo=UTC))
+    tool = WebPage(http, now=lambda: datetime(2026, 11, 24, 12, 0, tzinfo=UTC))
+    yield tool
+    tool.close()
     await http.close()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from assistant.tools.mathematics.parser import parse
 from assistant.tools.mathematics.solving import solve
+from assistant.tools.tool import NotFound
 
 
 @pytest.mark.parametrize(
@@ -46,3 +49,15 @@ def test_latex_and_value_of_a_single_solution() -> None:
 def test_a_formula_with_other_variables() -> None:
     found = solve(parse("a x^2 + b x + c = 0", "en"), ["x"])
     assert found[1] == "x = (-b - sqrt(-4*a*c + b^2))/(2*a), x = (-b + sqrt(-4*a*c + b^2))/(2*a)"
+
+
+@pytest.mark.parametrize("equation", ["x^100 + x + 1 = 0", "x^100 = 1", "x^300 - x^7 = 2", "a x^90 + x = 1"])
+def test_polynomials_with_too_many_roots_are_refused_before_they_are_solved(equation: str) -> None:
+    began = time.process_time()
+    with pytest.raises(NotFound):
+        solve(parse(equation, "en"), ["x"])
+    assert time.process_time() - began < 1
+
+
+def test_roots_of_high_multiplicity_are_found() -> None:
+    assert solve(parse("(x-1)^30 (x+2)^20 = 0", "en"), ["x"])[1] == "x = -2, x = 1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from assistant.tools.mathematics.tool import Mathematics
@@ -12,8 +14,14 @@ ENGLISH = ToolContext("acme", "user-1", "en")
 POLISH = ToolContext("acme", "user-1", "pl-PL")
 
 
-async def test_a_result() -> None:
+@pytest.fixture
+def tool() -> Iterator[Mathematics]:
     tool = Mathematics()
+    yield tool
+    tool.close()
+
+
+async def test_a_result(tool: Mathematics) -> None:
     arguments = tool.from_question("Ile to jest 15% z 240?", "pl")
     assert arguments is not None
     outcome = await Toolbox([tool]).run("math", arguments, POLISH)
@@ -29,8 +37,8 @@ async def test_a_result() -> None:
     assert "Result: 36\nNumeric value: 36" in tool.for_model(outcome.result)
 
 
-async def test_a_plot_and_the_cache() -> None:
-    toolbox = Toolbox([Mathematics()])
+async def test_a_plot_and_the_cache(tool: Mathematics) -> None:
+    toolbox = Toolbox([tool])
     arguments = {"operation": "plot", "expression": "1/x", "lower": "-1", "upper": "1"}
     first = await toolbox.run("math", arguments, ENGLISH)
     plot = first.result["plot"]
@@ -42,13 +50,13 @@ async def test_a_plot_and_the_cache() -> None:
     assert again.result == first.result
 
 
-async def test_the_language_decides_the_notation() -> None:
+async def test_the_language_decides_the_notation(tool: Mathematics) -> None:
     arguments = {"operation": "evaluate", "expression": "log 100 + 0,5"}
-    assert (await Toolbox([Mathematics()]).run("math", arguments, POLISH)).result["result_text"] == "2.5"
+    assert (await Toolbox([tool]).run("math", arguments, POLISH)).result["result_text"] == "2.5"
 
 
-async def test_refusals_are_in_plain_words() -> None:
-    toolbox = Toolbox([Mathematics()])
+async def test_refusals_are_in_plain_words(tool: Mathematics) -> None:
+    toolbox = Toolbox([tool])
     with pytest.raises(TooLarge) as error:
         await toolbox.run("math", {"operation": "evaluate", "expression": "10**10**10"}, POLISH)
     assert error.value.message("pl") == "Liczby w tym obliczeniu byłyby zbyt duże."
