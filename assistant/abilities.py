@@ -6,14 +6,16 @@ import asyncio
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from assistant.catalogue import AssistantSpec
 from assistant.routing import rewriting
 from assistant.routing.function_router import MAX_TOKENS
 from assistant.routing.router import Router
-from assistant.tools.tool import Tool, UsesModels
+from assistant.tools.sentences import UNKNOWN_TOOL
+from assistant.tools.tool import NotFound, Tool, UsesModels
 from assistant.tools.toolbox import Toolbox
-from router.messages import Task, Usage, UsagePart
+from router.messages import OwnTool, Task, Usage, UsagePart
 from router.model_registry import ModelInfo
 from router.producer.child_jobs import ChildJobs
 from router.producer.errors import ModelUnavailable
@@ -88,6 +90,37 @@ class Abilities:
         if ALL_TOOLS in off:
             return []
         return self.toolbox.known([name for name in self.spec.tools if name not in off])
+
+    def callable_tools(self) -> list[OwnTool]:
+        """Return the tools that are on and may be called by their names; those of MCP servers are not passed on."""
+        on = self.toolbox.available()
+        return [
+            OwnTool(name=tool.name, description=tool.description, parameters=tool.parameters, parts=parts)
+            for tool in on
+            if self.may_be_called(tool.name) and (parts := self._parts_of(tool)) is not None
+        ]
+
+    def may_be_called(self, tool: str) -> bool:
+        """Return whether clients may call a tool by its name, if it is on."""
+        return tool in self.spec.tools and not tool.startswith("mcp.")
+
+    def check_call(self, tool: str, arguments: dict[str, Any]) -> None:
+        """Check a call that a client chose, before it is a step.
+
+        Raises:
+            NotFound: the assistant has no such tool, or clients may not call it.
+            InvalidArguments: the arguments do not match its schema.
+        """
+        if not self.may_be_called(tool):
+            raise NotFound(UNKNOWN_TOOL, tool=tool)
+        self.toolbox.check(tool, arguments)
+
+    def _parts_of(self, tool: Tool) -> list[UsagePart] | None:
+        """Return the most that a call of a tool uses; `None` if the models that it needs are not served."""
+        if not isinstance(tool, UsesModels):
+            return [tool_part(tool.name)]
+        of_models = tool.most_parts(self.answers_with)
+        return [tool_part(tool.name), *of_models] if of_models else None
 
     def most_parts(self) -> list[UsagePart]:
         """Return the most that the steps of one job use: calls of the models that rewrite and route, and of each tool.

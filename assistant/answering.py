@@ -32,6 +32,7 @@ from router.messages import (
     Delta,
     FailureCode,
     Finished,
+    OwnToolCall,
     Reply,
     Started,
     Step,
@@ -82,9 +83,12 @@ class Answering:
             GenerationError: the model that writes the answer failed.
             PublishError: the broker did not confirm its job.
             TooManyAncestors: the job is a child job of too many others.
+            InvalidArguments, NotFound: the client chose the tool, with wrong arguments or one that it may not call.
         """
         result = ""
         await self._abilities.models_known()
+        if (chosen := self._prompt.own_tool_call) is not None:
+            return await self._called(chosen)
         if self._may_call_tools:
             routed = await self._route(await self._rewritten())
             if routed.answer is not None:
@@ -198,6 +202,17 @@ class Answering:
             return self._end_step("tool", name, data | {"cached": True})
         self._unbilled.append(tool_part(name))
         return self._end_step("tool", name, data)
+
+    async def _called(self, call: OwnToolCall) -> Finished:
+        """Call the tool that the client chose; the answer is what the tool says."""
+        if self._earlier("tool") is None:
+            self._abilities.check_call(call.name, call.arguments)
+        step = await self._tool(call.name, call.arguments)
+        tool = self._abilities.toolbox.find(call.name)
+        if tool is None or step.state is not StepState.DONE or self._attempt.tokens:
+            return self._end_with("")
+        phrased = tool.phrased(step.data["result"])
+        return self._end_with(tool.for_model(step.data["result"]) if phrased is None else phrased)
 
     def _earlier(self, kind: str) -> Step | None:
         """Return the latest ended step of a kind, perhaps of an earlier attempt."""

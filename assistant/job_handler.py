@@ -10,6 +10,7 @@ from assistant.abilities import Abilities
 from assistant.answering import Answering, started
 from assistant.attempt import AssistantAttempt
 from assistant.metrics import AssistantMetrics
+from assistant.tools.tool import InvalidArguments, NotFound
 from router.consumer.job_consumer import JobConsumer
 from router.errors import PublishError, TooManyAncestors
 from router.messages import Cancelled, ChatPrompt, Delta, Failed, FailureCode, Job, Reply, Terminal
@@ -64,6 +65,10 @@ class AssistantJobHandler:
         except JobFailed as error:
             failed = _failed(attempt, error.failure, str(error), error.param)
             self._end(attempt, failed)
+        except InvalidArguments as error:
+            self._fail(attempt, FailureCode.INVALID_PARAMETER, str(error), error.field or "arguments")
+        except NotFound as error:
+            self._fail(attempt, FailureCode.INVALID_PARAMETER, str(error), "name")
         except DeadlinePassed as error:
             self._fail(attempt, FailureCode.DEADLINE_EXCEEDED, str(error))
         except GenerationError as error:

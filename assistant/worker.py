@@ -90,6 +90,7 @@ class AssistantWorker:
             kv_cache_usage=0.0,
             tokens_per_second=self._rate.update(self._handler.tokens),
             parts=self._abilities.most_parts(),
+            tools=self._abilities.callable_tools(),
             started=self._started,
             at=time.time(),
         )

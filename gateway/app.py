@@ -38,6 +38,7 @@ from gateway.http.routes import (
     embeddings,
     health,
     images,
+    mcp,
     models,
     openapi,
     operator,
@@ -92,7 +93,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    of_models = (chat_completions, completions, embeddings, images, models)
+    of_models = (chat_completions, completions, embeddings, images, models, mcp)
     for routes in (*of_models, blobs, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)

@@ -7,14 +7,14 @@ known for an hour after its last worker stopped, so that requests during a resta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import reduce
 
 import msgspec
 
-from router.messages import PromptBounds, Task, UsagePart, WorkerState, WorkerStatus
+from router.messages import OwnTool, PromptBounds, Task, UsagePart, WorkerState, WorkerStatus
 from router.throughput import Throughput
 from router.timings import DEFAULT_TIMINGS
 from router.usage_arithmetic import most_parts
@@ -63,6 +63,8 @@ class ModelInfo:
     """Smallest vector length of its workers; 0 if it makes no vectors or a worker does not report it."""
     image_sizes: list[str]
     """Sizes of images that all of its workers draw, the default size first."""
+    tools: tuple[OwnTool, ...]
+    """Tools that all of its workers have on, if they are assistants."""
     workers: int
     """Number of workers that accept jobs now."""
     running: int
@@ -204,6 +206,7 @@ class ModelRegistry:
             task=limits[-1].task,
             dimensions=min(status.dimensions for status in limits),
             image_sizes=[size for size in limits[0].image_sizes if all(size in each.image_sizes for each in limits)],
+            tools=tuple(_tools_of_all(limits)),
             workers=len(ready),
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),
@@ -245,6 +248,17 @@ def _availability(live: Sequence[_SeenWorker]) -> Availability:
         return Availability.FULL
     loading = any(worker.status.state is WorkerState.STARTING for worker in live)
     return Availability.LOADING if loading else Availability.NONE
+
+
+def _tools_of_all(workers: Sequence[WorkerStatus]) -> Iterator[OwnTool]:
+    """Yield the tools that all `workers` have, each with the largest of their bounds on what a call uses."""
+    for tool in workers[0].tools:
+        same = [each for worker in workers for each in worker.tools if each.name == tool.name]
+        if len(same) == len(workers):
+            parts: tuple[UsagePart, ...] = ()
+            for each in same:
+                parts = most_parts(parts, each.parts)
+            yield msgspec.structs.replace(tool, parts=[*parts])
 
 
 def _effective_capacity(worker: _SeenWorker) -> int:

@@ -13,7 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, cast
 
-from router.messages import ChatPrompt, EmbeddingPrompt, ImagePrompt, Job, PromptBounds, TextPrompt, TokenPrompt, Usage
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    ImagePrompt,
+    Job,
+    PromptBounds,
+    TextPrompt,
+    TokenPrompt,
+    Usage,
+    UsagePart,
+)
+from router.model_registry import ModelInfo
+from router.usage_arithmetic import merged
 
 _NORMAL_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
 _INDENT = 4
@@ -24,6 +36,8 @@ def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
     """Return upper bounds on the tokens, or images by size, of `job`; a prompt over `context` tokens is refused."""
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
+    if isinstance(job.prompt, ChatPrompt) and job.prompt.own_tool_call is not None:
+        return Usage(prompt_tokens=0)  # no model reads it: what the tool uses is in the parts
     if isinstance(job.prompt, ImagePrompt):
         return Usage(prompt_tokens=0, units={job.prompt.size: job.n})
     sampling = job.sampling
@@ -35,6 +49,13 @@ def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
         prompt_tokens=min(prompt, context - min(sampling.max_tokens or 0, rest)),
         completion_tokens=job.n * (rest if answer is None else min(answer, rest)),
     )
+
+
+def max_parts(job: Job, model: ModelInfo) -> tuple[UsagePart, ...]:
+    """Return upper bounds on what the steps of `job` use, by model: those of one tool if the client chose the tool."""
+    call = job.prompt.own_tool_call if isinstance(job.prompt, ChatPrompt) else None
+    chosen = None if call is None else next((tool for tool in model.tools if tool.name == call.name), None)
+    return model.max_parts if chosen is None else merged(chosen.parts)
 
 
 def _kept(job: Job, context: int, prompt: int) -> int:

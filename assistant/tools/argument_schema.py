@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jsonschema import Draft202012Validator, SchemaError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from referencing import Registry
 
 from assistant.tools.sentences import WRONG_ARGUMENTS
@@ -51,7 +51,15 @@ class ArgumentSchema:
         for error in self._validator.iter_errors(arguments):
             path = ".".join(str(each) for each in error.absolute_path)
             problem = f"{path}: {error.message}" if path else error.message
-            raise InvalidArguments(WRONG_ARGUMENTS, tool=tool, problem=problem)
+            raise InvalidArguments(WRONG_ARGUMENTS, field=path or _missing(error), tool=tool, problem=problem)
+
+
+def _missing(error: ValidationError) -> str:
+    """Return the first argument that is required and missing; "" if the error is another one."""
+    names = error.validator_value
+    if error.validator != "required" or not isinstance(names, list) or not isinstance(error.instance, dict):
+        return ""
+    return next((str(name) for name in names if name not in error.instance), "")
 
 
 class _Expansion:

@@ -157,6 +157,11 @@ class InvalidArguments(ToolError):
     code = "invalid_arguments"
     default = sentences.INVALID_ARGUMENTS
 
+    def __init__(self, sentence: Sentence | None = None, *, field: str = "", **values: object) -> None:
+        """`field` is the path of the argument that does not match the schema; "": unknown, or all of them."""
+        super().__init__(sentence, **values)
+        self.field = field
+
 
 class ConsentRequired(ToolError):
     """Raised when a tool is called only if the person allows it, and the question does not allow it."""

@@ -127,6 +127,12 @@ class Toolbox:
             entry.cache.put(key, encoded)
         return ToolOutcome(msgspec.json.decode(encoded), cached=False, seconds=self._clock() - began)
 
+    def check(self, name: str, arguments: dict[str, Any]) -> None:
+        """Raise `InvalidArguments` if `arguments` do not match the schema of the tool `name`, if there is one."""
+        if (entry := self._entries.get(name)) is not None:
+            _key(name, arguments, "")
+            entry.schema.check(name, arguments)
+
     def _entry(self, name: str, off: Collection[str]) -> _Entry:
         reason = self._off.get(name)
         if reason is not None or name in off:

@@ -124,6 +124,16 @@ class AdmissionController:
         self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
+    async def admit_tool_call(self, principal: Principal, assistant: str) -> AdmittedRequest:
+        """Check whether a call of a tool of `assistant` may be queued; return it with its model and start deadline.
+
+        Raises:
+            ModelNotFound, ModelUnavailable, BrokerDown, Overloaded: As `admit` does.
+        """
+        model = self._model(principal, assistant, Task.GENERATE)
+        self._check_wait(principal, model, ServiceClass.DEFAULT)
+        return self._admitted(principal, model, ServiceClass.DEFAULT)
+
     def _admitted(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> AdmittedRequest:
         timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self.max_wait[service_class])
         return AdmittedRequest(principal, model, service_class, time.time() + timeout)

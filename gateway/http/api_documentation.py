@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
+from gateway.mcp.messages import McpRequest
 from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.compatibility import ENDPOINTS
 from gateway.openai.error import ErrorBody
@@ -67,8 +68,7 @@ def document_file_route(media_types: Sequence[str], *, query: type[QueryParamete
 def openapi_document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """Return the OpenAPI document of `routes`, with the models of all request bodies."""
     document = get_openapi(title="Headrace", version="1", summary="An OpenAI-compatible API", routes=routes)
-    _, schemas = models_json_schema(
-        [(body, "validation") for body in (*ENDPOINTS.values(), *BODIES)], ref_template=_SCHEMAS + "{model}"
-    )
+    bodies: list[type[RequestBody]] = [*ENDPOINTS.values(), *BODIES, McpRequest]
+    _, schemas = models_json_schema([(body, "validation") for body in bodies], ref_template=_SCHEMAS + "{model}")
     document["components"]["schemas"] |= schemas["$defs"]
     return document

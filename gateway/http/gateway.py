@@ -19,6 +19,7 @@ from gateway.answers.idempotency import IdempotentRequests
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.submission import JobSubmission
+from gateway.mcp.running_calls import RunningToolCalls
 from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
 from router.bus import Bus
@@ -53,6 +54,7 @@ class Gateway:
     metrics: GatewayMetrics
     timings: Timings
     unauthenticated: UnauthenticatedConnections
+    tool_calls: RunningToolCalls = field(default_factory=RunningToolCalls)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server has stopped accepting connections and waits for running requests."""
     failed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -118,15 +118,17 @@ class EventStream(_Stream):
     """A response that streams `events`, made from `generation`; closes the generation at the end in any case.
 
     Each item of `events` is one or more whole frames in ASCII, sent together. The route that opened the generation must
-    watch for the client's disconnect (`disconnect.py`).
+    watch for the client's disconnect (`disconnect.py`). `done` is appended to the last item.
     """
 
-    def __init__(self, gateway: Gateway, generation: Generation, events: AsyncIterator[str]) -> None:
+    def __init__(
+        self, gateway: Gateway, generation: Generation, events: AsyncIterator[str], *, done: str = DONE
+    ) -> None:
         def comment() -> bytes:
             return keep_alive_comment(generation.waiting)
 
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        super().__init__(gateway, _with_done(events, generation), headers, comment)
+        super().__init__(gateway, _with_done(events, generation, done), headers, comment)
         self._generation = generation
         self._streams_open = gateway.metrics.streams_open
 
@@ -151,13 +153,13 @@ def keep_alive_comment(estimate: QueueEstimate | None) -> bytes:
     return f": queue position {estimate.position}, about {math.ceil(estimate.seconds)} s\n\n".encode()
 
 
-async def _with_done(events: AsyncIterator[str], generation: Generation) -> AsyncIterator[bytes]:
-    """Encode `events`, and append `[DONE]` to the last one."""
+async def _with_done(events: AsyncIterator[str], generation: Generation, done: str) -> AsyncIterator[bytes]:
+    """Encode `events`, and append `done` to the last one."""
     if (estimate := generation.waiting) is not None and estimate.position:
         yield keep_alive_comment(estimate)
     async for text in events:
         if generation.finished:
-            yield (text + DONE).encode("ascii")
+            yield (text + done).encode("ascii")
         elif text:  # a batch of replies may have no visible event
             yield text.encode("ascii")
 

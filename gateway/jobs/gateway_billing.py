@@ -29,7 +29,7 @@ from router.bus import Bus
 from router.errors import PublishError
 from router.messages import Job, Receipt
 from router.timings import Timings
-from router.usage_bound import max_usage
+from router.usage_bound import max_parts, max_usage
 from runtime.circuit_breaker import CircuitBreaker
 
 STORE_PAUSE = 3.0
@@ -87,7 +87,7 @@ class GatewayBilling:
                 gateway=self.gateway,
                 deadline=job.deadline,
                 max_usage=max_usage(job, model.longest_model_len, model.prompt_bounds),
-                max_parts=model.max_parts,
+                max_parts=max_parts(job, model),
                 idempotency="" if keyed is None else keyed.record_id,
             )
             for job in jobs

@@ -7,7 +7,7 @@ import secrets
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from auth_billing.access.principal import Principal
 from gateway.admission.controller import AdmittedRequest, GenerationRequest
@@ -24,6 +24,7 @@ from router.messages import (
     EmbeddingPrompt,
     ImagePrompt,
     Job,
+    OwnToolCall,
     Prompt,
     SamplingParams,
     TextOptions,
@@ -121,6 +122,29 @@ def build_image_job(body: ImageRequest, admitted: AdmittedRequest, origin: Origi
         sampling=SamplingParams(seed=_seed(body.seed)),
         n=_or(body.n, 1),
         service_class=admitted.service_class,
+    )
+
+
+def build_tool_call_job(name: str, arguments: dict[str, Any], admitted: AdmittedRequest, origin: Origin) -> Job:
+    """Build the job of a call of an assistant's tool; the texts in `arguments` are the question, for their language."""
+    question = " ".join(value for value in arguments.values() if isinstance(value, str))
+    prompt = ChatPrompt(
+        messages=[{"role": "user", "content": question}],
+        own_tool_call=OwnToolCall(name=name, arguments=arguments),
+    )
+    return Job(
+        id=f"call-{uuid.uuid4().hex}",
+        model=admitted.model.name,
+        tenant=admitted.principal.tenant,
+        requester=admitted.principal.requester,
+        reply_to=origin.gateway_id,
+        created=time.time(),
+        deadline=origin.deadline,
+        begin_by=min(admitted.begin_by, origin.deadline),
+        prompt=prompt,
+        sampling=SamplingParams(seed=_seed(None)),
+        service_class=admitted.service_class,
+        cache_salt=admitted.principal.cache_salt,
     )
 
 

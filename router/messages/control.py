@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -212,6 +213,18 @@ class PromptBounds(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """Tokens that the chat template adds to a list of tools."""
 
 
+class OwnTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A tool of an assistant that a client may call by its name (`ChatPrompt.own_tool_call`)."""
+
+    name: str
+    description: str
+    """What it does and when to call it, in English, for models."""
+    parameters: dict[str, Any]
+    """JSON schema of its arguments."""
+    parts: list[UsagePart] = []
+    """Upper bounds on what one call uses."""
+
+
 class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """A worker's heartbeat, once a second, from which gateways know the models and their load."""
 
@@ -237,5 +250,7 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Whether it can continue an answer that another worker has begun; most upstream providers can't."""
     parts: list[UsagePart] = msgspec.field(default_factory=list)
     """Upper bounds on what the steps of one job use, in addition to the job's own prompt and answer."""
+    tools: list[OwnTool] = msgspec.field(default_factory=list)
+    """Tools of an assistant that are on and may be called by their names; empty for other models."""
     started: float = 0.0
     at: float = 0.0

@@ -31,6 +31,13 @@ class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Whether an answer may have more than one call."""
 
 
+class OwnToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of one of an assistant's own tools, chosen by the client: the answer is the tool's result."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
 class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chat"):
     """A conversation in OpenAI's message format, to be rendered by the model's chat template.
 
@@ -49,6 +56,8 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     """Names of an assistant's own tools that it must not call for this answer; `*`: none of them. Others ignore it."""
     tools_allowed: list[str] = []
     """Names of tools of an assistant that need the person's consent and have it for this answer. Others ignore it."""
+    own_tool_call: OwnToolCall | None = None
+    """The only step of the answer: an assistant that lists the tool calls it, without any model to choose or phrase."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):

@@ -10,6 +10,8 @@ import pytest
 
 from assistant.abilities import ROUTER_TOKENS, Abilities, tool_part
 from assistant.catalogue import AssistantSpec
+from assistant.tools.sentences import UNKNOWN_TOOL
+from assistant.tools.tool import InvalidArguments, NotFound
 from assistant.tools.toolbox import Toolbox
 from router.messages import Task, Usage, UsagePart
 from router.model_registry import ModelRegistry
@@ -87,3 +89,38 @@ async def test_waiting_for_models_ends_when_they_are_known() -> None:
     await abilities({"model": "qwen"}).models_known()
     with pytest.raises(ModelUnavailable):
         await abilities(answers_with="qwen").models_known()
+
+
+def test_tools_that_are_on_may_be_called_by_their_names_but_not_those_of_mcp_servers() -> None:
+    own = abilities({"model": "smol"}, tools=["math", "weather", "mcp.shop.search"], routing={"way": "grammar"})
+    own.toolbox.add(GatedTool("mcp.shop.search"))
+    own.toolbox.switch_off("weather", UNKNOWN_TOOL)
+    [math] = own.callable_tools()
+    assert (math.name, math.description, math.parts) == ("math", "A tool.", [tool_part("math")])
+    assert math.parameters["required"] == ["text"]
+    own.check_call("weather", {"text": "a"})
+    with pytest.raises(InvalidArguments):
+        own.check_call("math", {})
+    for name in ("mcp.shop.search", "wikipedia", "rm"):
+        with pytest.raises(NotFound):
+            own.check_call(name, {"text": "a"})
+
+
+def test_a_tool_that_needs_a_model_is_on_while_one_is_served() -> None:
+    own = abilities({"model": "smol"}, tools=["image"])
+    painter = PaintingTool()
+    own.toolbox.add(painter)
+    assert own.callable_tools() == []
+    painter.parts = [UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"64x64": 1}))]
+    assert [tool.parts for tool in own.callable_tools()] == [[tool_part("image"), *painter.parts]]
+
+
+class PaintingTool(GatedTool):
+    """A tool that calls models which use `parts`; none is served while it has none."""
+
+    def __init__(self) -> None:
+        super().__init__("image")
+        self.parts: list[UsagePart] = []
+
+    def most_parts(self, answers_with: object) -> list[UsagePart]:
+        return self.parts

@@ -22,6 +22,7 @@ from router.messages import (
     Grammar,
     GrammarKind,
     Outcome,
+    OwnToolCall,
     StepState,
     TextOptions,
     Usage,
@@ -30,7 +31,7 @@ from router.messages import (
 from tests.assistant.answers import child_jobs, ended_steps, kinds, last_message
 from tests.assistant.conftest import Platform
 from tests.fakes.assistant_process import ASSISTANT, GatedTool
-from tests.fakes.fleet import counted, until
+from tests.fakes.fleet import Answer, counted, until
 from tests.fakes.scripted_worker import embed, fail, never, say
 
 FOLLOW_UP = ("weather in Krakow?", "It is 20 degrees in Krakow.", "and tomorrow?")
@@ -458,3 +459,69 @@ async def _step(worker: Any) -> None:
     while True:
         await asyncio.sleep(0.005)
         worker.engine.step(1)
+
+
+async def called(platform: Platform, name: str, **arguments: Any) -> Answer:
+    """Call a tool that the client chose; return the answer, read to its end."""
+    call = OwnToolCall(name=name, arguments=arguments)
+    answer = await platform.ask("w Łodzi", chat={"own_tool_call": call, "tools_off": []})
+    await answer.read()
+    return answer
+
+
+async def test_a_tool_that_the_client_chose_is_called_without_any_model(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    talents = platform.talents()
+    await platform.assistant(talents)
+    answer = await called(platform, "math", text="1+1")
+    assert kinds(answer) == [("tool", "math", "running"), ("tool", "math", "done")]
+    assert ended_steps(answer)[0].parts == [tool_part("math")]
+    assert isinstance(answer.terminal, Finished)
+    assert (answer.texts, answer.terminal.usage) == (["the tool's result"], Usage(prompt_tokens=0))
+    assert (child_jobs(worker), talents.router.questions) == ([], [])
+    assert [context.language for context in talents.tool("math").contexts] == ["pl"]
+
+
+async def test_a_chosen_tool_that_fails_ends_the_answer_with_its_sentence_in_the_step(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    talents = platform.talents()
+    talents.tool("math").error = NotFound()
+    await platform.assistant(talents)
+    answer = await called(platform, "math", text="1+1")
+    assert isinstance(answer.terminal, Finished)
+    [step] = ended_steps(answer)
+    assert (step.state, step.data["error"]["code"], step.parts) == (StepState.FAILED, "not_found", [])
+    assert answer.texts == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "param"), [("math", {}, "text"), ("math", {"text": 1}, "text"), ("rm", {}, "name")]
+)
+async def test_a_wrong_call_is_refused_before_it_is_a_step(
+    platform: Platform, name: str, arguments: dict[str, Any], param: str
+) -> None:
+    await platform.fleet.start("worker-1")
+    talents = platform.talents()
+    await platform.assistant(talents)
+    answer = await called(platform, name, **arguments)
+    assert isinstance(answer.terminal, Failed)
+    assert (answer.terminal.code, answer.terminal.param) == (FailureCode.INVALID_PARAMETER, param)
+    assert (kinds(answer), talents.tool("math").contexts) == ([], [])
+
+
+async def test_a_chosen_call_goes_on_in_another_process_and_is_billed_once(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    talents = platform.talents()
+    tool = talents.tool("math")
+    tool.gate.shut()
+    first = await platform.assistant(talents)
+    call = OwnToolCall(name="math", arguments={"text": "1+1"})
+    answer = await platform.ask("1+1", chat={"own_tool_call": call})
+    await until(lambda: tool.contexts)
+    await first.kill()
+    tool.gate.open()
+    await platform.assistant(talents, "assistant-2")
+    await answer.read()
+    assert isinstance(answer.terminal, Finished)
+    assert (answer.texts, len(tool.contexts)) == (["the tool's result"], 2)
+    assert [step.parts for step in ended_steps(answer)] == [[tool_part("math")]]

@@ -33,6 +33,8 @@ from router.messages import (
     KeysChanged,
     KeySet,
     Outcome,
+    OwnTool,
+    OwnToolCall,
     Ping,
     PromptBounds,
     PromptEcho,
@@ -124,6 +126,12 @@ FULL_JOB = msgspec_replace(
 USAGE = Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=4)
 ROUTING = UsagePart(model="smollm2-360m-instruct", usage=Usage(prompt_tokens=80, completion_tokens=9, cached_tokens=64))
 CALL = UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 1}))
+WEATHER_TOOL = OwnTool(
+    name="weather",
+    description="Current weather and forecast of a place.",
+    parameters={"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
+    parts=[CALL],
+)
 STEPS = [
     Step(
         number=0,
@@ -217,6 +225,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     ),
     "job_requester": msgspec_replace(JOB, requester="user-1"),
     "job_full": FULL_JOB,
+    "job_tool_call": msgspec_replace(
+        JOB,
+        prompt=ChatPrompt(
+            messages=[{"role": "user", "content": "Łódź"}],
+            own_tool_call=OwnToolCall(name="weather", arguments={"place": "Łódź"}),
+        ),
+    ),
     "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),
     "job_completion_options": msgspec_replace(
         JOB,
@@ -425,6 +440,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         ),
     ),
     "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
+    "worker_status_tools": msgspec_replace(STATUS, tools=[WEATHER_TOOL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
     "worker_status_draws": msgspec_replace(STATUS, task=Task.IMAGE, image_sizes=["1024x1024", "1024x768"]),
 }

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from router import model_registry
-from router.messages import PromptBounds, Usage, UsagePart, WorkerState, WorkerStatus
+from router.messages import OwnTool, PromptBounds, Usage, UsagePart, WorkerState, WorkerStatus
 from router.model_registry import Availability, ModelRegistry
-from tests.contract.examples import STATUS
+from tests.contract.examples import STATUS, WEATHER_TOOL
 from tests.fakes.accounts import FakeClock
 
 
@@ -245,3 +245,16 @@ def test_the_sizes_of_images_are_those_of_all_workers_in_the_order_of_the_first(
     model = registry.find("m")
     assert model is not None
     assert model.image_sizes == ["512x512", "512x256"]
+
+
+def test_the_tools_of_a_model_are_those_that_all_of_its_workers_have(registry: ModelRegistry) -> None:
+    math = OwnTool(name="math", description="Calculates.", parameters={"type": "object"})
+    registry.observe(status(tools=[WEATHER_TOOL, math]))
+    model = registry.find("m")
+    assert model is not None
+    assert model.tools == (WEATHER_TOOL, math)
+    twice = UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 2}))
+    registry.observe(status(worker="w-2", tools=[msgspec.structs.replace(WEATHER_TOOL, parts=[twice])]))
+    model = registry.find("m")
+    assert model is not None
+    assert [(tool.name, tool.parts) for tool in model.tools] == [("weather", [twice])]

@@ -11,6 +11,7 @@ from router.messages import (
     EmbeddingPrompt,
     ImagePrompt,
     Job,
+    OwnToolCall,
     Prompt,
     PromptBounds,
     SamplingParams,
@@ -18,9 +19,11 @@ from router.messages import (
     TextPrompt,
     TokenPrompt,
     Usage,
+    UsagePart,
 )
-from router.usage_bound import max_usage
-from tests.contract.examples import JOB
+from router.model_registry import ModelRegistry
+from router.usage_bound import max_parts, max_usage
+from tests.contract.examples import CALL, JOB, ROUTING, STATUS, WEATHER_TOOL, msgspec_replace
 
 CONTEXT = 1000
 BOUNDS = PromptBounds(per_byte=1, per_text=3, per_conversation=20, per_message=7, tools=50)
@@ -124,3 +127,16 @@ def test_tool_arguments_that_are_not_json_are_counted_as_text() -> None:
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
         prompt = ChatPrompt(messages=[{"role": "assistant", "tool_calls": [call]}])
         assert most(job(prompt, max_tokens=5))[0] > 20
+
+
+def test_a_call_of_a_chosen_tool_is_bound_by_that_tool_alone() -> None:
+    registry = ModelRegistry(lambda: 0.0)
+    image = UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"64x64": 1}))
+    registry.observe(msgspec_replace(STATUS, parts=[ROUTING, CALL, image], tools=[WEATHER_TOOL]))
+    model = registry.find(STATUS.model)
+    assert model is not None
+    call = job(chat("Łódź", own_tool_call=OwnToolCall(name="weather", arguments={"place": "Łódź"})))
+    assert max_usage(call, CONTEXT, BOUNDS) == Usage(prompt_tokens=0)
+    assert max_parts(call, model) == (CALL,)
+    gone = job(chat("Łódź", own_tool_call=OwnToolCall(name="math")))
+    assert max_parts(gone, model) == max_parts(job(chat("Łódź")), model) == (ROUTING, CALL, image)

@@ -65,3 +65,13 @@ def test_regular_expressions_cost_nothing(schema: dict[str, Any]) -> None:
     began = time.perf_counter()
     ArgumentSchema(schema).check("slow", {"a": "a" * 40 + "!", "a" * 40 + "!": 1})
     assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"), [({}, "to"), ({"to": {}}, "to"), ({"to": {"name": 1}}, "to.name"), ({"to": 1}, "to")]
+)
+def test_an_error_names_the_argument(arguments: dict[str, Any], field: str) -> None:
+    schema = ArgumentSchema({"type": "object", "properties": {"to": CITY}, "required": ["to"]})
+    with pytest.raises(InvalidArguments) as refused:
+        schema.check("route", arguments)
+    assert refused.value.field == field

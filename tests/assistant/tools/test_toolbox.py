@@ -203,3 +203,14 @@ async def test_tools_are_added_and_switched_while_the_process_runs() -> None:
     assert (await toolbox.run("echo", {"text": "a"}, ENGLISH)).result["text"] == "a"
     with pytest.raises(ValueError, match="two tools"):
         toolbox.add(Echo())
+
+
+def test_arguments_are_checked_without_a_call() -> None:
+    echo = Echo()
+    toolbox = Toolbox([echo])
+    toolbox.check("echo", {"text": "a"})
+    toolbox.check("no such tool", {})
+    for arguments in ({}, {"text": 1}, {"text": "a" * 20_000}):
+        with pytest.raises(tool.InvalidArguments):
+            toolbox.check("echo", arguments)
+    assert echo.calls == 0

@@ -15,13 +15,23 @@ from gateway.jobs.job_builder import (
     build_completion_jobs,
     build_embedding_job,
     build_image_job,
+    build_tool_call_job,
 )
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
 from gateway.settings import GatewaySettings
-from router.messages import EmbeddingPrompt, ImagePrompt, Job, ServiceClass, TextPrompt, TokenPrompt
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    ImagePrompt,
+    Job,
+    OwnToolCall,
+    ServiceClass,
+    TextPrompt,
+    TokenPrompt,
+)
 from router.model_registry import ModelRegistry
 from tests.fakes.scripted_worker import status
 
@@ -115,3 +125,13 @@ def test_images_without_a_size_have_the_models_default_size() -> None:
         job = build_image_job(body, painter, ORIGIN)
         assert job.prompt == ImagePrompt(prompt="a", size=expected)
         assert (job.model, job.n, job.sampling.seed, job.begin_by) == ("painter", 3, 2**63 - 2, 1_000.0)
+
+
+def test_a_call_of_a_tool_has_its_texts_as_the_question() -> None:
+    job = build_tool_call_job("weather", {"place": "w Łodzi", "days": 3, "note": "jutro"}, admitted(), ORIGIN)
+    assert isinstance(job.prompt, ChatPrompt)
+    assert job.prompt.messages == [{"role": "user", "content": "w Łodzi jutro"}]
+    assert job.prompt.own_tool_call == OwnToolCall(
+        name="weather", arguments={"place": "w Łodzi", "days": 3, "note": "jutro"}
+    )
+    assert (job.id[:5], job.tenant, job.requester, job.deadline) == ("call-", "tenant", "key", 5_000.0)
