@@ -4,66 +4,73 @@ from __future__ import annotations
 
 import re
 
+from assistant.tools import topic_phrases as phrases
+
 MAX_QUESTION = 500
 MAX_WORDS = 10
+MAX_FRAMES = 8
+"""Phrases of politeness or request before a question that are left out."""
 
-_POLITE = re.compile(
-    r"^(?:(?:please|can you|could you|would you|do you know|hey|hi|hello|proszę|czy możesz|możesz|mógłbyś|mogłabyś"
-    r"|czy wiesz|hej|cześć)\b[\s,]*)+",
-    re.I,
-)
-_WIKIPEDIA = re.compile(
-    r"\b(?:(?:according to|on|in|from|at|using|w|na|według|z)\s+)?(?:the\s+)?wikipedi\w*\b\s*(?:article|artykuł)?"
-    r"\s*(?:about|on|o)?",
-    re.I,
-)
-_LEADING = [
-    re.compile(pattern, re.I)
-    for pattern in (
-        r"^(?:tell|teach|show|give)\s+(?:me|us)\s+(?:(?:something|more|a bit|a summary|information|facts?)\s+)?"
-        r"(?:about|on|of)\s+",
-        r"^(?:look up|search(?: for)?|find(?: me)?|explain(?: to me)?|describe|define|summari[sz]e|read about)\s+"
-        r"(?:(?:information|an? article|the article|something)\s+)?(?:(?:about|on)\s+)?",
-        r"^what\s+(?:do you know|can you tell me)\s+about\s+",
-        r"^(?:who|what|where|when)\s*(?:'s|’s|s|is|are|was|were)\s+(?:the\s+(?:meaning|definition)\s+of\s+)?",
-        r"^(?:when|where|why|how)\s+(?:did|does|do)\s+",
-        r"^(?:who|what)\s+(?=(?:invented|discovered|wrote|painted|composed|founded|built|created|won|killed|designed)\b)",
-        r"^(?:opowiedz|powiedz|napisz|podaj)\s+(?:(?:mi|nam)\s+)?(?:(?:coś|więcej|trochę|informacje)\s+)*"
-        r"(?:o|na temat)\s+",
-        r"^(?:opisz|wyjaśnij|wytłumacz|zdefiniuj|streść)[\s,]+(?:(?:mi|nam)[\s,]+)?"
-        r"(?:(?:czym|kim|co to)\s+(?:jest|są|był\w*)\s+)?",
-        r"^(?:znajdź|wyszukaj|poszukaj|sprawdź)\s+(?:(?:mi|nam|informacje|artykuł|hasło|coś)\s+)*"
-        r"(?:(?:o|na temat)\s+)?",
-        r"^co\s+(?:wiesz|możesz (?:mi )?powiedzieć)\s+(?:o|na temat)\s+",
-        r"^(?:kim|czym)\s+(?:jest|są|był|była|było|byli|były)\s+",
-        r"^(?:kto|co)\s+to\s+(?:jest|są|był|była|było|byli|były)?\s*",
-        r"^(?:kiedy|gdzie)\s+(?:(?:się\s+)?(?:urodził\w*|zmarł\w*|umarł\w*|powstał\w*|leży|znajduje|żył\w*|jest|był\w*"
-        r"|wybuchł\w*|odbył\w*|założono|zbudowano)\s+(?:się\s+)?)",
-        r"^(?:kto|co)\s+(?=(?:wynalazł\w*|odkrył\w*|napisał\w*|namalował\w*|skomponował\w*|założył\w*|zbudował\w*)\b)",
-        r"^(?:the|a|an)\s+(?=\S)",
-    )
-]
-_TRAILING = re.compile(
-    r"\s+(?:and (?:why|what|how)\b.*|born|die|live|located|founded|famous for|known for|mean|please|proszę|for me)$",
-    re.I,
-)
-_EMPTY = frozenset({
-    "who", "what", "when", "where", "why", "how", "is", "are", "it", "that", "this", "he", "she", "they", "me", "you",
-    "kto", "co", "kim", "czym", "kiedy", "gdzie", "jak", "to", "jest", "on", "ona", "ono", "oni", "nim", "niej", "tym",
-    "mi", "był", "była", "było", "są",
-})  # fmt: skip
-"""Words that are no topic by themselves."""
+_SENTENCE_END = re.compile(r"(?<=\w{3})[.!?…]+\s+(?=\w)|(?<=\w{3}):\s+(?=\w)")
 
 
 def topic_arguments(question: str) -> dict[str, str] | None:
     """Return the topic that a question asks about, without the words of the question; `None`: it names none."""
-    text = re.sub(r"\s+", " ", question[:MAX_QUESTION]).strip(" ?!.…\"'„”“")
-    text = _POLITE.sub("", text)
-    text = re.sub(r"\s+", " ", _WIKIPEDIA.sub(" ", text)).strip(" ,:")
-    for pattern in _LEADING:
-        text = pattern.sub("", text, count=1)
-    text = _TRAILING.sub("", text).strip(" ,:;?!.\"'„”“")
-    words = text.split()[:MAX_WORDS]
-    if all(word.lower().strip(",.") in _EMPTY for word in words):
+    text = _asking_sentence(" ".join(question[:MAX_QUESTION].split()))
+    text = phrases.WIKIPEDIA.sub(" ", text)
+    text = _topic(_bare(phrases.SECOND_CLAUSE.sub("", _bare(text))))
+    words = _bare(phrases.TRAILING.sub("", text)).split()[:MAX_WORDS]
+    if all(word.lower().strip(",.") in phrases.EMPTY for word in words):
         return None
     return {"topic": " ".join(words)}
+
+
+def _asking_sentence(text: str) -> str:
+    """Return the last sentence of a text that is a question or a request, or else the whole text."""
+    asking = [each for each in _SENTENCE_END.split(text) if _asks(_bare(each))]
+    return asking[-1] if asking else text
+
+
+def _asks(sentence: str) -> bool:
+    text = _without_frames(sentence)
+    return text != sentence or phrases.QUESTION_WORD.match(text) is not None
+
+
+def _topic(text: str) -> str:
+    """Return the topic of a sentence, whose phrases of request are left out, by the kind of its question."""
+    inside = _without_frames(text)
+    if inside == text:
+        inside = phrases.INITIAL_ARTICLE.sub("", inside)
+    inside = phrases.ARTICLE.sub("", inside)
+    for order in phrases.INVERTED:
+        if (found := order.match(inside)) is not None:
+            return phrases.ARTICLE.sub("", found["topic"])
+    for definition in phrases.DEFINITIONS:
+        if (found := definition.match(inside)) is not None:
+            return phrases.ARTICLE.sub("", inside[found.end() :])
+    for adverbial in phrases.ADVERBIALS:
+        if (found := adverbial.match(inside)) is not None:
+            return _subject(phrases.ARTICLE.sub("", inside[found.end() :]))
+    return inside
+
+
+def _without_frames(text: str) -> str:
+    for _ in range(MAX_FRAMES):
+        shorter = _bare(phrases.FRAME.sub("", text, count=1))
+        if shorter == text:
+            break
+        text = shorter
+    return text
+
+
+def _subject(text: str) -> str:
+    """Return the subject of a clause: its name ("the Berlin Wall fall"), or what is before its verb."""
+    name = phrases.NAME.search(text)
+    if name is not None:
+        return name[0] if phrases.BEFORE_NAME.match(text) else text[: name.end()]
+    verb = phrases.VERB.search(text)
+    return text if verb is None else text[: verb.start()]
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.split()).strip(" ?!.…\"'„”“«»,:;")

@@ -20,7 +20,7 @@ Wikipedia: Great Wall of China -> Great Wall of China
 wikipedia photosynthesis -> photosynthesis
 When was Chopin born? -> Chopin
 Where is Mount Kilimanjaro? -> Mount Kilimanjaro
-Who invented the telephone? -> invented the telephone
+Who invented the telephone? -> telephone
 Explain the theory of relativity -> theory of relativity
 What do you know about Warsaw? -> Warsaw
 According to Wikipedia, what is jazz? -> jazz
@@ -38,9 +38,17 @@ Kiedy urodził się Fryderyk Chopin? -> Fryderyk Chopin
 Gdzie leży Tatrzański Park Narodowy? -> Tatrzański Park Narodowy
 Gdzie znajduje się Kilimandżaro? -> Kilimandżaro
 Znajdź w Wikipedii hasło bitwa pod Grunwaldem -> bitwa pod Grunwaldem
-Kto wynalazł telefon? -> wynalazł telefon
+Kto wynalazł telefon? -> telefon
 Wyjaśnij, czym jest inflacja -> inflacja
 Historia Polski -> Historia Polski
+Will Smith -> Will Smith
+Is Pluto a planet? -> Pluto
+Czy Pluton jest planetą? -> Pluton
+Kim jest obecnie Robert Lewandowski? -> Robert Lewandowski
+What Is Love -> Love
+Who is J. K. Rowling? -> J. K. Rowling
+What is the difference between DNA and RNA? -> difference between DNA and RNA
+I'd like to read about the life of Katherine Johnson, the NASA mathematician -> life of Katherine Johnson
 """
 
 
@@ -50,13 +58,29 @@ def test_questions(line: str) -> None:
     assert topic_arguments(question) == {"topic": topic}
 
 
-@pytest.mark.parametrize("question", ["", "???", "Who is he?", "Kto to?", "What is it?", "kim on jest", "wikipedia"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "???",
+        "Who is he?",
+        "When did he die?",
+        "What time is it?",
+        "Kto to?",
+        "What is it?",
+        "kim on jest",
+        "wikipedia",
+    ],
+)
 def test_questions_without_a_topic(question: str) -> None:
     assert topic_arguments(question) is None
 
 
-@pytest.mark.parametrize("piece", ["please ", "wikipedia ", "the ", "o ", "tell me ", " " * 50])
+@pytest.mark.parametrize(
+    "piece",
+    ["please ", "wikipedia ", "the ", "o ", "tell me ", " " * 50, "in ", "((", "A of ", "who is ", "jak ma ", "a, "],
+)
 def test_long_questions_take_no_time(piece: str) -> None:
-    began = time.perf_counter()
-    topic_arguments(piece * 20_000)
-    assert time.perf_counter() - began < 0.5
+    began = time.process_time()
+    topic_arguments(piece * 50_000)
+    assert time.process_time() - began < 0.2
