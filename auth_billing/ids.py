@@ -6,9 +6,9 @@ import secrets
 import string
 
 LENGTH = 24
-_LETTERS = string.ascii_letters + string.digits
+ALPHABET = string.ascii_letters + string.digits
 
 
 def new_id(prefix: str) -> str:
     """Return a new random id: `prefix` (e.g. `proj_`), then 24 letters and digits (143 random bits)."""
-    return prefix + "".join(secrets.choice(_LETTERS) for _ in range(LENGTH))
+    return prefix + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from auth_billing.ids import LENGTH, new_id
+from auth_billing.ids import ALPHABET, LENGTH, new_id
 from runtime.lifecycle import StartupError
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, BlobTooLarge
 
@@ -53,6 +53,16 @@ class BlobInfo:
 def new_blob_id() -> str:
     """Return a new random blob id: `blob_` and 24 letters and digits."""
     return new_id(PREFIX)
+
+
+def derived_blob_id(name: str) -> str:
+    """Return the blob id that belongs to `name`: a writer that repeats its work after a crash finds what it stored."""
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest())
+    letters = []
+    for _ in range(LENGTH):
+        number, digit = divmod(number, len(ALPHABET))
+        letters.append(ALPHABET[digit])
+    return PREFIX + "".join(letters)
 
 
 def is_blob_id(text: str) -> bool:

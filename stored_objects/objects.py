@@ -58,8 +58,11 @@ class StoredObjects:
         kind: ObjectKind,
         media_type: str,
         lifetime: float = LIFETIME,
+        id: str = "",
     ) -> StoredObject:
         """Store `content` for `lifetime` seconds; `keep` makes it stay longer.
+
+        `id` (`derived_blob_id`) is used unless another process has begun to write that object: then a random one.
 
         Raises:
             UnacceptableMediaType: `media_type` is not of the form `type/subtype` in lower case.
@@ -70,11 +73,13 @@ class StoredObjects:
             raise UnacceptableMediaType(f"{media_type!r} is no media type")
         if len(content) > self.blobs.max_bytes:
             raise BlobTooLarge(len(content), self.blobs.max_bytes)
-        now, id = self._clock(), new_blob_id()
+        now, id = self._clock(), id or new_blob_id()
         who, size = (owner.organisation, owner.requester), len(content)
         pending = StoredObject(id, *who, kind, media_type, size, created=now, expires=now + PENDING_TIME)
         await self.quotas.reserve(owner, size)
-        await self.documents.insert(pending)
+        if not await self.documents.insert(pending):
+            pending = replace(pending, id=(id := new_blob_id()))
+            await self.documents.insert(pending)
         info = await self.blobs.put(id, content)
         ready = replace(pending, sha256=info.sha256, state=ObjectState.READY, expires=self._clock() + lifetime)
         if not await self.documents.finish(id, info.sha256, ready.expires):

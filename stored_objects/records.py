@@ -71,8 +71,8 @@ class StoredObject:
 class ObjectStore(Protocol):
     """Store of the documents of stored objects."""
 
-    async def insert(self, record: StoredObject) -> None:
-        """Store the document of a new, pending object."""
+    async def insert(self, record: StoredObject) -> bool:
+        """Store the document of a new, pending object; false, and no change, if there is one with its id."""
         ...
 
     async def finish(self, id: str, sha256: str, expires: float) -> bool:

@@ -1,13 +1,15 @@
 """The image tool: a served image model draws, by a child job, and the images are stored for the person who asked.
 
-The seed is the job's, so another process that repeats the step after a crash has the same images drawn.
+The seed is the job's, and the images' ids are made from the job's. So another process that repeats the step after a
+crash has the same images drawn, or finds those that were stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
+from collections.abc import Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +25,8 @@ from router.messages import Drawn, FailureCode, Finished, ImagePrompt, SamplingP
 from router.model_registry import ModelInfo
 from router.producer.child_jobs import ChildJobs, ChildRequest
 from router.producer.errors import GenerationError, JobFailed
-from stored_objects.errors import StorageQuotaExceeded, StoredObjectError
+from stored_objects.blobs import derived_blob_id
+from stored_objects.errors import BlobNotFound, StorageQuotaExceeded, StoredObjectError
 from stored_objects.objects import StoredObjects
 from stored_objects.records import ObjectKind, ObjectOwner
 from stored_objects.reservation import BYTES_PER_PIXEL, reserved
@@ -31,7 +34,7 @@ from stored_objects.reservation import BYTES_PER_PIXEL, reserved
 MAX_PROMPT = 1000
 """Characters of a prompt."""
 FIRST_HEARTBEATS = 3.0
-"""Seconds after the start within which a model that is served reports itself."""
+"""Seconds from the first heartbeat on within which a model that is served reports itself."""
 POLL_INTERVAL = 0.05
 
 OFF = Sentence(
@@ -89,7 +92,6 @@ class Image:
         self._children = children
         self._services = services
         self._spec = spec
-        self._started = time.monotonic()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -141,11 +143,17 @@ class Image:
         model = await self._served()
         prompt, size = _prompt(arguments), self._size(arguments, model)
         owner = ObjectOwner(context.tenant, context.requester)
+        n = arguments.get("n", 1)
+        blobs = [derived_blob_id(f"{context.call.job.id}-s{context.call.step}-{index}") for index in range(n)]
         try:
-            async with reserved(objects, owner, _space(size, n := arguments.get("n", 1))):
+            stored = await _are_stored(objects, owner, blobs)
+            async with nullcontext() if stored else reserved(objects, owner, _space(size, n)):
                 sent = await self._in_english(prompt, context.call, context.question)
-                images = await self._drawn(model.name, ImagePrompt(prompt=sent, size=size), n, context.call)
-            blobs = [await self._stored(objects, owner, png) for png in images]
+                wanted = ImagePrompt(prompt=sent, size=size)
+                images = [] if stored else await self._drawn(model.name, wanted, n, context.call)
+            if not stored:
+                drawn = zip(blobs, images, strict=True)
+                blobs = [await self._stored(objects, owner, blob, png) for blob, png in drawn]
         except StorageQuotaExceeded as error:
             raise Refused(_FULL) from error
         except (StoredObjectError, StoreUnavailable) as error:
@@ -162,16 +170,21 @@ class Image:
 
     async def _served(self) -> ModelInfo:
         while (model := self._model()) is None:
-            if time.monotonic() - self._started >= FIRST_HEARTBEATS:
+            since = self._children.listens_since
+            if since is None or time.monotonic() - since >= FIRST_HEARTBEATS:
                 raise ToolOff(_NO_MODEL)
             await asyncio.sleep(POLL_INTERVAL)
         return model
 
     def _model(self) -> ModelInfo | None:
-        """Return the image model: the catalogue's, or the first by name; `None` if none is alive and has a price."""
+        """Return the image model with a price: the catalogue's, or the first by name that was alive in the last 60 s.
+
+        A model whose only worker was killed is waited for, as by gateways.
+        """
         name = self._spec.model
-        models = [each for each in self._children.models.models() if each.task is Task.IMAGE and each.alive]
-        return next((each for each in models if name in (None, each.name) and self._sizes(each)), None)
+        models = [each for each in self._children.models.models() if each.task is Task.IMAGE and each.recently_alive]
+        served = [each for each in models if name in (None, each.name) and self._sizes(each)]
+        return next((each for each in served if each.alive), served[0] if served else None)
 
     def _sizes(self, model: ModelInfo) -> list[str]:
         """Return the sizes that may be asked of a model, the default first; those without a price can't be billed."""
@@ -220,9 +233,19 @@ class Image:
             raise Unavailable(_FAILED) from error
         raise Unavailable(_FAILED)
 
-    async def _stored(self, objects: StoredObjects, owner: ObjectOwner, png: bytes) -> str:
-        """Store an image for an hour, unless a conversation keeps it; return its id."""
-        return (await objects.put(owner, png, kind=ObjectKind.IMAGE, media_type="image/png")).id
+    async def _stored(self, objects: StoredObjects, owner: ObjectOwner, blob: str, png: bytes) -> str:
+        """Store an image for an hour, unless a conversation keeps it; return its id, `blob` if that is free."""
+        return (await objects.put(owner, png, kind=ObjectKind.IMAGE, media_type="image/png", id=blob)).id
+
+
+async def _are_stored(objects: StoredObjects, owner: ObjectOwner, blobs: Sequence[str]) -> bool:
+    """Return whether an earlier attempt at the step, whose process died, has stored all images."""
+    try:
+        for blob in blobs:
+            await objects.find(owner, blob)
+    except BlobNotFound:
+        return False
+    return True
 
 
 def _prompt(arguments: dict[str, Any]) -> str:

@@ -93,6 +93,8 @@ class ChildJobs:
         """The models that workers serve, as their heartbeats report."""
         self.own_id = own_id
         """Id of this process as `Job.reply_to` of its child jobs."""
+        self.listens_since: float | None = None
+        """Monotonic time from which heartbeats arrive; `None` before `open`."""
         self._bus = bus
         self._source = ReplySource(bus, self.models, timings, no_worker_timeout)
         self._inbox = ReplyInbox(
@@ -115,6 +117,7 @@ class ChildJobs:
         """
         self._windows = await self._inbox.listen()
         self._statuses = await self._bus.statuses()
+        self.listens_since = time.monotonic()
 
     async def run(self) -> None:
         """Dispatch replies, recover child jobs and observe workers until `close`; a failure fails all child jobs."""

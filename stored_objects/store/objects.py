@@ -18,9 +18,10 @@ class MongoObjectStore:
     def __init__(self, connection: StoreConnection) -> None:
         self._objects = connection.durable(COLLECTION)
 
-    async def insert(self, record: StoredObject) -> None:
-        """Store the document of a new, pending object."""
-        await self._objects.insert_one(to_document(record, kind=record.kind.value, state=record.state.value))
+    async def insert(self, record: StoredObject) -> bool:
+        """Store the document of a new, pending object; false, and no change, if there is one with its id."""
+        document = to_document(record, kind=record.kind.value, state=record.state.value)
+        return await self._objects.insert_if_absent(document)
 
     async def finish(self, id: str, sha256: str, expires: float) -> bool:
         """Turn a pending object into a ready one; false if the sweeper has taken it meanwhile."""

@@ -93,7 +93,8 @@ class CountingSteps:
         """See `SteppingEngine`."""
         time.sleep(self._step_seconds)
         self._steps += 1
-        going = [(each, choice) for each in self._running.values() for choice in each.next][: self._capacity]
+        going = [(each, choice) for each in self._running.values() if self._goes(each) for choice in each.next]
+        going = going[: self._capacity]
         events = [self._next(running, choice) for running, choice in going]
         self._running = {id_: running for id_, running in self._running.items() if running.next}
         self._write(["step", time.time(), [[each.request, each.choice, each.position] for each in events]])
@@ -114,6 +115,10 @@ class CountingSteps:
     def failures(self) -> list[RequestFailed]:
         """See `SteppingEngine`."""
         return []
+
+    def _goes(self, running: _Running) -> bool:
+        """Whether a request gets a token in this step."""
+        return True
 
     def _next(self, running: _Running, choice: int) -> TokenEvent:
         request, position = running.request, running.next[choice]

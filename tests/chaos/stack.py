@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import httpx
 import psutil
@@ -223,9 +224,12 @@ class Stack:
         )
 
 
+StackT = TypeVar("StackT", bound=Stack)
+
+
 @asynccontextmanager
-async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
-    """A platform in a home of its own, gone without a trace afterwards; with a `mutation` it has that bug.
+async def running(size: Size, mutation: str = "", kind: type[StackT] = Stack) -> AsyncIterator[StackT]:  # type: ignore[assignment]
+    """A platform of a `kind` in a home of its own, gone without a trace afterwards; a `mutation` is a bug that it has.
 
     Raises:
         StartupError: something did not start; the message has its last line.
@@ -238,7 +242,7 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
         ends.push_async_callback(_end, supervisor, ProcessRecords(home.run))
         await _need(supervisor, processes.rabbitmq(), processes.store_program())
         access = await ends.enter_async_context(account_services.opened(home, processes.store.url))
-        stack = Stack(size, processes, supervisor, access, mutation=mutation)
+        stack = kind(size, processes, supervisor, access, mutation=mutation)
         stack.ports.update({name: free_port() for name in stack.gateways})
         for name in ("billing", *stack.workers, *stack.proxies, *stack.assistants, *stack.gateways, STORE):
             wire = TcpProxy(processes.store.port if name == STORE else processes.broker.ports.amqp)

@@ -26,8 +26,8 @@ class DictObjectStore:
     def __init__(self) -> None:
         self.records: dict[str, StoredObject] = {}
 
-    async def insert(self, record: StoredObject) -> None:
-        self.records[record.id] = record
+    async def insert(self, record: StoredObject) -> bool:
+        return self.records.setdefault(record.id, record) is record
 
     async def finish(self, id: str, sha256: str, expires: float) -> bool:
         found = self.records.get(id)

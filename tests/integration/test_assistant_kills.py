@@ -1,8 +1,8 @@
 """Answers of assistants are whole and billed once, whichever process dies during which step.
 
 Over RabbitMQ and the real store, with two assistants: the connection of the assistant that has the job, or of the
-worker, is cut in each phase, 3 times each; `HEADRACE_TEST_KILLS=20` cuts more. `kill -9` of processes, and of gateways,
-is the chaos configuration `assistant`.
+worker, is cut in each phase, 3 times each; `HEADRACE_TEST_KILLS=20` cuts more. `kill -9` of processes is in
+`tests/kills/` and in the chaos configuration `assistant`.
 """
 
 from __future__ import annotations

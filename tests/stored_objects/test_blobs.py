@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runtime.lifecycle import StartupError
-from stored_objects.blobs import CHUNK, BlobInfo, Blobs, is_blob_id, new_blob_id
+from stored_objects.blobs import CHUNK, BlobInfo, Blobs, derived_blob_id, is_blob_id, new_blob_id
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, BlobTooLarge
 from tests.stored_objects.conftest import MAX_BYTES
 
@@ -133,3 +133,8 @@ async def test_a_folder_that_is_a_file_is_refused_at_the_start(tmp_path: Path) -
 def test_an_unknown_file_system_is_refused_at_the_start() -> None:
     with pytest.raises(StartupError, match="nothing://"):
         Blobs("nothing://somewhere", max_bytes=1)
+
+
+def test_a_derived_id_belongs_to_its_name() -> None:
+    assert derived_blob_id("job-1-s2-0") == derived_blob_id("job-1-s2-0") != derived_blob_id("job-1-s2-1")
+    assert is_blob_id(derived_blob_id(""))

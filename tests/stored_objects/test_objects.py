@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from stored_objects.blobs import Blobs, new_blob_id
+from stored_objects.blobs import Blobs, derived_blob_id, new_blob_id
 from stored_objects.errors import (
     BlobNotFound,
     BlobsUnavailable,
@@ -48,6 +48,15 @@ async def test_an_object_is_stored_read_and_deleted(objects: StoredObjects) -> N
     assert await blob_ids(objects.blobs) == []
     assert await objects.documents.known([stored.id]) == set()
     assert await objects.quotas.used(CountSubject("org-1")) == 0
+
+
+async def test_an_object_with_an_id_is_not_written_over(objects: StoredObjects) -> None:
+    id = derived_blob_id("job-s2-0")
+    first = await objects.put(ADA, PNG, kind=ObjectKind.IMAGE, media_type="image/png", id=id)
+    second = await objects.put(ADA, PNG + b"2", kind=ObjectKind.IMAGE, media_type="image/png", id=id)
+    assert first.id == id != second.id
+    assert (await objects.get(ADA, first.id), await objects.get(ADA, second.id)) == (PNG, PNG + b"2")
+    assert await objects.quotas.used(CountSubject("org-1")) == 2 * (len(PNG) + RECORD_BYTES) + 1
 
 
 async def test_other_owners_find_nothing(objects: StoredObjects) -> None:

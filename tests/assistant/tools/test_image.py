@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import uuid
 from typing import Any
 
@@ -26,8 +28,10 @@ from router.messages import (
     Usage,
     UsagePart,
 )
+from stored_objects.blobs import derived_blob_id
 from stored_objects.objects import StoredObjects
-from stored_objects.records import ObjectOwner
+from stored_objects.quota import CountSubject
+from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner, StoredObject
 from tests.assistant.answers import ended_steps
 from tests.assistant.conftest import Platform
 from tests.fakes.assistant_process import AssistantProcess, Talents
@@ -217,3 +221,62 @@ async def test_size_and_number_are_bounded(platform: Platform) -> None:
     assert properties["size"]["enum"] == [*SIZES]
     assert properties["n"]["maximum"] == 2
     assert tool.for_model({"images": [{}], "prompt_sent": "a cat"}) == "[1 drawn: a cat]"
+
+
+async def test_a_step_that_is_repeated_after_a_crash_has_the_stored_image(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = stored_objects()
+    studio = Studio(platform, objects, ImageSpec())
+    process = await studio.open()
+    stored = asyncio.Event()
+
+    async def put(*given: Any, **named: Any) -> None:
+        await StoredObjects.put(objects, *given, **named)
+        stored.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(objects, "put", put)
+    asked = await studio.ask("draw an image of a cat in a hat")
+    await stored.wait()
+    monkeypatch.undo()
+    await process.kill()
+    await platform.assistant(studio.talents)
+    step = await _tool_step(asked)
+    [image] = step.data["result"]["images"]
+    assert await objects.get(PERSON, image["blob"]) == png(0)
+    assert [part.model for part in step.parts] == ["painter", "tool.image"], "the step is delivered, and billed, once"
+    assert len(studio.painter.jobs) == 1
+    assert await objects.quotas.used(CountSubject("t")) == len(png(0)) + RECORD_BYTES
+
+
+async def test_an_image_that_another_process_is_writing_is_stored_apart(platform: Platform) -> None:
+    objects = stored_objects()
+    studio = Studio(platform, objects, ImageSpec())
+    await studio.open()
+    taken = derived_blob_id("p-s1-0")
+    kind, soon = ObjectKind.IMAGE, time.time() + 600
+    await objects.documents.insert(StoredObject(taken, "t", "person", kind, "image/png", 1, time.time(), soon))
+    [image] = (await _tool_step(await studio.ask("draw an image of a cat"))).data["result"]["images"]
+    assert image["blob"] != taken
+    assert await objects.get(PERSON, image["blob"]) == png(0)
+
+
+async def test_a_model_whose_worker_was_killed_is_waited_for(platform: Platform) -> None:
+    studio = Studio(platform, stored_objects(), ImageSpec())
+    process = await studio.open()
+    await until(lambda: process.children.models.find("painter"))
+    now = time.time()
+    process.children.models._clock = lambda: now + 30  # its last heartbeat is half a minute old
+    process.children.models._described.clear()
+    assert "painter" in [part.model for part in process.abilities.most_parts()]
+
+
+async def test_images_are_drawn_by_a_process_that_has_just_started(platform: Platform) -> None:
+    studio = Studio(platform, stored_objects(), ImageSpec())
+    known, studio.prices.known = studio.prices.known, None
+    await studio.open()
+    asked = await studio.ask("draw an image of a cat")
+    await asyncio.sleep(0.3)
+    studio.prices.known = known  # read later than the first job came
+    assert (await _tool_step(asked)).state is StepState.DONE

@@ -1,0 +1,35 @@
+"""Kill processes of assistants' answers `HEADRACE_TEST_KILLS` (20) times in each phase: `python -m tests.kills`.
+
+With `--publish` the figures are written to `docs/assistant-kills.json` and `docs/reliability.md`, else only printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+
+from tests.kills import report
+from tests.kills.run import killed
+
+
+def main() -> int:
+    """Run, show, and return 1 if anything was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kills")
+    parser.add_argument("--publish", action="store_true")
+    publishes = parser.parse_args().publish
+    kills, wrong = asyncio.run(killed(int(os.environ.get("HEADRACE_TEST_KILLS", "20")), of_each=2, say=_say))
+    results = report.results_of(kills, wrong)
+    print("\n".join(wrong))
+    print(report.table(results))
+    if publishes:
+        report.publish(results)
+    return 1 if wrong else 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
