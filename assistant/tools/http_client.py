@@ -33,6 +33,12 @@ FIRST_PORT, LAST_PORT = 1024, 65535
 """Ports besides 80 and 443: those below are of services that speak no HTTP."""
 JSON_TYPES = ("application/json",)
 
+GRACE = 1.2
+"""Seconds of a body after which it must have arrived at `MIN_RATE`."""
+MIN_RATE = 4096
+"""Bytes per second, counted from `GRACE` on."""
+_TICK = 0.1
+
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 _ADDRESS_REFUSED = Sentence(
@@ -42,6 +48,10 @@ _ADDRESS_REFUSED = Sentence(
 _URL_REFUSED = Sentence(
     "Only addresses that begin with http:// or https:// and contain no password may be reached.",
     "Wolno sięgać tylko do adresów, które zaczynają się od http:// lub https:// i nie zawierają hasła.",
+)
+_MALFORMED = Sentence(
+    "The address is malformed or too long.",
+    "Adres jest błędny albo zbyt długi.",
 )
 _DOWNGRADED = Sentence(
     "The page redirects from https:// to an address without encryption.",
@@ -62,6 +72,10 @@ _BAD_ANSWER = Sentence(
 _TOO_LATE = Sentence(
     "The service did not answer in time.",
     "Usługa nie odpowiedziała na czas.",
+)
+_TOO_SLOW = Sentence(
+    "The page arrives too slowly.",
+    "Strona przychodzi zbyt wolno.",
 )
 
 
@@ -133,7 +147,7 @@ class HttpClient:
         Raises:
             Refused: the address, one that it redirects to, or the content type is not permitted.
             TooLarge: the body has more than `max_bytes` after decompression.
-            Unavailable: no whole response arrived in time.
+            Unavailable: no whole response arrived in time, or its body arrives too slowly.
         """
         try:
             async with asyncio.timeout(time_limit):
@@ -201,9 +215,9 @@ def checked_url(url: str, parameters: Mapping[str, str] | None = None) -> httpx2
         parsed = httpx2.URL(url)
         parsed = parsed.copy_merge_params(parameters) if parameters else parsed
     except (httpx2.InvalidURL, ValueError) as error:
-        raise InvalidArguments from error
+        raise InvalidArguments(_MALFORMED) from error
     if len(str(parsed)) > MAX_URL_LENGTH:
-        raise InvalidArguments
+        raise InvalidArguments(_MALFORMED)
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
         raise Refused(_URL_REFUSED)
     if parsed.port is not None and not (parsed.port in (80, 443) or FIRST_PORT <= parsed.port <= LAST_PORT):
@@ -225,11 +239,42 @@ async def _read(response: httpx2.Response, media_types: Collection[str], max_byt
 
 async def _bounded_body(response: httpx2.Response, max_bytes: int) -> bytes:
     body = bytearray()
-    async for part in _decompressed(response, max_bytes):
-        body += part
-        if len(body) > max_bytes:
-            raise TooLarge
+    try:
+        async with asyncio.timeout(None) as timeout:
+            pace = _Pace(timeout, body)
+            try:
+                async for part in _decompressed(response, max_bytes):
+                    body += part
+                    if len(body) > max_bytes:
+                        raise TooLarge
+            finally:
+                pace.stop()
+    except TimeoutError as error:
+        if timeout.expired():
+            raise Unavailable(_TOO_SLOW) from error
+        raise
     return bytes(body)
+
+
+class _Pace:
+    """Ends a timeout when a body arrives too slowly. A time in which the machine stands still counts as one tick."""
+
+    def __init__(self, timeout: asyncio.Timeout, body: bytearray) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout, self._body = timeout, body
+        self._ticks = 0
+        self._next = self._loop.call_later(_TICK, self._tick)
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        if len(self._body) < (self._ticks * _TICK - GRACE) * MIN_RATE:
+            self._timeout.reschedule(self._loop.time())
+        else:
+            self._next = self._loop.call_later(_TICK, self._tick)
+
+    def stop(self) -> None:
+        """Stop counting: the body has ended."""
+        self._next.cancel()
 
 
 async def _decompressed(response: httpx2.Response, max_bytes: int) -> AsyncIterator[bytes]:

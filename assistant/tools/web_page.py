@@ -17,6 +17,7 @@ from assistant.tools.http_client import Fetched, HttpClient, checked_url
 from assistant.tools.page_text import PageReader
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments, NotFound, Refused, ToolContext, ToolError, Unavailable
+from router.fair_slots import FairSlots
 
 HTML = ("text/html", "application/xhtml+xml")
 TEXT = ("text/plain", "text/markdown")
@@ -27,6 +28,10 @@ MAX_FOR_MODEL = 8000
 MAX_QUESTION = 20_000
 MAX_URLS = 20
 MAX_TITLE = 300
+MAX_FETCHES = 10
+"""Pages fetched at the same time: half of the connections of the tools, so that slow servers leave some."""
+FETCHES_OF_TENANT, FETCHES_OF_REQUESTER = 6, 2
+"""Of them at most of one tenant, and of one requester."""
 
 _URL = re.compile(r"\bhttps?://[^\s<>\"'`{}|\\^„”“’]+", re.IGNORECASE)
 _BARE = re.compile(
@@ -69,6 +74,7 @@ class WebPage:
         self._http = http
         self._now = now
         self._reader = PageReader()
+        self._slots = FairSlots(MAX_FETCHES, per_tenant=FETCHES_OF_TENANT, per_requester=FETCHES_OF_REQUESTER)
 
     def close(self) -> None:
         """End the processes that read pages."""
@@ -99,9 +105,10 @@ class WebPage:
         wanted = named.get(_comparable(_with_scheme(url)))
         if wanted is None:
             raise Refused(_NOT_NAMED)
-        fetched = await self._http.fetch(
-            wanted, media_types=(*HTML, *TEXT), max_bytes=MAX_BYTES, time_limit=10.0, max_redirects=3
-        )
+        async with self._slots.hold(context.tenant, context.requester):
+            fetched = await self._http.fetch(
+                wanted, media_types=(*HTML, *TEXT), max_bytes=MAX_BYTES, time_limit=10.0, max_redirects=3
+            )
         _check_status(fetched.status)
         title, text = await self._title_and_text(fetched, context)
         if not text:

@@ -94,7 +94,7 @@ def _with_single_roots(expression: Expr, unknown: Expr) -> Expr:
     """Return a polynomial with the same roots, each of them single, if its degree is high.
 
     Raises:
-        NotFound: it has more than `MAX_SOLUTIONS` roots, which take seconds to compute and nobody would read.
+        NotFound: it has more than `MAX_SOLUTIONS` roots, which take seconds to compute.
     """
     polynomial = sympy.Poly(expression, unknown)
     if polynomial.degree() <= MAX_SOLUTIONS:

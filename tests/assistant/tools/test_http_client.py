@@ -87,11 +87,17 @@ async def test_fetches_a_page(client: HttpClient, site: HostileSite) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", [INTERNAL, "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "169.254.169.254"]
+    "host",
+    [
+        *(INTERNAL, "localhost", "2130706433", "0177.0.0.1", "0x7f000001", "127.1", "0.0.0.0", "0", "169.254.169.254"),
+        *("[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[fe80::1]", "[fd00::1]"),
+    ],
 )
 async def test_private_addresses_are_refused(internal: HostileSite, host: str) -> None:
     client = HttpClient()
-    await refused_quickly(Refused, get(client, internal, host=host))
+    error = await refused_quickly(ToolError, get(client, internal, host=host))
+    assert isinstance(error, Refused | InvalidArguments)
+    assert "address" in str(error)
     assert internal.requests == []
     await client.close()
 
@@ -192,6 +198,42 @@ def drip(first: bytes) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
 async def test_slow_responses_end_in_time(client: HttpClient, site: HostileSite, first: bytes) -> None:
     site.paths["/"] = drip(first)
     await refused_quickly(Unavailable, get(client, site, time_limit=0.4))
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("first", [b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n", CHUNKED + b"1;"])
+async def test_slow_bodies_are_refused_long_before_the_time_limit(
+    client: HttpClient, site: HostileSite, first: bytes
+) -> None:
+    site.paths["/"] = drip(first)
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="too slowly"):
+        await get(client, site, time_limit=60.0)
+    assert time.monotonic() - began < 20  # 1.3 s, and how long the machine stood still
+
+
+async def test_a_pause_in_a_body_is_no_slow_body(client: HttpClient, site: HostileSite) -> None:
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n" + b"x" * 100_000)
+        await asyncio.sleep(1.6)
+        writer.close()
+
+    site.paths["/"] = send
+    assert len((await get(client, site, time_limit=60.0)).body) == 100_000
+
+
+async def test_endless_bodies_are_refused(client: HttpClient, site: HostileSite) -> None:
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+
+    site.paths["/"] = send
+    with pytest.raises(TooLarge):
+        await get(client, site, time_limit=60.0)
 
 
 async def test_a_slow_resolver_ends_in_time(site: HostileSite) -> None:

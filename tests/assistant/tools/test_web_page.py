@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -127,6 +128,23 @@ async def test_plain_text_and_wrong_charsets_are_read(tool: WebPage, site: Hosti
     assert (await tool.run({"url": url}, context(url)))["text"] == "Gęś"
     site.paths["/"] = response("<p>Gęś</p>".encode(), content_type="text/html; charset=rot13")
     assert (await tool.run({"url": url}, context(url)))["text"] == "Gęś"
+
+
+async def test_a_page_does_not_wait_for_anothers_slow_ones(tool: WebPage, site: HostileSite) -> None:
+    async def hang(_writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    site.paths["/slow"] = hang
+    slow, url = f"http://public.test:{site.port}/slow", f"http://public.test:{site.port}/"
+    fetching = [asyncio.create_task(tool.run({"url": slow}, context(slow))) for _ in range(40)]
+    while len(site.requests) < 2:
+        await asyncio.sleep(0.01)
+    other = ToolContext("org", "other", "pl", url)
+    assert (await tool.run({"url": url}, other))["text"] == "Tekst strony."
+    assert len(site.requests) == 3
+    for each in fetching:
+        each.cancel()
+    await asyncio.gather(*fetching, return_exceptions=True)
 
 
 async def test_long_and_injecting_pages_are_delimited(tool: WebPage, site: HostileSite) -> None:

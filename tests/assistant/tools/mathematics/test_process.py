@@ -104,6 +104,14 @@ async def test_a_computation_does_not_wait_for_anothers_bombs(calculator: Calcul
     assert "took too long" in str(refused[1])
 
 
+@pytest.mark.parametrize("expression", ["tan(1/x)", "1/sin(100x)", "tan(x^9)/sin(1/x)", "1/(x-1)/(x-2)/(x-3)"])
+async def test_plots_with_poles_are_drawn(calculator: Calculator, expression: str) -> None:
+    plot = (await calculator.compute(Order(Operation.PLOT, expression), ANNA)).plot
+    assert plot is not None
+    assert len(plot.y) <= 400
+    assert None in plot.y
+
+
 async def test_memory_is_limited() -> None:
     calculator = Calculator(replace(LIMITS, memory_bytes=4 * 2**20, cpu_seconds=20.0, busy_seconds=20.0))
     with pytest.raises((TooLarge, Unavailable)) as error:
