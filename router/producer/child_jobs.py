@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from router.bus import Bus
-from router.errors import TooManyAncestors
+from router.errors import BrokerUnavailable, PublishUnknown, QueueFull, TooManyAncestors
 from router.messages import (
     MAX_DEPTH,
     Cancelled,
@@ -39,9 +39,12 @@ from router.producer.recovery_events import JobQueued
 from router.producer.reply_inbox import ReplyInbox
 from router.producer.reply_reader import ReplyReader, ReplySource
 from router.timings import DEFAULT_TIMINGS, Timings
+from runtime.retry import Backoff, exponential_backoff
 
 TRACE_HEADERS = ("traceparent", "tracestate")
 """Headers of W3C Trace Context, which a child job takes over from its parent's message."""
+PUBLISH_WAIT = exponential_backoff(first=0.1, longest=1.0)
+"""Seconds between two tries to publish a child job while the broker takes none."""
 REMEMBERED_IDS = 100_000
 """Ids of child jobs for which the number of openings is kept."""
 
@@ -96,6 +99,7 @@ class ChildJobs:
         self.listens_since: float | None = None
         """Monotonic time from which heartbeats arrive; `None` before `open`."""
         self._bus = bus
+        self._unreachable_after = timings.unreachable_after
         self._source = ReplySource(bus, self.models, timings, no_worker_timeout)
         self._inbox = ReplyInbox(
             bus,
@@ -154,7 +158,7 @@ class ChildJobs:
 
         Raises:
             TooManyAncestors: the parent has the largest permitted depth.
-            PublishError: the broker did not confirm the job.
+            PublishError: the broker took no job for a minute, or the model has no queue.
             GenerationError: the job failed, was cancelled, or can't be answered any more.
         """
         job = self._child(parent, request)
@@ -163,7 +167,7 @@ class ChildJobs:
         self._children.setdefault(parent.id, []).append(opened)
         reader = ReplyReader(self._source, [opened])
         try:
-            await self._bus.publish_job(job, opened.headers)
+            await self._publish(job, opened.headers)
             opened.recovery.receive(JobQueued(), time.monotonic())
             while True:
                 for _, reply in await reader.arrivals():
@@ -177,6 +181,28 @@ class ChildJobs:
                         return
         finally:
             self._close(parent.id, opened)
+
+    async def _publish(self, job: Job, headers: Mapping[str, str]) -> None:
+        """Publish a job; wait for a broker that is away or a full queue, because the parent is an accepted job.
+
+        A publish without a confirm counts as queued: if it was not, recovery publishes a copy.
+
+        Raises:
+            PublishError: no queue is bound, or the broker took no job for `Timings.unreachable_after`.
+        """
+        backoff, until = Backoff(PUBLISH_WAIT), time.monotonic() + self._unreachable_after
+        while True:
+            try:
+                await self._bus.publish_job(job, headers)
+            except PublishUnknown as error:
+                _log.warning("child job not confirmed", job=job.id, reason=str(error))
+            except (BrokerUnavailable, QueueFull) as error:
+                if time.monotonic() >= until:
+                    raise
+                _log.warning("child job not queued, retrying", job=job.id, reason=str(error))
+                await backoff.sleep()
+                continue
+            return
 
     def cancel(self, parent_id: str) -> None:
         """Cancel the open child jobs of a parent at their workers; their iterators raise `JobCancelled`."""

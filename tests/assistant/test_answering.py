@@ -14,6 +14,7 @@ from assistant.routing.embedding_router import EmbeddingRouter
 from assistant.routing.labelled_prompts import read_prompts
 from assistant.routing.rule_rewriter import stand_alone
 from assistant.tools.tool import NotFound
+from router.errors import BrokerUnavailable
 from router.messages import (
     ChatPrompt,
     Failed,
@@ -412,6 +413,45 @@ async def test_the_deadline_ends_the_answer_and_its_child_job(platform: Platform
     assert isinstance(answer.terminal, Failed)
     assert answer.terminal.code is FailureCode.DEADLINE_EXCEEDED
     await until(lambda: worker.cancelled and all(each.is_set() for each in worker.cancelled.values()))
+
+
+async def test_the_deadline_ends_a_tool(platform: Platform) -> None:
+    talents = platform.talents()
+    tool: GatedTool = talents.tool("weather")
+    tool.gate.shut()
+    await platform.fleet.start("worker-1")
+    await platform.assistant(talents)
+    answer = await platform.ask("weather", deadline=time.time() + 1)
+    await answer.read()
+    assert isinstance(answer.terminal, Failed)
+    assert answer.terminal.code is FailureCode.DEADLINE_EXCEEDED
+    await until(lambda: tool.stopped)
+    await until(lambda: platform.fleet.records)
+    assert platform.fleet.records[0].parts == [], "a call that has no result is not billed"
+
+
+async def test_an_answer_waits_for_a_broker_that_is_away_when_its_tool_ends(platform: Platform) -> None:
+    talents = platform.talents()
+    tool: GatedTool = talents.tool("weather")
+    tool.gate.shut()
+    await platform.fleet.start("worker-1")
+    process = await platform.assistant(talents)
+    answer = await platform.ask("weather")
+    await until(lambda: tool.contexts)
+    refused, publish = asyncio.Event(), process.children._bus.publish_job
+
+    async def refuse(*_: object) -> None:
+        refused.set()
+        raise BrokerUnavailable
+
+    process.children._bus.publish_job = refuse  # type: ignore[method-assign,assignment]
+    tool.gate.open()
+    await refused.wait()
+    process.children._bus.publish_job = publish  # type: ignore[method-assign]
+    await answer.read()
+    assert isinstance(answer.terminal, Finished)
+    assert answer.texts == [counted(5)]
+    assert len(tool.contexts) == 1
 
 
 @pytest.mark.parametrize("phase", ["rewrite", "route", "tool", "tool done", "summary", "answer"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 
 from tests.kills import report
@@ -17,12 +18,14 @@ def main() -> int:
     """Run, show, and return 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.kills")
     parser.add_argument("--publish", action="store_true")
-    publishes = parser.parse_args().publish
-    kills, wrong = asyncio.run(killed(int(os.environ.get("HEADRACE_TEST_KILLS", "20")), of_each=2, say=_say))
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no round later")
+    arguments = parser.parse_args()
+    times, seconds = int(os.environ.get("HEADRACE_TEST_KILLS", "20")), 60 * arguments.minutes
+    kills, wrong = asyncio.run(killed(times, of_each=2, say=_say, seconds=seconds))
     results = report.results_of(kills, wrong)
     print("\n".join(wrong))
     print(report.table(results))
-    if publishes:
+    if arguments.publish:
         report.publish(results)
     return 1 if wrong else 0
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import shutil
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -37,6 +39,8 @@ VICTIMS = {
     BILLING: ("settlement",),
 }
 """The phases in which each process works at an answer."""
+TOOLS = {MATHEMATICS: "math"}
+"""The tool of the requests of a victim, if it is not that of their phases."""
 MODULES = {SERVER: "tests.kills.desk", MATHEMATICS: "runtime.sandbox.child"}
 """What the command lines of tools' processes contain."""
 SETTLING = 0.1
@@ -86,9 +90,15 @@ class Kills:
         while not any(part["model"] == PAINTER for part in self.undisturbed["image"].usage["parts"]):
             self.undisturbed["image"] = (await self._until_answered("image"))[0]
 
-    async def kill_all(self, times: int) -> None:
-        """Kill each victim so many times in each of its phases, while requests of both kinds are held there."""
+    async def kill_all(self, times: int, seconds: float = math.inf) -> None:
+        """Kill each victim so many times in each of its phases, while requests of both kinds are held there.
+
+        No round begins later than after `seconds`.
+        """
+        until = time.monotonic() + seconds
         for number in range(times):
+            if time.monotonic() > until:
+                return
             gateways = self.stack.gateways[number % 2 :] + self.stack.gateways[: number % 2]
             pending = await self._kill_gateway(gateways)  # its clients get the key's claim only after half a minute
             await self._kill_each(ASSISTANT, self.stack.assistants)
@@ -96,8 +106,9 @@ class Kills:
             await self._kill_each(DRAWER, self.stack.painters)
             await self._kill_each(BILLING, [BILLING])
             await self._end(pending)
-            await self._kill_tool(SERVER, "desk")
-            await self._kill_tool(MATHEMATICS, "math")
+            await self._kill_server()
+            await self._kill_calculation(streamed=True)
+            await self._kill_calculation(streamed=False)
             self.say(f"round {number + 1} of {times}: {len(self.asked)} requests")
 
     async def judge(self) -> list[str]:
@@ -156,38 +167,49 @@ class Kills:
             billing.resume()
         return killed
 
-    async def _kill_tool(self, victim: str, tool: str) -> None:
-        """Kill the processes of a tool while it is called."""
-        round_ = await self._begin(victim, self.stack.gateways, tool, held=victim == SERVER)
-        wanted = len(round_.answers) if victim == MATHEMATICS else 1
-        async with asyncio.timeout(START_TIMEOUT):
-            while len(processes := self.stack.tool_processes(MODULES[victim])) < wanted:
-                await asyncio.sleep(0.01)
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
+    async def _kill_server(self) -> None:
+        """Kill the MCP servers while their tool is called, which fails: no call is repeated that may have effects."""
+        round_ = await self._begin(SERVER, self.stack.gateways)
+        self._kill_tool(SERVER)
         round_.kills += 1
         await self._end(round_)
         self._open(round_.answers)
-        if victim == SERVER:
-            await self._until_answered(tool, 4)
+        await self._until_answered("desk", 4)
 
-    async def _begin(self, victim: str, gateways: Sequence[str], tool: str = "", *, held: bool = True) -> Round:
-        """Ask a question of each kind for each phase; return when all are held there."""
-        phases = VICTIMS[victim]
+    async def _kill_calculation(self, *, streamed: bool) -> None:
+        """Kill the process of a calculation, which is then computed once more."""
+        round_ = await self._begin(MATHEMATICS, self.stack.gateways, streamed=[streamed])
+        async with asyncio.timeout(START_TIMEOUT):
+            while not self._kill_tool(MATHEMATICS) and not round_.tasks[0].done():
+                await asyncio.sleep(0.01)
+        round_.kills += 1
+        await self._end(round_)
+
+    def _kill_tool(self, victim: str) -> int:
+        """Kill the processes of a tool; return how many there were."""
+        processes = self.stack.tool_processes(MODULES[victim])
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        return len(processes)
+
+    async def _begin(self, victim: str, gateways: Sequence[str], streamed: Sequence[bool] = (True, False)) -> Round:
+        """Ask a question for each phase, streamed and not; return when all are held there."""
         answers = [
-            self._question(phase, tool or PHASES[phase], streamed=streamed, keyed=victim == GATEWAY)
-            for phase in phases
-            for streamed in (True, False)
+            self._question(phase, TOOLS.get(victim, PHASES[phase]), streamed=each, keyed=victim == GATEWAY)
+            for phase in VICTIMS[victim]
+            for each in streamed
         ]
         round_ = Round(victim, answers, [self._ask(each, gateways) for each in answers])
         self.rounds.append(round_)
-        async with asyncio.timeout(START_TIMEOUT):
-            while held and not all(self.stack.gates.arrived(each.tag) for each in answers):
-                if ended := [each for each, task in zip(answers, round_.tasks, strict=True) if task.done()]:
-                    raise AssertionError(f"not held: {ended}")
-                await asyncio.sleep(0.02)
+        if victim != MATHEMATICS:
+            async with asyncio.timeout(START_TIMEOUT):
+                while not all(map(self._is_held_or_ended, answers, round_.tasks)):
+                    await asyncio.sleep(0.02)
         return round_
+
+    def _is_held_or_ended(self, asked: Asked, task: asyncio.Task[Asked]) -> bool:
+        return task.done() or self.stack.gates.arrived(asked.tag) > 0
 
     async def _end(self, round_: Round) -> None:
         await asyncio.gather(*round_.tasks)
@@ -218,7 +240,9 @@ class Kills:
                 await asyncio.sleep(0.5)
 
 
-async def killed(times: int, *, of_each: int, say: Say, keep: Path | None = None) -> tuple[Kills, list[str]]:
+async def killed(
+    times: int, *, of_each: int, say: Say, seconds: float = math.inf, keep: Path | None = None
+) -> tuple[Kills, list[str]]:
     """Start a platform, kill each process so many times in each phase, and return what is wrong.
 
     The platform has `of_each` assistants and workers; its logs are copied to the folder `keep`.
@@ -232,7 +256,7 @@ async def killed(times: int, *, of_each: int, say: Say, keep: Path | None = None
             kills = Kills(stack, http, say, random.Random(1))
             try:
                 await kills.warm_up()
-                await kills.kill_all(times)
+                await kills.kill_all(times, seconds)
                 return kills, await kills.judge()
             finally:
                 if keep is not None:

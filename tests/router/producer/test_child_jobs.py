@@ -15,11 +15,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from router.bus import Bus
-from router.errors import TooManyAncestors, Unroutable
+from router.errors import BrokerUnavailable, PublishUnknown, QueueFull, TooManyAncestors, Unroutable
 from router.messages import MAX_DEPTH, Cancelled, Failed, FailureCode, Job, Reply, ServiceClass, Usage, Window
 from router.producer.child_jobs import ChildJobs, ChildRequest
 from router.producer.errors import JobCancelled, JobFailed, UpstreamUnreachable
 from router.producer.metrics import ProducerMetrics
+from router.timings import Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.jobs import make_job
 
@@ -102,6 +103,65 @@ async def test_a_job_that_is_not_queued_is_closed(children: ChildJobs) -> None:
         await read(children, parent_job())
     assert len(children._inbox) == 0
     assert not children._children
+
+
+@pytest.mark.parametrize("error", [BrokerUnavailable, QueueFull])
+async def test_a_job_waits_for_a_broker_that_takes_none(
+    bus: Bus, children: ChildJobs, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    await bus.declare_model("m")
+    tried = asyncio.Event()
+
+    async def refuse(*_: object) -> None:
+        tried.set()
+        raise error
+
+    monkeypatch.setattr(bus, "publish_job", refuse)
+    reading = asyncio.create_task(read(children, parent_job()))
+    await tried.wait()
+    monkeypatch.undo()
+    consumer = await bus.jobs("m", ServiceClass.DEFAULT, prefetch=1)
+    job = (await anext(aiter(consumer))).message
+    failed = Failed(job_id=job.id, attempt_id="a", code=FailureCode.INVALID_PROMPT, message="odd")
+    bus.send_window("assistant-1", Window(worker_id="w-1", replies=[failed]))
+    with pytest.raises(JobFailed):
+        await reading
+
+
+async def test_a_job_whose_publish_was_not_confirmed_is_followed(
+    bus: Bus, children: ChildJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bus.declare_model("m")
+    publish = bus.publish_job
+
+    async def lose_the_confirm(job: Job, headers: Any) -> None:
+        await publish(job, headers)
+        raise PublishUnknown
+
+    monkeypatch.setattr(bus, "publish_job", lose_the_confirm)
+    reading = asyncio.create_task(read(children, parent_job()))
+    consumer = await bus.jobs("m", ServiceClass.DEFAULT, prefetch=1)
+    job = (await anext(aiter(consumer))).message
+    failed = Failed(job_id=job.id, attempt_id="a", code=FailureCode.INVALID_PROMPT, message="odd")
+    bus.send_window("assistant-1", Window(worker_id="w-1", replies=[failed]))
+    with pytest.raises(JobFailed):
+        await reading
+
+
+async def test_a_broker_that_stays_away_fails_a_job(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = ProducerMetrics(CollectorRegistry())
+    timings = Timings(unreachable_after=0.2)
+    children = ChildJobs(bus, "assistant-2", metrics, no_worker_timeout=10, max_unread_bytes=2**20, timings=timings)
+    await children.open()
+
+    async def refuse(*_: object) -> None:
+        raise BrokerUnavailable
+
+    monkeypatch.setattr(bus, "publish_job", refuse)
+    with pytest.raises(BrokerUnavailable):
+        await read(children, parent_job())
+    assert not children._children
+    await children.close()
 
 
 @pytest.mark.parametrize(
