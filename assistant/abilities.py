@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,8 @@ class Abilities:
     """Names of the models of the catalogue, which do not answer for one another."""
     patience: float = 30.0
     """Seconds that a job waits for the first heartbeat of the answering model, as after this process was restarted."""
-    embedding_router: Router | None = None
-    """The router of the way `classifier` with embeddings, if the assistant has an embedding model."""
+    embedding_router: Callable[[str], Router] | None = None
+    """Returns the router of the way `classifier` with an embedding model, always the same one for a model."""
 
     @property
     def answers_with(self) -> ModelInfo | None:
@@ -66,9 +66,12 @@ class Abilities:
     @property
     def embeds_with(self) -> ModelInfo | None:
         """The embedding model of the classifier; `None` if it has none, or no worker serves it now."""
-        name = self.spec.routing.embeddings
-        model = None if name is None else self.children.models.find(name)
-        return model if model is not None and model.alive and model.task is Task.EMBED else None
+        routing, models = self.spec.routing, self.children.models
+        if routing.way != "classifier" or routing.embeddings is False or self.embedding_router is None:
+            return None
+        named = models.models() if routing.embeddings is None else [models.find(routing.embeddings)]
+        served = (each for each in named if each is not None and each.alive and each.task is Task.EMBED)
+        return next(served, None)
 
     async def models_known(self) -> None:
         """Wait until the models that answer and route are known.

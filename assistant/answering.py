@@ -146,6 +146,8 @@ class Answering:
         }
         if choice.confidence is not None:
             data["confidence"] = round(choice.confidence, 3)
+        if choice.embedding:
+            data["embedding"] = choice.embedding
         if choice.answer is not None:
             data["answers"] = True
         if choice.usage is not None:
@@ -157,7 +159,7 @@ class Answering:
         """Return the router of this job, and the name of its model; "" if it has none."""
         abilities = self._abilities
         if abilities.embedding_router is not None and (embedding := abilities.embeds_with) is not None:
-            return abilities.embedding_router, embedding.name
+            return abilities.embedding_router(embedding.name), embedding.name
         if abilities.spec.routing.way == "classifier" and abilities.classifier is not None:
             return abilities.classifier, ""
         answering = self._answers_with().name

@@ -49,12 +49,14 @@ class Routing(_Table):
     """`classifier`: without a model; `grammar`: a model, held to a grammar; `function`: a model's function calls."""
     model: ModelName | None = None
     """The model that chooses; by default the one that answers. A classifier has none."""
-    embeddings: ModelName | None = None
-    """Embedding model beside the classifier, for English questions; while no worker serves it, n-grams decide alone."""
+    embeddings: ModelName | Literal[False] | None = None
+    """Embedding model beside the classifier; by default the one that is served, the first by name if several are.
+
+    `false`: none. While no worker serves it, and for languages that it does not know, n-grams decide alone."""
 
     @model_validator(mode="after")
     def _embeddings_of_a_classifier(self) -> Self:
-        if self.embeddings is not None and self.way != "classifier":
+        if self.embeddings and self.way != "classifier":
             raise ValueError("`embeddings` is for the way `classifier`")
         return self
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from assistant import catalogue, tool_set
 from assistant.abilities import Abilities
-from assistant.catalogue import AssistantSpec, Catalogue
+from assistant.catalogue import Catalogue
 from assistant.mcp.servers import open_servers
 from assistant.metrics import AssistantMetrics
 from assistant.routing.classifier import ClassifierRouter, ToolClassifier
@@ -84,6 +85,7 @@ async def serve(
     )
     prompts = read_prompts()
     classifier = await asyncio.to_thread(_classifier, models, prompts)
+    embedding_router = _embedding_routers(classifier, prompts)
     async with AsyncExitStack() as opened:
         toolbox = await opened.enter_async_context(tool_set.open_tools(models.tools, weather_key, children, images))
         await opened.enter_async_context(open_servers(models.mcp, mcp_secrets, toolbox))
@@ -97,7 +99,7 @@ async def serve(
                 children,
                 models.models.keys(),
                 patience=settings.no_worker_timeout,
-                embedding_router=_embedding_router(classifier, spec, prompts),
+                embedding_router=embedding_router,
             )
             workers[model] = AssistantWorker(
                 bus, model, abilities, metrics, drain_grace=settings.drain_grace, hand_over=hand_over, timings=timings
@@ -135,13 +137,13 @@ def _classifier(models: Catalogue, prompts: Sequence[LabelledPrompt]) -> ToolCla
     return ToolClassifier(prompts, stand_alone)
 
 
-def _embedding_router(
-    classifier: ToolClassifier | None, spec: AssistantSpec, prompts: Sequence[LabelledPrompt]
-) -> Router | None:
-    """Return the router of an assistant whose classifier has an embedding model; `None`: it has none."""
-    if classifier is None or spec.routing.embeddings is None:
+def _embedding_routers(
+    classifier: ToolClassifier | None, prompts: Sequence[LabelledPrompt]
+) -> Callable[[str], Router] | None:
+    """Return what returns the router with an embedding model, one for each model; `None`: there is no classifier."""
+    if classifier is None:
         return None
-    return EmbeddingRouter(classifier, spec.routing.embeddings, prompts, stand_alone)
+    return cache(lambda model: EmbeddingRouter(classifier, model, prompts, stand_alone))
 
 
 def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:

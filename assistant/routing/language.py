@@ -13,12 +13,16 @@ Language = Literal["en", "pl"]
 
 _POLISH_LETTERS = re.compile(r"[ąćęłńśźżĄĆĘŁŃŚŹŻ]")
 _POLISH = re.compile(
-    r"\b(?:i|w|we|z|ze|na|do|nie|jest|sa|czy|jak|co|ile|kto|kim|kiedy|gdzie|jaka|jaki|jakie|ktory|ktora|ktore|tam|ten|ta"
+    r"\b(?:w|we|z|ze|na|do|nie|jest|sa|czy|jak|co|ile|kto|kim|kiedy|gdzie|jaka|jaki|jakie|ktory|ktora|ktore|tam|ten|ta"
     r"|byl|byla|bylo|bedzie|jutro|dzis|dzisiaj|teraz|mi|mnie|dla|po|od|pod|nad|oraz|tego|tej|przez|narysuj|oblicz|policz"
-    r"|napisz|pogoda|pogode|prosze|rozwiaz|wykres|calka|pochodna|zrob|podaj|moj|moja|moje|moich|razy|pierwiastek|pada)\b"
+    r"|napisz|pogoda|pogody|pogode|prosze|rozwiaz|wykres|calka|pochodna|zrob|podaj|moj|moja|moje|moich|razy|pierwiastek"
+    r"|pada|obraz|obrazek|rysunek|zdjecie|historia|opowiedz|o|za|oraz|albo|kto|ktos|lub|bo|ale|zeby|ma|mam|masz|hej"
+    r"|ze|wersja|funkcja|wojna|kolor|dni|stopni|mnie|jestem|powiedz|znajdz|zadanie|ladnie|dobry|dobra|dobre"
+    r"|\w*(?:cz(?!ech)|sz|rz|dzi|wsk|sci)\w*|\w{2,}(?:ych|iej|ego|owe|owy|owa|owie|anie|enie|ania|enia|acja|acji|ach))\b"
 )
 _ENGLISH = re.compile(
-    r"\b(?:the|is|are|was|were|what|who|when|where|which|how|of|to|in|on|for|and|my|me|it|you|do|does|did|will|can|draw"
+    r"\b(?<!ile )to\b"
+    r"|\b(?:the|i|my|is|are|was|were|what|who|when|where|which|how|of|in|on|for|and|me|it|you|do|does|did|will|can|draw"
     r"|an|about|with|there|this|that|from|at|be|has|have|please|weather|write|make|now|his|her|its)\b"
 )
 

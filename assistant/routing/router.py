@@ -24,6 +24,9 @@ class Choice:
     """Probability of the decision, 0 to 1; `None`: the router has none."""
     usage: Usage | None = None
     """Tokens that the decision used at the router's model; `None`: it used no model."""
+    embedding: str = ""
+    """What an embedding model did: "used", or why n-grams decided alone: "late", "failed", "training", or "language"
+    (which the model does not know). Empty if the router has no embedding model."""
     answer: AsyncGenerator[ModelPiece] | None = None
     """The running answer, from its first piece, if the router's model answers directly; its reader closes it."""
 

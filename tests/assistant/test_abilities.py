@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -52,6 +53,24 @@ def test_the_named_model_answers_and_routes() -> None:
     assert named.routes_with is not None
     assert (named.answers_with.name, named.routes_with.name) == ("b", "c")
     assert abilities({"model": "a"}, answers_with="b").answers_with is None
+
+
+@pytest.mark.parametrize(
+    ("routing", "name"),
+    [
+        ({}, "a-embedder"),
+        ({"embeddings": "b-embedder"}, "b-embedder"),
+        ({"embeddings": "qwen"}, None),
+        ({"embeddings": False}, None),
+        ({"way": "grammar"}, None),
+    ],
+)
+def test_by_default_the_first_embedding_model_helps_the_classifier(routing: dict[str, Any], name: str | None) -> None:
+    embedders = [{"model": each, "task": Task.EMBED} for each in ("b-embedder", "a-embedder")]
+    own = abilities({"model": "qwen"}, *embedders, routing=routing)
+    assert own.embeds_with is None
+    found = replace(own, embedding_router=Mock()).embeds_with
+    assert (found.name if found else None) == name
 
 
 def test_tools_that_are_off_are_left_out() -> None:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from typing import Any
 
 import pytest
 
 from assistant.abilities import tool_part
+from assistant.routing import embedding_router
 from assistant.routing.classifier import ToolClassifier
 from assistant.routing.embedding_router import EmbeddingRouter
-from assistant.routing.labelled_prompts import read_prompts
+from assistant.routing.labelled_prompts import LABELS, read_prompts
 from assistant.routing.rule_rewriter import stand_alone
 from assistant.tools.tool import NotFound
 from router.errors import BrokerUnavailable
 from router.messages import (
     ChatPrompt,
+    Embedded,
+    EmbeddingPrompt,
     Failed,
     FailureCode,
     Finished,
     Grammar,
     GrammarKind,
+    Job,
     Outcome,
     OwnToolCall,
+    Started,
     StepState,
     TextOptions,
     Usage,
@@ -33,7 +39,7 @@ from tests.assistant.answers import child_jobs, ended_steps, kinds, last_message
 from tests.assistant.conftest import Platform
 from tests.fakes.assistant_process import ASSISTANT, GatedTool
 from tests.fakes.fleet import Answer, counted, until
-from tests.fakes.scripted_worker import embed, fail, never, say
+from tests.fakes.scripted_worker import ScriptedWorker, fail, never, say
 
 FOLLOW_UP = ("weather in Krakow?", "It is 20 degrees in Krakow.", "and tomorrow?")
 WEATHER = {"type": "function", "function": {"name": "mine", "description": "", "parameters": {"type": "object"}}}
@@ -269,22 +275,38 @@ async def test_a_routing_model_chooses_and_is_billed(platform: Platform) -> None
     assert worker.engine.submitted
 
 
-async def test_embeddings_of_the_classifier_are_billed(platform: Platform) -> None:
+async def embed_labels(worker: ScriptedWorker, job: Job) -> None:
+    """A vector for each input, three tokens to a text: the label of a training prompt, else that of a direct answer."""
+    assert isinstance(job.prompt, EmbeddingPrompt)
+    labels = {stand_alone(each.text, each.turns): each.tool for each in read_prompts()}
+    found = [labels.get(each, "none") if isinstance(each, str) else "none" for each in job.prompt.inputs]
+    vectors = [struct.pack("<6f", *(float(label == each) for each in LABELS)) for label in found]
+    tokens = 3 * len(vectors)
+    worker.send(job, Started(job_id=job.id, attempt_id="e", worker_id=worker.worker, prompt_tokens=tokens))
+    worker.send(job, Embedded(job_id=job.id, attempt_id="e", start=0, vectors=vectors, tokens=tokens))
+    worker.send(job, Finished(job_id=job.id, attempt_id="e", usage=Usage(prompt_tokens=tokens)))
+
+
+async def test_embeddings_of_the_classifier_are_billed(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default, with the embedding model that is served."""
+    monkeypatch.setattr(embedding_router, "PATIENCE", 20)
     await platform.fleet.start("worker-1")
-    await platform.scripted("minilm", embed, dimensions=4)
+    await platform.scripted("minilm", embed_labels, dimensions=6)
     prompts = read_prompts()
     router = EmbeddingRouter(ToolClassifier(prompts, stand_alone), "minilm", prompts, stand_alone)
-    talents = platform.talents(routing={"embeddings": "minilm"})
-    talents.embedding_router = router
+    talents = platform.talents()
+    talents.embedding_router = lambda _: router
     process = await platform.assistant(talents)
     await until(lambda: process.abilities.embeds_with)
     first = await platform.ask("hello")
     await first.read()
-    assert ended_steps(first)[0].parts == []
-    await until(lambda: router.trained)
+    assert (ended_steps(first)[0].parts, ended_steps(first)[0].data["embedding"]) == ([], "training")
+    await until(lambda: router.languages)
     second = await platform.fleet.ask("q", model=ASSISTANT, prompt=first.job.prompt, sampling=first.job.sampling)
     await second.read()
-    assert ended_steps(second)[0].parts == [UsagePart(model="minilm", usage=Usage(prompt_tokens=3))]
+    route = ended_steps(second)[0]
+    assert route.parts == [UsagePart(model="minilm", usage=Usage(prompt_tokens=3))]
+    assert route.data["embedding"] == "used"
     assert UsagePart(model="minilm", usage=Usage(prompt_tokens=128)) in process.abilities.most_parts()
 
 

@@ -114,7 +114,7 @@ class Talents:
     router: WordRouter = field(default_factory=WordRouter)
     timings: Timings = DEFAULT_TIMINGS
     patience: float = 20.0
-    embedding_router: Router | None = None
+    embedding_router: Callable[[str], Router] | None = None
     more: Callable[[ChildJobs], list[Tool]] = lambda _: []
     """Tools that open child jobs."""
 

@@ -1,4 +1,4 @@
-"""The classifier with embeddings: English questions only, after training, and n-grams alone where the model fails."""
+"""The classifier with embeddings: languages that the model knows, and n-grams alone where it fails or is late."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ import pytest
 from assistant.model_port import Embeddings, ModelCallFailed
 from assistant.routing import embedding_router
 from assistant.routing.classifier import ToolClassifier
-from assistant.routing.embedding_router import EmbeddingRouter
-from assistant.routing.labelled_prompts import LabelledPrompt, read_prompts
+from assistant.routing.embedding_router import MOST_PER_LABEL, EmbeddingRouter
+from assistant.routing.labelled_prompts import LABELS, read_prompts
 from assistant.routing.rule_rewriter import stand_alone
 from router.messages import Usage
 from tests.fakes.assistant import ScriptedModels, named_tools
 
-PROMPTS = read_prompts()
+PROMPTS = {stand_alone(each.text, each.turns): each for each in read_prompts()}
 
 
 class Vectors(ScriptedModels):
-    """Embeds each training prompt as its label, and any other text as a picture."""
+    """Embeds training prompts of the languages that it knows as their labels, and any other text as a picture."""
 
-    fails = False
-    slow = False
-    calls = 0
+    def __init__(self, *languages: str) -> None:
+        super().__init__()
+        self.languages = languages
+        self.fails = self.slow = False
+        self.texts: list[str] = []
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
-        self.calls += 1
+        self.texts += texts
         if self.fails:
             raise ModelCallFailed("no worker")
         if self.slow:
@@ -35,45 +37,82 @@ class Vectors(ScriptedModels):
         return Embeddings([self._vector(each) for each in texts], Usage(prompt_tokens=len(texts)))
 
     def _vector(self, text: str) -> list[float]:
-        label = next((each.tool for each in PROMPTS if text == stand_alone(each.text, each.turns)), "image")
-        return [float(label == each) for each in ("image", "weather", "wikipedia", "math", "documents", "none")]
+        prompt = PROMPTS.get(text)
+        known = prompt is not None and prompt.lang in self.languages
+        label = prompt.tool if known and prompt else "image"
+        return [float(label == each) for each in LABELS]
 
 
 @pytest.fixture(scope="module")
 def classifier() -> ToolClassifier:
-    prompts: list[LabelledPrompt] = PROMPTS
-    return ToolClassifier(prompts, stand_alone)
+    return ToolClassifier(read_prompts(), stand_alone)
 
 
 @pytest.fixture
-def router(classifier: ToolClassifier) -> EmbeddingRouter:
-    return EmbeddingRouter(classifier, "minilm", PROMPTS, stand_alone)
+def router(classifier: ToolClassifier, monkeypatch: pytest.MonkeyPatch) -> EmbeddingRouter:
+    monkeypatch.setattr(embedding_router, "PATIENCE", 20)
+    return EmbeddingRouter(classifier, "minilm", read_prompts(), stand_alone)
 
 
 async def test_the_first_question_trains_in_the_background(router: EmbeddingRouter) -> None:
-    models = Vectors()
+    models = Vectors("en")
     first = await router.choose("two foxes on a swing", [], named_tools(), models)
-    assert (first.tool, first.usage) == (None, None)
-    async with asyncio.timeout(20):
-        while not router.trained:
+    assert (first.usage, first.embedding) == (None, "training")
+    async with asyncio.timeout(60):
+        while router.languages is None:
             await asyncio.sleep(0.01)
     second = await router.choose("two foxes on a swing", [], named_tools(), models)
-    assert (second.tool, second.usage) == ("image", Usage(prompt_tokens=1))
+    assert (second.tool, second.usage, second.embedding) == ("image", Usage(prompt_tokens=1), "used")
 
 
-async def test_polish_questions_are_not_embedded(router: EmbeddingRouter) -> None:
-    models = Vectors()
-    choice = await router.choose("jaka jest pogoda w Turynie", [], named_tools(), models)
-    assert (choice.tool, models.calls) == ("weather", 0)
+async def test_a_failed_training_is_repeated(router: EmbeddingRouter) -> None:
+    models = Vectors("en")
+    models.fails = True
+    with pytest.raises(ModelCallFailed):
+        await router.train(models)
+    assert router.languages is None
+    models.fails = False
+    await router.train(models)
+    assert router.languages == {"en"}
 
 
-@pytest.mark.parametrize("how", ["fails", "slow"])
-async def test_without_vector_n_grams_decide_alone(
-    router: EmbeddingRouter, how: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("languages", [("en",), ("en", "pl"), ()])
+async def test_only_languages_that_the_model_knows_are_embedded(
+    router: EmbeddingRouter, languages: Sequence[str]
 ) -> None:
-    monkeypatch.setattr(embedding_router, "PATIENCE", 0.05)
-    models = Vectors()
+    models = Vectors(*languages)
+    await router.train(models)
+    assert router.languages == set(languages)
+    for question, language in (("what is the weather in Turin", "en"), ("jaka jest pogoda w Turynie", "pl")):
+        models.texts.clear()
+        choice = await router.choose(question, [], named_tools(), models)
+        known = language in languages
+        assert models.texts == [question] * known
+        assert choice.embedding == ("used" if known else "language")
+        assert choice.tool == "weather" or known  # any new text is embedded as a picture
+
+
+async def test_the_embedding_has_weight(router: EmbeddingRouter) -> None:
+    models = Vectors("en")
+    alone = await router.choose("hmm, two foxes", [], named_tools(), models)
+    await router.train(models)
+    both = await router.choose("hmm, two foxes", [], named_tools(), models)
+    assert (alone.tool, both.tool) == (None, "image")
+
+
+async def test_few_prompts_are_embedded(router: EmbeddingRouter) -> None:
+    models = Vectors("en", "pl")
+    await router.train(models)
+    assert len(models.texts) <= 2 * len(LABELS) * MOST_PER_LABEL
+
+
+@pytest.mark.parametrize(("how", "why"), [("fails", "failed"), ("slow", "late")])
+async def test_without_vector_n_grams_decide_alone(
+    router: EmbeddingRouter, how: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = Vectors("en")
     await router.train(models)
     setattr(models, how, True)
+    monkeypatch.setattr(embedding_router, "PATIENCE", 0.05)
     choice = await router.choose("what is the weather in Turin", [], named_tools(), models)
-    assert (choice.tool, choice.usage) == ("weather", None)
+    assert (choice.tool, choice.usage, choice.embedding) == ("weather", None, why)

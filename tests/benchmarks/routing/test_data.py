@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from assistant.routing.labelled_prompts import read_prompts
 from benchmarks.routing import follow_up_set
 from tests.assistant.routing.similarity import most_similar
@@ -22,8 +24,9 @@ def alone(path: Path | None = None) -> list[str]:
     return [each.text for each in prompts if not each.history]
 
 
-def test_no_evaluation_prompt_is_nearly_a_training_prompt() -> None:
-    assert nearly_alike(alone(DATA / "evaluation.jsonl"), alone()) == []
+@pytest.mark.parametrize("name", ["evaluation", "development"])
+def test_no_prompt_that_is_scored_is_nearly_a_training_prompt(name: str) -> None:
+    assert nearly_alike(alone(DATA / f"{name}.jsonl"), alone()) == []
 
 
 def test_no_evaluation_follow_up_is_nearly_one_of_the_development_set() -> None:
