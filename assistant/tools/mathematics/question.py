@@ -8,8 +8,10 @@ from typing import Any
 
 from assistant.tools.mathematics.expression import Binary, Call, Relation, Statement, free_variables, nodes
 from assistant.tools.mathematics.functions import FUNCTIONS, GREEK, canonical
+from assistant.tools.mathematics.numerals import with_digits
 from assistant.tools.mathematics.order import Operation
 from assistant.tools.mathematics.parser import parse, parse_expression
+from assistant.tools.mathematics.spoken import with_changes, written
 from assistant.tools.tool import ToolError
 
 MAX_CHARACTERS = 1_500
@@ -28,9 +30,10 @@ _KEYWORDS: tuple[tuple[Operation, str], ...] = (
     (Operation.FACTOR, r"factori[sz]e|factor|rozłóż(?: \S+)? na czynniki|na czynniki(?: pierwsze)?|rozłóż"),
     (
         Operation.SOLVE,
-        r"solve|find [a-z]\b(?= (?:if|when|in|such))|find [a-z]$|(?:roots?|zeros?|zeroes) of(?=.*[a-z])"
+        r"solve|find [a-z]\b(?=,? (?:if|when|in|such|from))|find [a-z]$|(?:roots?|zeros?|zeroes) of(?=.*[a-z])"
         r"|for (?:what|which) [a-z]\b"
-        r"|rozwiąż|rozwiaz|pierwiastki równania|miejsca zerowe|dla jakie(?:go|j|ch) [a-z]\b|wyznacz [a-z]\b",
+        r"|rozwiąż|rozwiązać|rozwiaz|znajdź [a-z]\b|pierwiastki równania"
+        r"|miejsca zerowe|dla jakie(?:go|j|ch) [a-z]\b|wyznacz [a-z]\b",
     ),
     (Operation.SIMPLIFY, r"simplify|uprość|uprosc|uprościć"),
     (Operation.EXPAND, r"expand|multiply out|rozwiń(?: wyrażenie)?|wymnóż"),
@@ -42,7 +45,8 @@ _KEYWORDS: tuple[tuple[Operation, str], ...] = (
     (
         Operation.EVALUATE,
         r"calculate|compute|evaluate|work out|how much (?:is|are)|what(?:'s|’s| is| are| does)|tell me"
-        r"|oblicz|policz|wylicz|ile (?:to )?(?:jest|wynosi|będzie|bedzie|daje|to)|ile to|jaki jest wynik|podaj wartość",
+        r"|oblicz(?:yć)?|policz(?:yć)?|wylicz(?:yć)?|ile (?:to )?(?:jest|wynosi|będzie|bedzie|daje|to)|ile to"
+        r"|jaki jest wynik|podaj wartość",
     ),
 )
 _COMPILED = tuple((operation, re.compile(rf"(?<!\w)(?:{words})(?!\w)")) for operation, words in _KEYWORDS)
@@ -55,7 +59,25 @@ _FILLERS = re.compile(
     r"|in terms|is|equal|=\?)(?!\w)"
 )
 _LEADING = re.compile(
-    r"^(?:[\s,:]|(?:of|for|from|z|ze|dla|od|to|jest|się|both sides|that)(?= )|[yf]\s*(?:\(\s*[a-z]\s*\))?\s*=(?!\s*0))+"
+    r"^(?:[\s,:]|(?:of|for|from|z|ze|dla|od|to|jest|się|both sides|that|if|when|such that|jeśli|jeżeli|gdy|kiedy)(?= )"
+    r"|(?:what|how much|ile)(?= [-\d(])|[yf]\s*(?:\(\s*[a-z]\s*\))?\s*=(?!\s*0))+"
+)
+_FRAMES = re.compile(
+    r"(?<!\w)(?:please|thanks|thank you|hi|hello|hey|ok|can you|could you|would you|i (?:need|want)(?: to know)?"
+    r"|i(?:'d| would) like to know|give me|find|what do you get (?:if|when) you|for me|the value of|the result of"
+    r"|proszę|prosze|dzięki|cześć|hej|czy możesz|czy mógłbyś|czy mogłabyś|możesz|mi|podaj|wartość"
+    r"|wynik|mam zadanie(?: domowe)?"
+    r"|chcę wiedzieć|a ile|powiedz)(?!\w)[,!:.]?",
+    re.IGNORECASE,
+)
+"""Words around a calculation that say nothing about it."""
+_SHOWING = re.compile(
+    r"[\s,]+(?:(?:and|i|oraz) )?(?:(?:show|give|explain|pokaż|podaj|wyjaśnij|zapisz)(?: me| mi)?(?: the| your| all)? ?"
+    r"(?:answers?|steps?|working|work|results?|solutions?|rozwiązani\w+|wynik\w*|odpowied\w+|krok\w*|obliczenia)"
+    r"|step by step|krok po kroku)$"
+)
+_CURRENCY = re.compile(
+    r"[$€£](?=\s*\d)|(?<=\d)\s*(?:zł(?:otych|ote|oty)?|pln|eur(?:o)?|usd|dollars?|dolar\w*|€|\$)(?!\w)"
 )
 _TRAILING = re.compile(r"(?:[\s,.?:;]|=\s*\??$)+$")
 _NUMBER = r"[-−]?(?:[\d.,]*\d|∞|oo|inf\w*|nieskończono\w+|pi|π|e)(?:\s*(?:pi|π)|\s*/\s*\d+)*"
@@ -82,20 +104,6 @@ _ORDER = {
     order: re.compile(rf"(?<!\w)(?:{words}) (?:order )?(?:derivative|pochodn)") for order, words in _ORDERS.items()
 }
 _AND = re.compile(r"\s+(?:and|i|oraz)\s+|\s*,\s+")
-_NUMERALS = {
-    **{
-        word: str(number)
-        for number, word in enumerate(
-            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-        )
-    },
-    **{
-        word: str(number)
-        for number, word in enumerate(
-            ["zero", "jeden", "dwa", "trzy", "cztery", "pięć", "sześć", "siedem", "osiem", "dziewięć", "dziesięć"]
-        )
-    },
-}
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(rf"(?<!\w)(?:{words})(?!\w)"), sign)
     for words, sign in (
@@ -123,6 +131,15 @@ _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"is equal to|equals|równa się|równe", "="),
     )
 )
+_NUMBERS = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*")
+_YEAR = re.compile(r"1\d{3}|20\d\d")
+_MATHEMATICS = re.compile(
+    r"[%=^√∫]|(?<!\w)(?:calculate|compute|evaluate|work out|solve|simplify|factori[sz]e|integrate"
+    r"|differentiate|derivative|integral|roots?|sqrt"
+    r"|percent|limit|convert|area|volume|perimeter|average|prime|divided|times|plus|minus|how much"
+    r"|oblicz\w*|policz\w*|wylicz\w*|rozwiąż|rozwiązać|uprość|pochodn\w+|całk\w*|pierwiast\w+|procent\w*|granic\w+|zamień"
+    r"|pole|objętość|obwód|średni\w+|razy|podziel\w*|pomnóż|przez|dodać|odjąć|ile (?:to|jest|wynosi))(?!\w)"
+)
 _PERCENT_OF = re.compile(r"%\s*(?:of|z|ze|od)\s+")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{4}\s*[-–]\s*\d{4}|\d{1,2}:\d{2}")
 _WORD = re.compile(r"[A-Za-zÀ-ž]{2,}")
@@ -133,7 +150,7 @@ def arguments_of(question: str, language: str) -> dict[str, Any] | None:
     text = " ".join(question.split()).strip()
     if not text or len(text) > MAX_CHARACTERS:
         return None
-    text = _lower(text)
+    text = _CURRENCY.sub("", with_digits(_lower(text), language))
     for operation, pattern in _COMPILED:
         found = pattern.search(text)
         if found is not None:
@@ -141,6 +158,13 @@ def arguments_of(question: str, language: str) -> dict[str, Any] | None:
             if arguments is not None:
                 return arguments
     return _bare(text, language)
+
+
+def asks_to_calculate(question: str, language: str) -> bool:
+    """Return whether a question has a word of mathematics and a number in it, or several numbers that are no years."""
+    text = with_digits(_lower(" ".join(question[:MAX_CHARACTERS].split())), language)
+    numbers = [each for each in _NUMBERS.findall(text) if not _YEAR.fullmatch(each)]
+    return len(numbers) > 1 or (bool(numbers) and _MATHEMATICS.search(text) is not None)
 
 
 def _lower(text: str) -> str:
@@ -164,7 +188,7 @@ def _stated(operation: Operation, text: str, keyword: re.Match[str], language: s
 
 def _without_details(operation: Operation, part: str, found: dict[str, Any], language: str) -> str:
     """Remove the range and the variable from a part of the question and put them into `found`."""
-    part = _signs(part)
+    part = _signs(_prepared(part))
     if operation in (Operation.INTEGRATE, Operation.PLOT):
         for pattern in (_RANGE, _INTERVAL):
             limits = pattern.search(part)
@@ -181,6 +205,12 @@ def _without_details(operation: Operation, part: str, found: dict[str, Any], lan
             found["variable"] = differential["variable"]
             part = part[: differential.start()]
     return part
+
+
+def _prepared(part: str) -> str:
+    """Return a part of a question without frames like "and show the steps", its phrases of arithmetic in notation."""
+    bare = _TRAILING.sub("", _SHOWING.sub("", _TRAILING.sub("", part)))
+    return written(_TRAILING.sub("", _FRAMES.sub(" ", bare)))
 
 
 def _signs(text: str) -> str:
@@ -201,7 +231,9 @@ def _candidates(operation: Operation, part: str) -> Iterator[str]:
     text = _PERCENT_OF.sub("% * ", part)
     text = _PERCENT_OF.sub("% * ", _FILLERS.sub(" ", text))
     text = _TRAILING.sub("", _LEADING.sub("", text.strip()))
-    text = " ".join(_NUMERALS.get(word, word) for word in text.split())
+    text = with_changes(" ".join(text.split()))
+    if operation is Operation.PLOT and FUNCTIONS.get(text) == (1, 1):
+        text = f"{text}(x)"
     if operation is Operation.SOLVE and text.count("=") > 1:
         yield _AND.sub("; ", text)
     if text:
@@ -258,5 +290,5 @@ def _is_expression(text: str, language: str) -> bool:
 
 def _bare(text: str, language: str) -> dict[str, Any] | None:
     """Return the arguments of a question that is nothing but an expression or equation."""
-    expression = _readable(Operation.EVALUATE, _signs(text), language)
+    expression = _readable(Operation.EVALUATE, _signs(_prepared(text)), language)
     return None if expression is None else _arguments(Operation.EVALUATE, expression, {}, language)

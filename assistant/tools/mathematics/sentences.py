@@ -10,6 +10,10 @@ UNREADABLE = Sentence(
 )
 INCOMPLETE = Sentence("The expression is not complete.", "Wyrażenie jest niepełne.")
 UNKNOWN_NAME = Sentence("“{name}” is not a known function or variable.", "„{name}” nie jest znaną funkcją ani zmienną.")
+NO_CALCULATION = Sentence(
+    "No calculation can be read in “{question}”. Please write it as a formula, as 15% * 240 or x^2 - 4 = 0.",
+    "Nie umiem odczytać działania z pytania „{question}”. Zapisz je wzorem, np. 15% * 240 albo x^2 - 4 = 0.",
+)
 AMBIGUOUS_COMMA = Sentence(
     "The comma in “{at}” may separate decimals or arguments; separate arguments with a semicolon.",
     "Przecinek w „{at}” może oddzielać ułamek dziesiętny albo argumenty; argumenty rozdziel średnikiem.",

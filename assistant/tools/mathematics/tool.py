@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from assistant.tools.mathematics import sentences
 from assistant.tools.mathematics.order import Computed, Operation, Order
 from assistant.tools.mathematics.process import Calculator
-from assistant.tools.mathematics.question import arguments_of
+from assistant.tools.mathematics.question import arguments_of, asks_to_calculate
 from assistant.tools.mathematics.tokens import MAX_CHARACTERS
-from assistant.tools.tool import ToolContext
+from assistant.tools.tool import InvalidArguments, ToolContext
 
 _SHORT = {"type": "string", "maxLength": 100}
 _MAX_TEXT = 2_000
@@ -35,7 +36,7 @@ class Mathematics:
             "type": "object",
             "properties": {
                 "operation": {"type": "string", "enum": [each.value for each in Operation]},
-                "expression": {"type": "string", "minLength": 1, "maxLength": MAX_CHARACTERS},
+                "expression": {"type": "string", "maxLength": MAX_CHARACTERS},
                 "variable": {**_SHORT, "description": "x if omitted and ambiguous"},
                 "lower": {**_SHORT, "description": "lower limit of an integral or plot"},
                 "upper": {**_SHORT, "description": "upper limit of an integral or plot"},
@@ -55,6 +56,8 @@ class Mathematics:
         Raises:
             ToolError: it can't be read, exceeds a limit, or has no result.
         """
+        if not arguments["expression"].strip():
+            raise InvalidArguments(sentences.NO_CALCULATION, question=context.question)
         operation = Operation(arguments["operation"])
         texts = {name: arguments.get(name, "") for name in ("variable", "lower", "upper")}
         order = Order(operation, arguments["expression"], context.language, order=arguments.get("order", 1), **texts)
@@ -78,8 +81,14 @@ class Mathematics:
         return "\n".join(line[:_MAX_TEXT] for line in lines)
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the arguments that a question in English or Polish states; `None`: it states no calculation."""
-        return arguments_of(question, language)
+        """Return the arguments that a question in English or Polish states; `None`: it asks for no calculation.
+
+        The expression is empty if the question asks for a calculation that can't be read: the call then says so.
+        """
+        found = arguments_of(question, language)
+        if found is None and asks_to_calculate(question, language):
+            return {"operation": Operation.EVALUATE.value, "expression": ""}
+        return found
 
 
 def _result(operation: Operation, computed: Computed) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,31 @@ async def test_a_result(tool: Mathematics) -> None:
     }
     assert tool.phrased(outcome.result) == "36"
     assert "Result: 36\nNumeric value: 36" in tool.for_model(outcome.result)
+
+
+@pytest.mark.parametrize(
+    ("question", "context", "message"),
+    [
+        (
+            "Calculate the area of a circle with radius 7",
+            ENGLISH,
+            "No calculation can be read in “Calculate the area of",
+        ),
+        ("Jakie jest pole koła o promieniu 3 i 5?", POLISH, "Nie umiem odczytać działania z pytania „Jakie jest pole"),
+    ],
+)
+async def test_a_calculation_that_cannot_be_read_is_told(
+    tool: Mathematics, question: str, context: ToolContext, message: str
+) -> None:
+    arguments = tool.from_question(question, context.language)
+    assert arguments == {"operation": "evaluate", "expression": ""}
+    with pytest.raises(InvalidArguments) as raised:
+        await Toolbox([tool]).run("math", arguments, replace(context, question=question))
+    assert raised.value.message(context.language).startswith(message)
+
+
+def test_a_question_without_a_calculation_has_no_arguments(tool: Mathematics) -> None:
+    assert tool.from_question("Who was Ada Lovelace?", "en") is None
 
 
 async def test_a_plot_and_the_cache(tool: Mathematics) -> None:
