@@ -70,7 +70,7 @@ test-schemas: setup-dev ## 200 schemas, the real model at temperature 1: every a
 
 kill-points: setup-dev ## Answers interrupted at 20 points equal uninterrupted ones: the real model in float32; assistants, with kill -9 of each process in each phase (half an hour)
 	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py
-	HEADRACE_TEST_KILLS=20 $(BIN)/pytest tests/integration/test_assistant_kills.py
+	HEADRACE_TEST_KILLS=20 $(BIN)/pytest tests/integration/test_assistant_kills.py tests/kills
 	HEADRACE_TEST_KILLS=20 $(BIN)/python -m tests.kills --publish
 
 check: check-python check-page ## Linters, types and import contracts, including the web page

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
 
 from assistant.catalogue import ImageSpec
 from assistant.tools.image_questions import image_prompt
@@ -25,8 +28,9 @@ from router.messages import Drawn, FailureCode, Finished, ImagePrompt, SamplingP
 from router.model_registry import ModelInfo
 from router.producer.child_jobs import ChildJobs, ChildRequest
 from router.producer.errors import GenerationError, JobFailed
+from runtime.retry import Backoff, exponential_backoff
 from stored_objects.blobs import derived_blob_id
-from stored_objects.errors import BlobNotFound, StorageQuotaExceeded, StoredObjectError
+from stored_objects.errors import BlobNotFound, BlobsUnavailable, StorageQuotaExceeded, StoredObjectError
 from stored_objects.objects import StoredObjects
 from stored_objects.records import ObjectKind, ObjectOwner
 from stored_objects.reservation import BYTES_PER_PIXEL, reserved
@@ -36,6 +40,9 @@ MAX_PROMPT = 1000
 FIRST_HEARTBEATS = 3.0
 """Seconds from the first heartbeat on within which a model that is served reports itself."""
 POLL_INTERVAL = 0.05
+STORE_PATIENCE = 60.0
+"""Seconds that an image waits for a store that is away."""
+STORE_WAIT = exponential_backoff(first=0.1, longest=2.0)
 
 OFF = Sentence(
     "Pictures are not switched on here: the assistant has no storage for them.",
@@ -61,6 +68,10 @@ _FULL = Sentence(
 _NOT_STORED = Sentence(
     "The picture could not be stored. Please try again later.", "Nie udało się zapisać obrazu. Spróbuj później."
 )
+
+ResultT = TypeVar("ResultT")
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -146,14 +157,14 @@ class Image:
         n = arguments.get("n", 1)
         blobs = [derived_blob_id(f"{context.call.job.id}-s{context.call.step}-{index}") for index in range(n)]
         try:
-            stored = await _are_stored(objects, owner, blobs)
+            stored = await _patiently(partial(_are_stored, objects, owner, blobs))
             async with nullcontext() if stored else reserved(objects, owner, _space(size, n)):
                 sent = await self._in_english(prompt, context.call, context.question)
                 wanted = ImagePrompt(prompt=sent, size=size)
                 images = [] if stored else await self._drawn(model.name, wanted, n, context.call)
             if not stored:
                 drawn = zip(blobs, images, strict=True)
-                blobs = [await self._stored(objects, owner, blob, png) for blob, png in drawn]
+                blobs = [await _patiently(partial(_stored, objects, owner, blob, png)) for blob, png in drawn]
         except StorageQuotaExceeded as error:
             raise Refused(_FULL) from error
         except (StoredObjectError, StoreUnavailable) as error:
@@ -233,9 +244,23 @@ class Image:
             raise Unavailable(_FAILED) from error
         raise Unavailable(_FAILED)
 
-    async def _stored(self, objects: StoredObjects, owner: ObjectOwner, blob: str, png: bytes) -> str:
-        """Store an image for an hour, unless a conversation keeps it; return its id, `blob` if that is free."""
-        return (await objects.put(owner, png, kind=ObjectKind.IMAGE, media_type="image/png", id=blob)).id
+
+async def _patiently(call: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Return what `call` returns; repeat it while the store or the blobs are away, at most `STORE_PATIENCE`."""
+    backoff, until = Backoff(STORE_WAIT), time.monotonic() + STORE_PATIENCE
+    while True:
+        try:
+            return await call()
+        except (StoreUnavailable, BlobsUnavailable) as error:
+            if time.monotonic() >= until:
+                raise
+            _log.warning("an image is stored later", reason=str(error))
+            await backoff.sleep()
+
+
+async def _stored(objects: StoredObjects, owner: ObjectOwner, blob: str, png: bytes) -> str:
+    """Store an image for an hour, unless a conversation keeps it; return its id, `blob` if that is free."""
+    return (await objects.put(owner, png, kind=ObjectKind.IMAGE, media_type="image/png", id=blob)).id
 
 
 async def _are_stored(objects: StoredObjects, owner: ObjectOwner, blobs: Sequence[str]) -> bool:

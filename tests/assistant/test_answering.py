@@ -452,6 +452,41 @@ async def test_the_deadline_ends_a_tool(platform: Platform) -> None:
     assert platform.fleet.records[0].parts == [], "a call that has no result is not billed"
 
 
+async def test_a_job_that_two_assistants_get_is_answered_once(platform: Platform) -> None:
+    talents = platform.talents()
+    tool: GatedTool = talents.tool("weather")
+    tool.gate.shut()
+    await platform.fleet.start("worker-1")
+    await platform.assistant(talents)
+    answer = await platform.ask("weather", tokens=20)
+    await until(lambda: tool.contexts)
+    await platform.assistant(talents, "assistant-2")
+    for _ in range(2):  # one for each of the assistants
+        await platform.fleet.bus.publish_job(answer.job, {})
+    await asyncio.sleep(0.2)  # the gateway stops the second attempt, whether or not it has called the tool
+    tool.gate.open()
+    await answer.read()
+    assert kinds(answer).count(("tool", "weather", "done")) == 1
+    assert [kind for kind, _, state in kinds(answer) if state != "running"] == ["route", "tool"]
+    assert (answer.texts, answer.ends) == ([counted(20)], ["length"])
+    assert isinstance(answer.terminal, Finished)
+    assert [part.model for step in ended_steps(answer) for part in step.parts] == ["tool.weather"]
+
+
+async def test_an_answering_model_that_disappears_for_good_is_an_error(platform: Platform) -> None:
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    await platform.assistant(platform.talents())
+    answer = await platform.ask("hello", tokens=20)
+    await until(lambda: child_jobs(worker))
+    worker.engine.step(2)
+    await answer.read(1 + 2)
+    await worker.kill()
+    await answer.read()
+    assert isinstance(answer.terminal, Failed)
+    assert answer.terminal.code is FailureCode.WORKER_LOST
+    assert answer.texts == [counted(2)]
+
+
 async def test_an_answer_waits_for_a_broker_that_is_away_when_its_tool_ends(platform: Platform) -> None:
     talents = platform.talents()
     tool: GatedTool = talents.tool("weather")

@@ -111,6 +111,14 @@ class Kills:
             await self._kill_calculation(streamed=False)
             self.say(f"round {number + 1} of {times}: {len(self.asked)} requests")
 
+    async def interrupt(self, victim: str, name: str) -> None:
+        """Kill a process that all others need; phases end, and their steps are delivered, while it is away."""
+        round_ = await self._begin(victim, self.stack.gateways)
+        killed = self.stack.kill(name)
+        self._open(round_.answers)
+        await self.stack.back(name, killed)
+        await self._end(round_)
+
     async def judge(self) -> list[str]:
         """Return what is wrong, once all jobs are settled."""
         connection = self.stack.access.connection
@@ -197,7 +205,7 @@ class Kills:
         """Ask a question for each phase, streamed and not; return when all are held there."""
         answers = [
             self._question(phase, TOOLS.get(victim, PHASES[phase]), streamed=each, keyed=victim == GATEWAY)
-            for phase in VICTIMS[victim]
+            for phase in VICTIMS.get(victim, PHASES)
             for each in streamed
         ]
         round_ = Round(victim, answers, [self._ask(each, gateways) for each in answers])
@@ -241,11 +249,18 @@ class Kills:
 
 
 async def killed(
-    times: int, *, of_each: int, say: Say, seconds: float = math.inf, keep: Path | None = None
+    times: int,
+    *,
+    of_each: int,
+    say: Say,
+    seconds: float = math.inf,
+    interrupted: Sequence[str] = (),
+    keep: Path | None = None,
 ) -> tuple[Kills, list[str]]:
     """Start a platform, kill each process so many times in each phase, and return what is wrong.
 
-    The platform has `of_each` assistants and workers; its logs are copied to the folder `keep`.
+    The platform has `of_each` assistants and workers. The processes `interrupted`, which all others need, are killed
+    once afterwards. Logs are copied to the folder `keep`.
 
     Raises:
         StartupError: a process did not start.
@@ -257,6 +272,8 @@ async def killed(
             try:
                 await kills.warm_up()
                 await kills.kill_all(times, seconds)
+                for name in interrupted:
+                    await kills.interrupt(name, name)
                 return kills, await kills.judge()
             finally:
                 if keep is not None:

@@ -11,8 +11,10 @@ import pytest
 
 from assistant.abilities import tool_part
 from assistant.catalogue import ImageSpec
+from assistant.tools import image
 from assistant.tools.image import Image, ImageServices
 from assistant.tools.unit_prices import UnitPrices
+from auth_billing.errors import StoreUnavailable
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import PriceList, TokenRate
 from router.messages import (
@@ -29,6 +31,7 @@ from router.messages import (
     UsagePart,
 )
 from stored_objects.blobs import derived_blob_id
+from stored_objects.errors import BlobsUnavailable
 from stored_objects.objects import StoredObjects
 from stored_objects.quota import CountSubject
 from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner, StoredObject
@@ -88,7 +91,7 @@ async def test_images_are_drawn_stored_for_the_person_and_billed(platform: Platf
     step = await _tool_step(answer)
     assert (step.kind, step.name, step.state) == ("tool", "image", StepState.DONE)
     result = step.data["result"]
-    [image] = result.pop("images")
+    [shown] = result.pop("images")
     assert result == {
         "type": "image",
         "prompt": "a cat in a hat",
@@ -96,7 +99,7 @@ async def test_images_are_drawn_stored_for_the_person_and_billed(platform: Platf
         "translated": False,
         "size": "64x64",
     }
-    assert await objects.get(PERSON, image["blob"]) == png(0)
+    assert await objects.get(PERSON, shown["blob"]) == png(0)
     drawn = UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"64x64": 1}))
     assert step.parts == [drawn, tool_part("image")]
     assert isinstance(answer.terminal, Finished)
@@ -243,8 +246,8 @@ async def test_a_step_that_is_repeated_after_a_crash_has_the_stored_image(
     await process.kill()
     await platform.assistant(studio.talents)
     step = await _tool_step(asked)
-    [image] = step.data["result"]["images"]
-    assert await objects.get(PERSON, image["blob"]) == png(0)
+    [shown] = step.data["result"]["images"]
+    assert await objects.get(PERSON, shown["blob"]) == png(0)
     assert [part.model for part in step.parts] == ["painter", "tool.image"], "the step is delivered, and billed, once"
     assert len(studio.painter.jobs) == 1
     assert await objects.quotas.used(CountSubject("t")) == len(png(0)) + RECORD_BYTES
@@ -257,9 +260,9 @@ async def test_an_image_that_another_process_is_writing_is_stored_apart(platform
     taken = derived_blob_id("p-s1-0")
     kind, soon = ObjectKind.IMAGE, time.time() + 600
     await objects.documents.insert(StoredObject(taken, "t", "person", kind, "image/png", 1, time.time(), soon))
-    [image] = (await _tool_step(await studio.ask("draw an image of a cat"))).data["result"]["images"]
-    assert image["blob"] != taken
-    assert await objects.get(PERSON, image["blob"]) == png(0)
+    [shown] = (await _tool_step(await studio.ask("draw an image of a cat"))).data["result"]["images"]
+    assert shown["blob"] != taken
+    assert await objects.get(PERSON, shown["blob"]) == png(0)
 
 
 async def test_a_model_whose_worker_was_killed_is_waited_for(platform: Platform) -> None:
@@ -280,3 +283,38 @@ async def test_images_are_drawn_by_a_process_that_has_just_started(platform: Pla
     await asyncio.sleep(0.3)
     studio.prices.known = known  # read later than the first job came
     assert (await _tool_step(asked)).state is StepState.DONE
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, BlobsUnavailable])
+async def test_an_image_that_was_drawn_waits_for_a_store_that_is_away(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    studio = Studio(platform, objects := stored_objects(), ImageSpec())
+    await studio.open()
+    tried = asyncio.Event()
+
+    async def put(*_given: Any, **_named: Any) -> None:
+        tried.set()
+        raise error("away")
+
+    monkeypatch.setattr(objects, "put", put)
+    asked = await studio.ask("draw an image of a cat")
+    await tried.wait()
+    monkeypatch.undo()
+    step = await _tool_step(asked)
+    assert await objects.get(PERSON, step.data["result"]["images"][0]["blob"]) == png(0)
+    assert len(studio.painter.jobs) == 1
+
+
+async def test_an_image_is_not_kept_waiting_for_ever(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "STORE_PATIENCE", 0.1)
+    studio = Studio(platform, objects := stored_objects(), ImageSpec())
+    await studio.open()
+
+    async def put(*_given: Any, **_named: Any) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(objects, "put", put)
+    step = await _tool_step(await studio.ask("draw an image of a cat"))
+    assert step.data["error"]["message"] == "The picture could not be stored. Please try again later."
+    assert step.parts == []
