@@ -196,7 +196,7 @@ class Answering:
         try:
             outcome = await self._abilities.toolbox.run(name, arguments, context, self._prompt.tools_off)
         except ToolError as error:
-            data["error"] = {"code": error.code, "message": error.message(language)}
+            data["error"] = {"code": error.code, "message": error.message(language), **error.details}
             data["seconds"] = round(time.monotonic() - began, 3)
             return self._put_step("tool", name, StepState.FAILED, data)
         data |= {"result": outcome.result, "seconds": round(outcome.seconds, 3)}

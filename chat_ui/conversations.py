@@ -10,7 +10,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -188,9 +188,18 @@ class Conversations:
         return asked, answer
 
     async def regenerate(
-        self, owner: Owner, project: str, conversation_id: str, message_id: str, settings: ModelSettings | None
+        self,
+        owner: Owner,
+        project: str,
+        conversation_id: str,
+        message_id: str,
+        settings: ModelSettings | None,
+        *,
+        allowed_once: str | None = None,
     ) -> Message:
         """Start another answer to a question; `message_id` is the question or one of its answers.
+
+        `allowed_once` is a consent that holds for this answer, beside those of the conversation.
 
         Raises:
             InvalidField: no model is selected.
@@ -202,10 +211,13 @@ class Conversations:
         question = message
         while question.role is Role.ASSISTANT:  # imported branches may have several answers in a row
             question = await self.message(owner, conversation_id, question.parent or "")
-        settings = settings or message.settings or conversation.settings
+        consents = conversation.settings.tools_allowed  # those of an earlier answer may have been withdrawn
+        settings = settings or replace(message.settings or conversation.settings, tools_allowed=consents)
         _check(conversation, Question(None, ""), settings)
         now = time.time()
-        answer = self._answer(question, project, settings, now)
+        more = () if allowed_once is None else (allowed_once,)
+        allowing = replace(settings, tools_allowed=(*settings.tools_allowed, *more))
+        answer = self._answer(question, project, allowing, now)
         size = await self._reserve(owner, conversation, settings, [answer])
         await self._messages.add(owner, [answer], self._generations.writer, self._generations.lease)
         self._generations.start(owner, answer)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import mcp_types
 
@@ -21,6 +23,23 @@ Call = Callable[[str, dict[str, Any]], Awaitable[mcp_types.CallToolResult]]
 def tool_name(server: str, tool: str) -> str:
     """Return the name that a server's tool has in catalogues, steps and prices."""
     return f"mcp.{server}.{tool}"
+
+
+class Consents(NamedTuple):
+    """Texts in `tools_allowed` that allow one call: each alone is enough."""
+
+    name: str
+    """The tool's name: allows it however its server describes it."""
+    tool: str
+    """The name and the fingerprint: allows the tool as its server describes it now."""
+    call: str
+    """The name and a digest of the fingerprint and the arguments: allows this call alone."""
+
+    @classmethod
+    def of(cls, name: str, fingerprint: str, arguments: dict[str, Any]) -> Consents:
+        """Return the consents to a call of the tool `name`."""
+        call = json.dumps([fingerprint, arguments], sort_keys=True, separators=(",", ":"))
+        return cls(name, f"{name}@{fingerprint}", f"{name}@{hashlib.sha256(call.encode()).hexdigest()}")
 
 
 @dataclass(frozen=True)
@@ -58,8 +77,11 @@ class McpTool:
             ConsentRequired: the person has to allow the tool, and the question does not.
             Unavailable: the server does not answer.
         """
-        if self.asks_person and self.name not in context.tools_allowed:
-            raise ConsentRequired(tool=self.definition.name, server=self.server)
+        consents = Consents.of(self.name, self.definition.fingerprint, arguments)
+        if self.asks_person and context.tools_allowed.isdisjoint(consents):
+            raise ConsentRequired(
+                tool=self.definition.name, server=self.server, allow=consents.tool, allow_once=consents.call
+            )
         result = await self.call(self.definition.name, arguments)
         return {
             "type": "mcp",

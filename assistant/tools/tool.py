@@ -53,7 +53,7 @@ class ToolContext:
     call: JobCall | None = None
     """`None` outside of a job."""
     tools_allowed: frozenset[str] = frozenset()
-    """Names of the tools that the person allows for this question, of those that ask."""
+    """Consents of the person for this question: names of tools that ask, or what `ConsentRequired.details` has."""
 
 
 class Tool(Protocol):
@@ -118,6 +118,11 @@ class ToolError(Exception):
         self.values = values
         super().__init__(self.message("en"))
 
+    @property
+    def details(self) -> dict[str, str]:
+        """Fields of the error in a step, beside its code and message."""
+        return {}
+
     def message(self, language: str) -> str:
         """Return the message in `language`; English for languages that have no translation."""
         return self.sentence.text(language, **self.values)
@@ -168,6 +173,16 @@ class ConsentRequired(ToolError):
 
     code = "consent"
     default = sentences.CONSENT_REQUIRED
+
+    def __init__(self, *, tool: str, server: str, allow: str, allow_once: str) -> None:
+        """`allow` and `allow_once` are what a question has to contain to allow the tool, or this call of it alone."""
+        super().__init__(tool=tool, server=server)
+        self._details = {"server": server, "tool": tool, "allow": allow, "allow_once": allow_once}
+
+    @property
+    def details(self) -> dict[str, str]:
+        """The tool, its server, and the consents."""
+        return self._details
 
 
 class ToolOff(ToolError):

@@ -35,6 +35,8 @@ class ModelSettings:
     max_tokens: int | None = None
     tools_off: tuple[str, ...] = ()
     """Names of an assistant's tools that are switched off; `*`: all of them."""
+    tools_allowed: tuple[str, ...] = ()
+    """The person's consents to calls of tools that ask for it, as the steps that asked have them."""
 
 
 @dataclass(frozen=True)

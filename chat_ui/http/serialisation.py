@@ -18,7 +18,8 @@ _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 
 def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
     """Convert the model settings of a request body to a record."""
-    return records.ModelSettings(**{**body.model_dump(), "tools_off": tuple(body.tools_off)})
+    names = {"tools_off": tuple(body.tools_off), "tools_allowed": tuple(body.tools_allowed)}
+    return records.ModelSettings(**{**body.model_dump(), **names})
 
 
 def step(value: Step, address: BlobAddress) -> schemas.Step:

@@ -26,7 +26,8 @@ from chat_ui.history.steps import Step, StepState, encoded
 
 
 def _settings_from(**stored: Any) -> ModelSettings:
-    return ModelSettings(**{**stored, "tools_off": tuple(stored.get("tools_off", ()))})
+    names = {name: tuple(stored.get(name, ())) for name in ("tools_off", "tools_allowed")}
+    return ModelSettings(**{**stored, **names})
 
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}

@@ -22,6 +22,7 @@ from gateway.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 2048
 OwnToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Consent = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 RESERVED_TEMPLATE_ARGUMENTS = frozenset(
     {
         "add_generation_prompt",
@@ -117,8 +118,9 @@ class ChatCompletionRequest(SamplingRequest):
     tools_off: Annotated[list[OwnToolName], Field(max_length=64)] | None = None
     """Names of an assistant's own tools that it must not use for this answer (`*`: none of them); other models have
     no such tools."""
-    tools_allowed: Annotated[list[OwnToolName], Field(max_length=64)] | None = None
-    """Names of an assistant's own tools that it may use for this answer, of those that need the person's consent."""
+    tools_allowed: Annotated[list[Consent], Field(max_length=64)] | None = None
+    """Consents to calls of an assistant's own tools that need the person's: names of tools, or `allow` (the tool as it
+    is described now) or `allow_once` (this call alone) of the `error` of the step that asked."""
 
     @field_validator("messages")
     @classmethod

@@ -125,6 +125,7 @@ def _fields(request: model_client.AnswerRequest) -> dict[str, Any]:
         "repetition_penalty": settings.repetition_penalty,
         "max_completion_tokens": settings.max_tokens,
         "tools_off": list(settings.tools_off),
+        "tools_allowed": list(settings.tools_allowed),
     }
     if request.continues:
         fields |= {"continue_final_message": True, "add_generation_prompt": False}

@@ -30,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     "repetition_penalty": None,
     "max_tokens": None,
     "tools_off": [],
+    "tools_allowed": [],
 }
 PIECE = 5
 """Characters of a text event."""

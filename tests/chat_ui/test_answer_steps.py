@@ -130,6 +130,48 @@ async def test_tools_that_are_switched_off_reach_the_model(scene: Scene) -> None
     assert (await eve.tree(theirs))["settings"]["tools_off"] == ["weather"]
 
 
+async def test_consents_are_kept_with_the_conversation_alone(scene: Scene) -> None:
+    ada = await person(scene)
+    allowing = {"model": "tiny", "tools_allowed": ["mcp.shop.search@0"]}
+    chat = await ada.conversation()
+    first = await ada.answered(chat)
+    path = f"/conversations/{chat}/messages/{first['id']}/regenerate"
+
+    async def consents(body: dict[str, Any]) -> tuple[str, ...]:
+        begun = await ada.call("POST", path, body, status=202)
+        await ada.events(chat, begun["answer"]["id"])
+        question = [each[1] for each in scene.engine.asked if each[1].turns[-1].text == "Hi"][-1]
+        return question.settings.tools_allowed
+
+    assert await consents({"settings": {"model": "tiny"}, "allowed_once": "mcp.shop.search@1"}) == (
+        "mcp.shop.search@1",
+    )
+    assert (await ada.tree(chat))["settings"]["tools_allowed"] == []
+    assert await consents({}) == ()
+    assert await consents({"settings": allowing}) == ("mcp.shop.search@0",)
+    assert (await ada.tree(chat))["settings"]["tools_allowed"] == ["mcp.shop.search@0"]
+    assert await consents({"allowed_once": "mcp.shop.sell@1"}) == ("mcp.shop.search@0", "mcp.shop.sell@1")
+    await ada.call("PATCH", f"/conversations/{chat}", {"settings": {"model": "tiny"}})
+    assert await consents({}) == ()
+
+
+async def test_consents_are_no_part_of_presets_and_imports(scene: Scene) -> None:
+    ada = await person(scene)
+    allowing = {"model": "tiny", "tools_allowed": ["mcp.shop.search@0"]}
+    preset = await ada.call("POST", "/presets", {"name": "P", "settings": allowing}, status=201)
+    assert preset["settings"]["tools_allowed"] == []
+    changed = await ada.call("PATCH", f"/presets/{preset['id']}", {"settings": allowing})
+    assert changed["settings"]["tools_allowed"] == []
+    chat = await ada.conversation()
+    await ada.answered(chat)
+    await ada.call("PATCH", f"/conversations/{chat}", {"settings": allowing})
+    exported = json.loads((await ada.browser.get("/export?format=json&ids=all")).content)
+    eve = DescribedPerson((await scene.person(name="eve")).browser)
+    await eve.imported(exported)
+    theirs = (await eve.call("GET", "/conversations"))["conversations"][0]["id"]
+    assert (await eve.tree(theirs))["settings"]["tools_allowed"] == []
+
+
 async def test_each_branch_has_its_steps(scene: Scene) -> None:
     ada = await person(scene)
     chat = await ada.conversation()

@@ -135,7 +135,7 @@ async def regenerate(
     """Start another answer to the same question; `message_id` is an answer or a question."""
     settings = None if body.settings is None else serialisation.settings_of(body.settings)
     answer = await services_of(request).conversations.regenerate(
-        owner_of(caller), _project(caller), conversation_id, message_id, settings
+        owner_of(caller), _project(caller), conversation_id, message_id, settings, allowed_once=body.allowed_once
     )
     return schema_response(AnswerBegun(answer=serialisation.message(answer, _address(request))), 202)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request, Response
 
 from auth_billing.ids import new_id
@@ -12,6 +14,7 @@ from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body
 from chat_ui.http.request_bodies import EmptyJson
 from chat_ui.http.responses import no_content, schema_response
+from chat_ui.http.schemas.conversations import SettingsBody
 from chat_ui.http.schemas.presets import ChatModel, ModelList, NewPresetJson, Preset, PresetJson, PresetList
 from chat_ui.services import owner_of, services_of
 
@@ -42,7 +45,7 @@ async def create_preset(request: Request, caller: Caller, body: NewPresetJson) -
     presets, owner = services_of(request).presets, owner_of(caller)
     if len(await presets.all(owner)) >= MAX_PRESETS:
         raise ConversationFull(f"You have {MAX_PRESETS} presets: delete one first.")
-    preset = records.Preset(new_id("preset-"), body.name, serialisation.settings_of(body.settings))
+    preset = records.Preset(new_id("preset-"), body.name, _without_consents(body.settings))
     await presets.add(owner, preset)
     return schema_response(Preset.model_validate(preset), 201)
 
@@ -53,7 +56,7 @@ async def change_preset(request: Request, preset_id: str, caller: Caller, body: 
     """Rename a preset of the caller, or change its settings."""
     changes = {
         "name": body.name,
-        "settings": None if body.settings is None else serialisation.settings_of(body.settings),
+        "settings": None if body.settings is None else _without_consents(body.settings),
     }
     given = {name: value for name, value in changes.items() if value is not None}
     presets, owner = services_of(request).presets, owner_of(caller)
@@ -70,3 +73,8 @@ async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty
     if not await services_of(request).presets.remove(owner_of(caller), preset_id):
         raise NoSuchConversation(preset_id)
     return no_content()
+
+
+def _without_consents(body: SettingsBody) -> records.ModelSettings:
+    """Return the settings of a preset: consents belong to one conversation."""
+    return replace(serialisation.settings_of(body), tools_allowed=())

@@ -20,6 +20,7 @@ from chat_ui.http.schemas.base import Schema
 
 ModelName = Annotated[str, StringConstraints(max_length=200)]
 ToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Consent = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 FileName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
@@ -35,6 +36,8 @@ class ModelSettings(Schema):
     max_tokens: int | None
     tools_off: list[str]
     """Names of an assistant's tools that are switched off."""
+    tools_allowed: list[str]
+    """Consents to calls of tools that ask for it; each begins with the tool's name and `@`."""
 
 
 class SettingsBody(Body):
@@ -47,6 +50,7 @@ class SettingsBody(Body):
     repetition_penalty: Annotated[float, Field(gt=0, le=2)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
     tools_off: Annotated[list[ToolName], Field(max_length=MAX_TOOLS_OFF)] = Field(default_factory=list)
+    tools_allowed: Annotated[list[Consent], Field(max_length=MAX_TOOLS_OFF)] = Field(default_factory=list)
 
 
 class Attachment(Schema):
@@ -196,6 +200,8 @@ class RegenerateBody(Body):
     """Settings of another answer to the same question."""
 
     settings: SettingsBody | None = None
+    allowed_once: Consent | None = None
+    """Consent to a call of a tool in this answer alone; it does not become one of the conversation."""
 
 
 class Asked(Schema):

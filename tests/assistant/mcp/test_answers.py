@@ -38,7 +38,9 @@ async def test_a_question_without_consent_fails_the_step_and_is_answered(platfor
     await answer.read()
     [_, tool] = ended_steps(answer)
     sentence = "The tool “injected” of the server “shop” is called only if you allow it."
-    assert (tool.state, tool.data["error"]) == (StepState.FAILED, {"code": "consent", "message": sentence})
+    error = tool.data["error"]
+    assert (tool.state, error["code"], error["message"]) == (StepState.FAILED, "consent", sentence)
+    assert (error["server"], error["tool"]) == ("shop", "injected")
     assert (tool.parts, calls) == ([], [])
     assert sentence in last_message(worker.jobs[0])
 

@@ -3,7 +3,7 @@ import * as api from "./chat_api";
 import type { ChatSettings } from "./chat_types";
 import * as http from "./http";
 
-const SETTINGS: ChatSettings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [] };
+const SETTINGS: ChatSettings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [] };
 let json: MockInstance<typeof http.json>;
 
 beforeEach(() => {
@@ -15,7 +15,7 @@ const calls: readonly [string, () => unknown, string, string, unknown][] = [
   ["readConversation", () => api.readConversation("c/1"), "GET", "/conversations/c%2F1", undefined],
   ["changeConversation", () => api.changeConversation("c", { pinned: true }), "PATCH", "/conversations/c", { pinned: true }],
   ["deleteConversation", () => api.deleteConversation("c"), "DELETE", "/conversations/c", undefined],
-  ["regenerate", () => api.regenerate("c", "m/1", SETTINGS), "POST", "/conversations/c/messages/m%2F1/regenerate", { settings: SETTINGS }],
+  ["regenerate", () => api.regenerate("c", "m/1", SETTINGS), "POST", "/conversations/c/messages/m%2F1/regenerate", { settings: SETTINGS, allowed_once: null }],
   ["stopAnswer", () => api.stopAnswer("c", "m"), "POST", "/conversations/c/messages/m/stop", undefined],
   ["share", () => api.share("c"), "POST", "/conversations/c/share", undefined],
   ["unshare", () => api.unshare("c"), "DELETE", "/conversations/c/share", undefined],

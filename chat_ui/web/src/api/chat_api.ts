@@ -59,8 +59,14 @@ export function ask(id: string, question: Question): Promise<{ question: Message
   return call("POST", `${at(id)}/messages`, question);
 }
 
-export function regenerate(id: string, message: string, settings: ChatSettings): Promise<{ answer: Message }> {
-  return call("POST", `${at(id)}/messages/${encodeURIComponent(message)}/regenerate`, { settings });
+/** `allowed_once`: consent to a call of a tool in this answer alone. */
+export function regenerate(
+  id: string,
+  message: string,
+  settings: ChatSettings,
+  allowed_once: string | null = null,
+): Promise<{ answer: Message }> {
+  return call("POST", `${at(id)}/messages/${encodeURIComponent(message)}/regenerate`, { settings, allowed_once });
 }
 
 export function stopAnswer(id: string, answer: string): Promise<unknown> {

@@ -12,7 +12,7 @@ export type ConversationSummary = Schemas["ConversationRow"];
 export type WholeConversation = Schemas["Conversation"];
 export type ConversationPage = Schemas["ConversationPage"];
 /** Changes of a conversation; missing fields stay unchanged. */
-export type ConversationChanges = Partial<Pick<ConversationSummary, "title" | "pinned" | "archived">> & { leaf?: string };
+export type ConversationChanges = Partial<Pick<ConversationSummary, "title" | "pinned" | "archived">> & { leaf?: string; settings?: ChatSettings };
 export type Attachment = Schemas["AttachmentBody"];
 export type SharedConversation = Schemas["SharedConversation"];
 export type Preset = Schemas["Preset"];

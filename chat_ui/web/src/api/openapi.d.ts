@@ -2216,6 +2216,11 @@ export interface components {
             /** Temperature */
             readonly temperature: number | null;
             /**
+             * Tools Allowed
+             * @description Consents to calls of tools that ask for it; each begins with the tool's name and `@`.
+             */
+            readonly tools_allowed: readonly string[];
+            /**
              * Tools Off
              * @description Names of an assistant's tools that are switched off.
              */
@@ -2245,6 +2250,7 @@ export interface components {
              *       "repetition_penalty": null,
              *       "system": "",
              *       "temperature": null,
+             *       "tools_allowed": [],
              *       "tools_off": [],
              *       "top_p": null
              *     }
@@ -2759,6 +2765,11 @@ export interface components {
          * @description Settings of another answer to the same question.
          */
         readonly RegenerateBody: {
+            /**
+             * Allowed Once
+             * @default null
+             */
+            readonly allowed_once?: string | null;
             /** @default null */
             readonly settings?: components["schemas"]["SettingsBody"] | null;
         };
@@ -2841,6 +2852,8 @@ export interface components {
              * @default null
              */
             readonly temperature?: number | null;
+            /** Tools Allowed */
+            readonly tools_allowed?: readonly string[];
             /** Tools Off */
             readonly tools_off?: readonly string[];
             /**

@@ -1,4 +1,4 @@
-import { fireEvent, render, screen } from "@testing-library/svelte";
+import { fireEvent, render, screen, within } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { expect, it, vi } from "vitest";
 import { Presets } from "../state/presets.svelte";
@@ -45,5 +45,16 @@ it("switches tools of the selected model off and on", async () => {
 
 it("shows no switches for a model without tools", () => {
   render(SettingsPanel, { settings: new Settings(), presets: new Presets(), onClose: vi.fn() });
+  expect(screen.queryByRole("switch")).toBeNull();
+});
+
+it("shows the consents of the conversation, and withdraws one", async () => {
+  const settings = new Settings();
+  settings.allow("mcp.shop.search@0");
+  const onWithdraw = vi.fn((tool: string) => settings.withdraw(tool));
+  render(SettingsPanel, { settings, presets: new Presets(), onWithdraw, onClose: vi.fn() });
+  const group = screen.getByRole("group", { name: "Allowed in this conversation", description: /until you switch them off/ });
+  await userEvent.click(within(group).getByRole("switch", { name: "shop.search" }));
+  expect(onWithdraw).toHaveBeenCalledExactlyOnceWith("mcp.shop.search");
   expect(screen.queryByRole("switch")).toBeNull();
 });

@@ -7,6 +7,7 @@ import type { Attachment, Message, WholeConversation } from "../api/chat_types";
 import { ApiError, type Failure } from "../api/failure";
 import { followAnswer } from "../api/follow_answer";
 import { ChatMessage } from "./chat_message.svelte";
+import type { Consent } from "../steps/step_data";
 import { Settings } from "./settings.svelte";
 import { leafBelow, pathTo, siblingsOf, type Tree } from "./tree";
 
@@ -76,6 +77,20 @@ export class Conversation {
   /** Requests another answer to the same question. */
   async regenerate(answer: ChatMessage): Promise<boolean> {
     return this.#begin(async (id) => [(await api.regenerate(id, answer.id, this.settings.value)).answer]);
+  }
+
+  /** Requests the answer again with consent to a call of a tool, in this answer alone or in the whole conversation. */
+  async allow(answer: ChatMessage, consent: Consent, always: boolean): Promise<boolean> {
+    if (always) this.settings.allow(consent.allow);
+    const once = always ? null : consent.allowOnce;
+    return this.#begin(async (id) => [(await api.regenerate(id, answer.id, this.settings.value, once)).answer]);
+  }
+
+  /** Withdraws the consent to a tool, and stores that at once. */
+  async withdraw(tool: string): Promise<void> {
+    this.settings.withdraw(tool);
+    const { id } = this;
+    if (id !== null) await this.#try(() => api.changeConversation(id, { settings: this.settings.value }));
   }
 
   /** Stops the running answer on the server; its text so far stays. */

@@ -8,7 +8,7 @@ import type { Followed } from "../api/follow_answer";
 import { apiMessage } from "../chat/messages.fixture";
 import { Conversation } from "./conversation.svelte";
 
-const SETTINGS = { model: "tiny", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [] };
+const SETTINGS = { model: "tiny", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [] };
 const changed = vi.fn();
 let follow: MockInstance<typeof streams.followAnswer>;
 
@@ -135,4 +135,21 @@ it("shows why a stream was refused", async () => {
   await conversation.load("c");
   await waitFor(() => expect(conversation.path[1]?.failure?.kind).toBe("forbidden"));
   expect(conversation.busy).toBe(false);
+});
+
+it("requests an answer again with consent, once or from now on, and withdraws it", async () => {
+  const conversation = new Conversation({ changed });
+  vi.spyOn(api, "readConversation").mockResolvedValue(whole([question("q1"), answer("a1", "q1")], "a1"));
+  await conversation.load("c");
+  const shown = conversation.path[1];
+  if (shown === undefined) throw new Error("nothing is shown");
+  const regenerate = vi.spyOn(api, "regenerate").mockResolvedValue({ answer: answer("a2", "q1") });
+  const change = vi.spyOn(api, "changeConversation").mockRejectedValue(new ApiError(failureOf("network")));
+  const consent = { server: "s", tool: "t", arguments: [], allow: "mcp.s.t@1", allowOnce: "mcp.s.t@2" };
+  await conversation.allow(shown, consent, false);
+  await conversation.allow(shown, consent, true);
+  const sent = regenerate.mock.calls.map(([, , settings, once]) => [settings.tools_allowed, once]);
+  expect(sent).toEqual([[[], "mcp.s.t@2"], [["mcp.s.t@1"], null]]);
+  await conversation.withdraw("mcp.s.t");
+  expect(change.mock.calls[0]?.[1]).toMatchObject({ settings: { tools_allowed: [] } });
 });

@@ -10,6 +10,8 @@ export class Settings {
   maxTokens = $state<number | null>(null);
   /** Names of an assistant's tools that are switched off. */
   toolsOff = $state.raw<readonly string[]>([]);
+  /** Consents to tools that ask for it: a tool's name, `@` and a fingerprint. They are not part of presets. */
+  toolsAllowed = $state.raw<readonly string[]>([]);
 
   /** The settings as the API expects them. */
   get value(): ChatSettings {
@@ -21,6 +23,7 @@ export class Settings {
       repetition_penalty: this.repetitionPenalty,
       max_tokens: this.maxTokens,
       tools_off: this.toolsOff,
+      tools_allowed: this.toolsAllowed,
     };
   }
 
@@ -33,5 +36,25 @@ export class Settings {
     this.repetitionPenalty = settings.repetition_penalty;
     this.maxTokens = settings.max_tokens;
     this.toolsOff = settings.tools_off;
+    this.toolsAllowed = settings.tools_allowed;
   }
+
+  /** Adds a consent; an earlier one to the same tool, as its server described it then, ends. */
+  allow(consent: string): void {
+    this.toolsAllowed = [...this.#withoutConsentTo(toolOf(consent)), consent];
+  }
+
+  /** Withdraws the consents to a tool. */
+  withdraw(tool: string): void {
+    this.toolsAllowed = this.#withoutConsentTo(tool);
+  }
+
+  #withoutConsentTo(tool: string): readonly string[] {
+    return this.toolsAllowed.filter((each) => toolOf(each) !== tool);
+  }
+}
+
+/** Returns the name of the tool that a consent is for. */
+export function toolOf(consent: string): string {
+  return consent.split("@", 1)[0] ?? "";
 }

@@ -1,7 +1,7 @@
 import { fireEvent, render, screen } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { expect, it, vi } from "vitest";
-import { ADDRESS, ARTICLE, IMAGE, MATHEMATICS, MCP, PAGE, resulting, step, WEATHER } from "./steps.fixture";
+import { ADDRESS, ARTICLE, CONSENT_STEP, IMAGE, MATHEMATICS, MCP, PAGE, resulting, step, WEATHER } from "./steps.fixture";
 import ToolCard from "./ToolCard.svelte";
 
 it("shows a running tool, which can be stopped", async () => {
@@ -92,4 +92,14 @@ it("shows pages and results of other tools as text", () => {
 it("shows that a result was left out", () => {
   render(ToolCard, { step: step({ data: { arguments: {} } }) });
   expect(screen.getByText(/The result is not shown/)).toBeTruthy();
+});
+
+it("asks for consent instead of trying again, where the answer may be requested", async () => {
+  const [onAllow, onRetry] = [vi.fn(), vi.fn()];
+  const { rerender } = render(ToolCard, { step: CONSENT_STEP, onRetry, onAllow });
+  expect(screen.queryByRole("button", { name: "Try again" })).toBeNull();
+  await userEvent.click(screen.getByRole("button", { name: "Allow once" }));
+  expect(onAllow).toHaveBeenLastCalledWith(expect.objectContaining({ tool: "search", server: "shop" }), false);
+  await rerender({ step: CONSENT_STEP, onRetry: undefined, onAllow: undefined });
+  expect(screen.queryByRole("button")).toBeNull();
 });

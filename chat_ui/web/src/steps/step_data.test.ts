@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { ownImage, resultOf, safeLink, subjectOf, summaryOf } from "./step_data";
-import { ADDRESS, ARTICLE, IMAGE, MATHEMATICS, MCP, PAGE, PLOT, resulting, step, WEATHER } from "./steps.fixture";
+import { consentOf, ownImage, resultOf, safeLink, subjectOf, summaryOf } from "./step_data";
+import { ADDRESS, ALLOW, ALLOW_ONCE, ARTICLE, CONSENT_STEP, IMAGE, MATHEMATICS, MCP, PAGE, PLOT, resulting, step, WEATHER } from "./steps.fixture";
 
 it("decodes every type of result", () => {
   expect(resultOf(resulting("weather", WEATHER))).toMatchObject({ place: "Gdańsk, Pomorskie, Polska", now: { feelsLike: 1 } });
@@ -41,4 +41,19 @@ it("says what a tool was called for", () => {
   expect(subjectOf({})).toBe("");
   expect(subjectOf({ arguments: { topic: "x".repeat(500) } })).toHaveLength(121);
   expect(summaryOf(step({ kind: "summary", data: { dropped: -1 } }))).toEqual({ dropped: 0, text: "" });
+});
+
+it("reads what consent a step asks for", () => {
+  const values = [["query", "tea"], ["limit", "3"]];
+  expect(consentOf(CONSENT_STEP)).toEqual({ server: "shop", tool: "search", arguments: values, allow: ALLOW, allowOnce: ALLOW_ONCE });
+});
+
+it.each([
+  ["another tool", { allow: ALLOW.replace("search", "delete") }],
+  ["no fingerprint", { allow: "mcp.shop.search@" }],
+  ["no consent to one call", { allow_once: 7 }],
+  ["another error", { code: "unavailable" }],
+])("reads no consent of a wrong form: %s", (_, changes) => {
+  const error = { ...(CONSENT_STEP.data["error"] as object), ...changes };
+  expect(consentOf({ ...CONSENT_STEP, data: { ...CONSENT_STEP.data, error } })).toBeNull();
 });

@@ -110,6 +110,30 @@ export function resultOf(step: Step): StepResult | null {
   }
 }
 
+/** Request for the person's consent to a call of a tool. */
+export interface Consent {
+  readonly server: string;
+  readonly tool: string;
+  /** Name and value of each argument, as text. */
+  readonly arguments: readonly (readonly [string, string])[];
+  /** What allows the tool as its server describes it now. */
+  readonly allow: string;
+  /** What allows this call alone. */
+  readonly allowOnce: string;
+}
+
+/** Returns the consent that a failed step asks for; null if it asks for none, or its form is wrong. */
+export function consentOf(step: Step): Consent | null {
+  const error = asObject(step.data["error"]);
+  if (step.state !== "failed" || error?.["code"] !== "consent") return null;
+  const [allow, allowOnce] = [text(error["allow"]), text(error["allow_once"])];
+  const isForTool = (each: string) => each.startsWith(`${step.name}@`) && /^[0-9a-f]{64}$/.test(each.slice(step.name.length + 1));
+  if (!isForTool(allow) || !isForTool(allowOnce)) return null;
+  const given = Object.entries(asObject(step.data["arguments"]) ?? {});
+  const values = given.map(([name, value]) => [name, shortened(asText(value) ?? JSON.stringify(value), MAX_SHOWN)] as const);
+  return { server: text(error["server"]), tool: text(error["tool"]), arguments: values, allow, allowOnce };
+}
+
 /** Returns what a tool was called for, such as a place or a topic, as one line; empty if nothing says it. */
 export function subjectOf(data: Json): string {
   const values = Object.entries(asObject(data["arguments"]) ?? {});

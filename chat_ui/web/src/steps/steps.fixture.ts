@@ -45,3 +45,23 @@ export function step(changes: Partial<Step> = {}): Step {
 export function resulting(name: string, result: unknown, subject: Record<string, unknown> = {}): Step {
   return step({ name, data: { arguments: subject, result } });
 }
+
+const DIGEST = "0a".repeat(32);
+/** Consents to the tool `mcp.shop.search`: as its server describes it, and to one call. */
+export const ALLOW = `mcp.shop.search@${DIGEST}`;
+export const ALLOW_ONCE = `mcp.shop.search@${"1b".repeat(32)}`;
+export const CONSENT_STEP: Step = step({
+  name: "mcp.shop.search",
+  state: "failed",
+  data: {
+    arguments: { query: "tea", limit: 3 },
+    error: {
+      code: "consent",
+      message: "The tool “search” of the server “shop” is called only if you allow it.",
+      server: "shop",
+      tool: "search",
+      allow: ALLOW,
+      allow_once: ALLOW_ONCE,
+    },
+  },
+});

@@ -5,6 +5,12 @@ const plural = new Intl.PluralRules("en");
 export const steps = {
   toolsLabel: "Tools of the assistant",
   toolsHint: "It answers without the tools that are switched off.",
+  consentsLabel: "Allowed in this conversation",
+  consentsHint: "These tools are used without asking you, until you switch them off or their description changes.",
+  wouldSend: (tool: string, server: string) => `${tool} of the server ${server} would get:`,
+  sendsNothing: "nothing but the call.",
+  allowOnce: "Allow once",
+  allowAlways: "Allow in this conversation",
   toolNames: {
     weather: "Weather",
     wikipedia: "Wikipedia",

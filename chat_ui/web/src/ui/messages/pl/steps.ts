@@ -10,6 +10,12 @@ const oldest = (count: string, value: number): string => `${count} ${OLDEST.get(
 export const steps: typeof english = {
   toolsLabel: "Narzędzia asystenta",
   toolsHint: "Odpowiada bez narzędzi, które są wyłączone.",
+  consentsLabel: "Dozwolone w tej rozmowie",
+  consentsHint: "Te narzędzia działają bez pytania, dopóki ich nie wyłączysz albo ich opis się nie zmieni.",
+  wouldSend: (tool: string, server: string) => `${tool} na serwerze ${server} dostanie:`,
+  sendsNothing: "nic poza samym wywołaniem.",
+  allowOnce: "Zezwól raz",
+  allowAlways: "Zezwól w tej rozmowie",
   toolNames: {
     weather: "Pogoda",
     wikipedia: "Wikipedia",
