@@ -98,6 +98,10 @@ bench: setup-dev ## Measure the engine and the platform (ten minutes), and write
 	$(BIN)/python -m benchmarks.server --engine-alone
 	$(BIN)/python -m benchmarks.document
 
+bench-routing: setup-dev ## Score the ways of choosing tools and of rewriting follow-ups (four minutes), and write docs/performance.md
+	$(BIN)/python -m benchmarks.routing
+	$(BIN)/python -m benchmarks.document
+
 overload: setup-dev ## Load at ten times the capacity for a minute: goodput, refusals, memory; write docs/performance.md
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.document

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import time
 from collections.abc import AsyncGenerator, Sequence
 from itertools import count
 from pathlib import Path
+from threading import Lock
 
 from assistant.model_port import Embeddings, ModelCallFailed, ModelPiece, ModelRequest
 from inference_worker.engine.embedding.engine import EmbeddingEngine
+from inference_worker.engine_protocol import EmbeddingRequest
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from inference_worker.worker.embedding.processor import EmbeddingProcessor
@@ -27,6 +30,7 @@ class EmbeddingModels:
         self._engine = EmbeddingEngine.load_model(resolve(str(folder)), EngineSettings(model=str(folder)))
         self._processor = EmbeddingProcessor.of(folder)
         self._numbers = count()
+        self._running = Lock()
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
         """Raise `ModelCallFailed`: the engine embeds."""
@@ -47,12 +51,18 @@ class EmbeddingModels:
             sampling=SamplingParams(seed=0),
         )
         request = await self._processor.prepare(job, name, self._engine.ready())
-        self._engine.add(request)
-        vectors: dict[int, Sequence[float]] = {}
-        while self._engine.has_work():
-            for event in self._engine.step():
-                vectors[event.index] = struct.unpack(f"<{len(event.vector) // 4}f", event.vector)
-        if failures := self._engine.failures():
-            raise ModelCallFailed(failures[0].message)
+        vectors = await asyncio.to_thread(self._run, request)
         tokens = sum(map(len, request.inputs))
         return Embeddings([vectors[number] for number in range(len(texts))], Usage(prompt_tokens=tokens))
+
+    def _run(self, request: EmbeddingRequest) -> dict[int, Sequence[float]]:
+        """Return the vectors of a request; an abandoned one delays the next, as at a worker."""
+        vectors: dict[int, Sequence[float]] = {}
+        with self._running:
+            self._engine.add(request)
+            while self._engine.has_work():
+                for event in self._engine.step():
+                    vectors[event.index] = struct.unpack(f"<{len(event.vector) // 4}f", event.vector)
+            if failures := self._engine.failures():
+                raise ModelCallFailed(failures[0].message)
+        return vectors

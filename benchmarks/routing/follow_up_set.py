@@ -19,7 +19,9 @@ from assistant.routing.normal_form import plain
 from assistant.turn import Turn
 
 FOLLOW_UPS = Path(__file__).with_name("data") / "development_follow_ups.jsonl"
-"""Follow-ups that the rules were written with; `evaluation_follow_ups.jsonl` beside it was written by others."""
+"""Follow-ups that the rules were written with."""
+EVALUATION_FOLLOW_UPS = FOLLOW_UPS.with_name("evaluation_follow_ups.jsonl")
+"""Follow-ups that were written by others."""
 
 
 class _Message(msgspec.Struct, frozen=True):

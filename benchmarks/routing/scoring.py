@@ -1,4 +1,4 @@
-"""Scores of a router: accuracy, recall per tool, confusion and the time that a decision adds."""
+"""Scores of a router: accuracy, recall per tool, confusion and the time of a decision."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from assistant.routing.labelled_prompts import LABELS, LabelledPrompt
+from assistant.routing.router import Choice
 from benchmarks.results import Row
 
 
@@ -22,12 +23,16 @@ class RoutingScore:
     failed: int = 0
     """Decisions that failed; each counts as wrong."""
 
-    def add(self, prompt: LabelledPrompt, chosen: str | None, seconds: float) -> None:
+    late: int = 0
+    """Decisions by n-grams alone, because there was no vector in time."""
+
+    def add(self, prompt: LabelledPrompt, choice: Choice | None, seconds: float) -> None:
         """Count a decision; `None`: the router failed."""
-        label = chosen or "failed"
+        label = "failed" if choice is None else choice.tool or "none"
         self.confusion[prompt.tool, label] += 1
         self.seconds.append(seconds)
-        self.failed += chosen is None
+        self.failed += choice is None
+        self.late += choice is not None and choice.embedding == "late"
         if label != prompt.tool:
             self.wrong.append((prompt, label))
 
@@ -50,8 +55,9 @@ class RoutingScore:
             "prompts": len(self.seconds),
             "accuracy": self.accuracy,
             **{f"recall_{label}": self.recall(label) for label in LABELS},
-            "added_ms_p50": float(np.percentile(self.seconds, 50)) * 1000,
-            "added_ms_p95": float(np.percentile(self.seconds, 95)) * 1000,
+            "decision_ms_p50": float(np.percentile(self.seconds, 50)) * 1000,
+            "decision_ms_p95": float(np.percentile(self.seconds, 95)) * 1000,
+            "late": self.late,
             "failed": self.failed,
         }
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from assistant.model_port import ModelCallFailed, ModelRequest
+from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
+from assistant.routing.function_router import FunctionRouter
 from assistant.routing.grammar_router import GrammarRouter
+from assistant.routing.labelled_prompts import LabelledPrompt
 from benchmarks.results import read
 from benchmarks.routing.__main__ import main
 from benchmarks.routing.engine_models import EngineModels
+from benchmarks.routing.first_token import added_seconds, chosen_prompts
 from benchmarks.routing.label_tools import LABEL_TOOLS
+from benchmarks.routing.ways import Way
 from inference_worker.settings import EngineSettings
 from router.messages import Grammar, GrammarKind
+from tests.fakes.assistant import ScriptedModels
 
 LINES = """{"lang": "en", "text": "Draw a beaver", "tool": "image"}
 {"lang": "en", "text": "and on Monday?", "tool": "weather", "history": [{"role": "user", "content": "Rain in Bonn?"}]}
@@ -22,17 +29,13 @@ LINES = """{"lang": "en", "text": "Draw a beaver", "tool": "image"}
 """
 
 
-def test_the_classifier_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_classifier_and_rewriting_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "some.jsonl").write_text(LINES)
-    main([str(tmp_path / "some.jsonl"), "--out", str(tmp_path), "--wrong"])
+    main([str(tmp_path / "some.jsonl"), "--out", str(tmp_path), "--wrong", "--no-model", "--way", "classifier"])
     english, polish = read(tmp_path / "routing.json").rows
     assert (english["way"], english["lang"], english["prompts"], english["accuracy"]) == ("classifier", "en", 2, 1)
     assert (polish["recall_math"], polish["recall_image"]) == (1, None)
     assert "chose_weather" in capsys.readouterr().out
-
-
-def test_rewriting_is_scored(tmp_path: Path) -> None:
-    main(["--rewriting", "--rules-only", "--out", str(tmp_path)])
     rows = read(tmp_path / "routing-rewriting.json").rows
     assert [(row["lang"], row["rewriter"], row["rewritten_by_model"]) for row in rows] == [
         ("en", "rules", 0),
@@ -40,9 +43,37 @@ def test_rewriting_is_scored(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_is_needed() -> None:
-    with pytest.raises(SystemExit):
-        main([])
+class SlowModels(ScriptedModels):
+    """Writes its first piece after 20 ms."""
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
+        self.requests.append(request)
+        await asyncio.sleep(0.02)
+        yield ModelPiece(text="none" if request.grammar else "Well")
+
+
+def prompts(count: int) -> list[LabelledPrompt]:
+    return [LabelledPrompt(lang="en", text=f"hello {number}", tool="none") for number in range(count)]
+
+
+async def test_a_choice_adds_its_own_call_to_the_first_token() -> None:
+    models = SlowModels()
+    added = await added_seconds(Way("grammar", "m", GrammarRouter("m"), models), prompts(3), "m", models)
+    assert np.median(added) > 0.005
+    assert [bool(request.grammar) for request in models.requests] == [0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0]
+
+
+async def test_an_answer_that_goes_on_is_not_asked_for_again() -> None:
+    models = SlowModels()
+    await added_seconds(Way("function", "m", FunctionRouter("m", answers=True), models), prompts(1), "m", models)
+    assert [bool(request.tools) for request in models.requests] == [False, True, False]
+
+
+def test_prompts_that_need_no_tool_are_measured_first() -> None:
+    mixed = [LabelledPrompt(lang="en", text=str(number), tool="math") for number in range(9)] + prompts(2)
+    chosen = chosen_prompts(mixed, "en", 4)
+    assert [each.tool for each in chosen] == ["none", "none", "math", "math"]
+    assert chosen_prompts(mixed, "pl") == []
 
 
 @pytest.mark.model
