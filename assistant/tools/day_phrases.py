@@ -164,7 +164,7 @@ def _compiled() -> Iterator[tuple[re.Pattern[str], Callable[[re.Match[str]], str
     yield re.compile(r"\b(?:yesterday(?:'s)?|wczoraj\w{0,5}|przedwczoraj)\b"), _always("yesterday")
     yield (
         re.compile(
-            rf"\b(?:in|za)\s+(?:{_NUMBER}\s+)?(?:days?|dni|dzien|(?P<weeks>weeks?|tydzien|tygodnie|tygodni))(?:'\s*time)?\b"
+            rf"\b(?:in(?!\s+(?:days?|weeks?)\b)|za)\s+(?:{_NUMBER}\s+)?(?:days?|dni|dzien|(?P<weeks>weeks?|tydzien|tygodnie|tygodni))(?:'\s*time)?\b"
         ),
         _offset,
     )

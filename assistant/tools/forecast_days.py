@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from assistant.tools.day_phrases import MONTHS, WEEKDAYS
+from assistant.tools.day_phrases import MONTHS, WEEKDAYS, stated
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments
 
@@ -47,7 +47,7 @@ def named_date(iso_date: str, language: str) -> str:
 
 
 def asked_days(day: str, today: date) -> AskedDays:
-    """Return the dates that a day in words means on `today`; weeks begin on Monday.
+    """Return the dates that a day in words means on `today`; weeks begin on Monday. Models may use other phrases.
 
     Raises:
         InvalidArguments: the words are no day.
@@ -62,9 +62,12 @@ def asked_days(day: str, today: date) -> AskedDays:
     which, _, name = words.rpartition(" ")
     if which in ("", "this", "next", "last") and (found := _named(which, name, today)) is not None:
         return found
-    if (stated := _DATE.fullmatch(words)) is not None and (on := _on(stated, today)) is not None:
+    if (written := _DATE.fullmatch(words)) is not None and (on := _on(written, today)) is not None:
         return _one(on)
-    raise InvalidArguments(_UNREADABLE, day=day)
+    phrase = stated(words).day
+    if phrase is None or phrase == words:
+        raise InvalidArguments(_UNREADABLE, day=day)
+    return asked_days(phrase, today)
 
 
 def _one(day: date) -> AskedDays:
@@ -93,14 +96,14 @@ def _month(month: int, today: date) -> AskedDays:
     return AskedDays(max(first, today), date(year, month, calendar.monthrange(year, month)[1]))
 
 
-def _on(stated: re.Match[str], today: date) -> date | None:
-    """Return a stated date; without a year, the next one from today on. `None`: there is no such date."""
-    years = [int(stated[1])] if stated[1] else range(today.year, today.year + 5)
+def _on(written: re.Match[str], today: date) -> date | None:
+    """Return a written date; without a year, the next one from today on. `None`: there is no such date."""
+    years = [int(written[1])] if written[1] else range(today.year, today.year + 5)
     for year in years:
         try:
-            found = date(year, int(stated[2]), int(stated[3]))
+            found = date(year, int(written[2]), int(written[3]))
         except ValueError:
             continue
-        if stated[1] or found >= today:
+        if written[1] or found >= today:
             return found
     return None

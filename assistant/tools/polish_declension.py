@@ -19,6 +19,7 @@ _IRREGULAR = {
     "białymstoku": "Białystok", "białegostoku": "Białystok", "krasnymstawie": "Krasnystaw",
     "krasnegostawu": "Krasnystaw", "włoszech": "Włochy", "niemczech": "Niemcy", "węgrzech": "Węgry",
     "rzymie": "Rzym", "zdroju": "Zdrój", "dworze": "Dwór", "dworu": "Dwór", "mieście": "Miasto", "miasta": "Miasto",
+    "okiem": "Oko", "oku": "Oko",
 }  # fmt: skip
 _ENDINGS: dict[str, Sequence[str]] = {
     # Locative in -e, whose consonants are softened
@@ -65,12 +66,16 @@ _ADJECTIVES: dict[str, Sequence[str]] = {
     "im": ("i", "ie"), "ym": ("y", "e"), "iem": ("ie",), "em": ("e",),
     "iego": ("i", "ie"), "ego": ("y", "e"), "ich": ("ie", "i"), "ych": ("e", "y"),
 }  # fmt: skip
+_INVARIABLE = re.compile(r" (?:nad|pod|koło|k\.|am|an der|de|upon|sur) ", re.IGNORECASE)
+"""A preposition inside of a name: it and what follows keep their form ("Frankfurcie nad Menem")."""
 _SEPARATORS = re.compile(r"([ -]+)")
 _PLURAL_OR_NEUTER = "oeęyi"
 
 
 def nominatives(name: str) -> list[str]:
     """Return names that `name` can be an inflected form of, the likeliest first; without `name` itself."""
+    if (rest := _INVARIABLE.search(name)) is not None:
+        return [head + name[rest.start() :] for head in nominatives(name[: rest.start()])]
     parts = _SEPARATORS.split(name.strip())
     words = parts[::2]
     if not all(words) or len(words) > MAX_WORDS or max(map(len, words)) > MAX_WORD_LENGTH:

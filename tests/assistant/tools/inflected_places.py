@@ -35,3 +35,27 @@ Sarajewie:Sarajewo Odessie:Odessa
 """
 INFLECTED = [tuple(each.replace("_", " ").split(":")) for each in _TEXT.split()]
 """Pairs: the form in a question, the place's name."""
+_MORE = """
+Warszawie:Warszawa Wrocławiu:Wrocław lądku-zdroju:lądek-Zdrój Nowym_Jorku:Nowy_Jork Gdańska:Gdańsk
+Jeleniej_Górze:Jelenia_Góra Rzymu:Rzym ŁODZI:ŁÓDŹ Szczecinie:Szczecin Lublinie:Lublin Zamościu:Zamość Sopocie:Sopot
+Katowicach:Katowice bielsku-białej:bielsko-biała Morskim_Okiem:Morskie_Oko Atenach:Ateny Edynburga:Edynburg
+Pradze:Praga Barcelonie:Barcelona Ostrowa_Wielkopolskiego:Ostrów_Wielkopolski gdyni:gdynia
+Kazimierzu_Dolnym:Kazimierz_Dolny Helu:Hel Toruniu:Toruń londynie:londyn Sandomierzu:Sandomierz
+Frankfurtu_nad_Menem:Frankfurt_nad_Menem Suwałkach:Suwałki Szczyrku:Szczyrk Opolu:Opole Olsztynie:Olsztyn
+Splicie:Split Śnieżce:Śnieżka Białymstoku:Białystok nowym_sączu:nowy_sącz Gliwicach:Gliwice Nowego_Targu:Nowy_Targ
+Singapurze:Singapur Wiednia:Wiedeń Włocławku:Włocławek kędzierzynie-koźlu:kędzierzyn-koźle Augustowie:Augustów
+Zielonej_Górze:Zielona_Góra Paryżu:Paryż Gorzowie_Wielkopolskim:Gorzów_Wielkopolski Krynicy-Zdroju:Krynica-Zdrój
+Lwowie:Lwów Tychach:Tychy Kasprowym_Wierchu:Kasprowy_Wierch Karpaczu:Karpacz Dubaju:Dubaj elbląga:elbląg
+Berlina:Berlin Kopenhadze:Kopenhaga Ostrowcu_Świętokrzyskim:Ostrowiec_Świętokrzyski
+Piotrkowie_Trybunalskim:Piotrków_Trybunalski Stalowej_Woli:Stalowa_Wola Tomaszowie_Mazowieckim:Tomaszów_Mazowiecki
+Bukareszcie:Bukareszt Lizbonie:Lizbona Krakowa:Kraków Poznania:Poznań Zakopanego:Zakopane Gdyni:Gdynia
+Sosnowcu:Sosnowiec Radomiu:Radom Kielcach:Kielce Rzeszowa:Rzeszów Łomży:Łomża Przemyślu:Przemyśl
+Grudziądzu:Grudziądz Słupsku:Słupsk Mediolanie:Mediolan Florencji:Florencja Madrycie:Madryt Sztokholmie:Sztokholm
+Reykjaviku:Reykjavik Bratysławie:Bratysława Dublinie:Dublin Amsterdamie:Amsterdam Kolonii:Kolonia Hamburgu:Hamburg
+Lipsku:Lipsk Marsylii:Marsylia Sewilli:Sewilla Nowego_Orleanu:Nowy_Orlean Bielska_Podlaskiego:Bielsk_Podlaski
+Wałbrzychu:Wałbrzych Ustce:Ustka Łebie:Łeba Międzyzdrojach:Międzyzdroje Świnoujściu:Świnoujście Kołobrzegu:Kołobrzeg
+Ciechocinku:Ciechocinek Wiśle:Wisła Ustroniu:Ustroń Żywcu:Żywiec Cieszynie:Cieszyn Oświęcimiu:Oświęcim
+Wieliczce:Wieliczka
+"""
+MORE_INFLECTED = [tuple(each.replace("_", " ").split(":")) for each in _MORE.split()]
+"""Pairs whose names the stubs of geocoders need not have: forms of the labelled questions, and other towns."""

@@ -7,12 +7,17 @@ import time
 import pytest
 
 from assistant.tools.polish_declension import MAX_CANDIDATES, nominatives
-from tests.assistant.tools.inflected_places import INFLECTED
+from tests.assistant.tools.inflected_places import INFLECTED, MORE_INFLECTED
 
 
 @pytest.mark.parametrize(("inflected", "nominative"), INFLECTED)
 def test_the_nominative_is_among_the_first_candidates(inflected: str, nominative: str) -> None:
     assert nominative in nominatives(inflected)[:4]
+
+
+@pytest.mark.parametrize(("inflected", "nominative"), MORE_INFLECTED)
+def test_the_nominative_is_among_the_candidates(inflected: str, nominative: str) -> None:
+    assert nominative.lower() in [each.lower() for each in nominatives(inflected)[:8]]
 
 
 def test_lower_case_names_are_declined() -> None:

@@ -13,6 +13,7 @@ from assistant.tools.open_weather import OpenWeather
 from assistant.tools.tool import InvalidArguments, NotFound, ToolContext, Unavailable
 from assistant.tools.toolbox import Toolbox
 from assistant.tools.weather import Weather
+from tests.fakes import open_weather_server
 from tests.fakes.open_meteo_server import OpenMeteoServer
 from tests.fakes.open_weather_server import KEY, OpenWeatherServer
 from tests.fakes.recording_service import PERMITTED
@@ -176,3 +177,13 @@ async def test_an_unreadable_day_is_refused_before_the_service_is_asked(
 async def test_places_of_one_name_are_told_apart(weather: Weather) -> None:
     text = str(weather.phrased(await weather.run({"place": "Springfield, Missouri"}, ENGLISH)))
     assert text.startswith("Springfield, Missouri, Stany Zjednoczone: ")
+
+
+async def test_today_is_the_date_at_the_place(http: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = OpenWeatherServer()
+    monkeypatch.setattr(open_weather_server, "OFFSET", 14 * 3600)
+    async with server.running():
+        weather = Weather(OpenWeather(http, KEY, url=server.url))
+        result = await weather.run({"place": "Warsaw", "day": "today"}, ENGLISH)
+    assert result["now"]["at"] == "2026-11-25T02:15"
+    assert list(result["asked"]["days"]) == ["2026-11-25"]
