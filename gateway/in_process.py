@@ -19,6 +19,7 @@ from auth_billing.prices.pricing import PriceList
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import ChoiceDelta, Generation
 from gateway.jobs.job_builder import Origin, build_chat_job
+from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletionRequest
 from router.messages import FinishReason, Job, Step, Usage, UsagePart
 
@@ -63,11 +64,13 @@ async def complete(
     allowance = gateway.limits.allowance(principal)
     try:
         await allowance.enter()
+        gateway.admission.check_images(principal, body)
+        images = await PromptImages(gateway.objects, gateway.addresses).read(principal, body)
         price_list = await prices.current()  # before admission: submission follows it without another await
         admitted = await gateway.admission.admit(principal, body)
         settings = gateway.settings
         origin = Origin.of(settings)
-        job = build_chat_job(body, admitted, origin)
+        job = build_chat_job(body, admitted, origin, images)
         cost = partial(_cost, price_list, job)
         price_list.price(job.model, job.service_class)  # refuses a model without a price before its job is submitted
         async with gateway.jobs.submit(admitted, [job], allowance, streamed=True) as generation:

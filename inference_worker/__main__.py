@@ -24,6 +24,7 @@ from inference_worker.worker.images.handler import ImageHandler
 from inference_worker.worker.job_handler import HandlerFactory
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.text.processor import TextProcessor
+from inference_worker.worker.vision.processor import VisionTextProcessor
 from inference_worker.worker.worker import Worker
 from router.bus import Bus
 from router.errors import BrokerRefused, BrokerUnavailable
@@ -34,6 +35,9 @@ from router.transport.base import Transport
 from runtime import lifecycle, logging
 from runtime.lifecycle import StartupError
 from runtime.ops_server import OpsServer
+
+MAX_VISION_SEQUENCES = 8
+"""Most jobs of a model that reads images: each holds the arrays of its images, and they take turns in any case."""
 
 
 async def serve(
@@ -57,6 +61,8 @@ async def serve(
     source, text = await asyncio.to_thread(_read_model, settings)
     if source.task is Task.IMAGE:
         settings = settings.model_copy(update={"max_num_seqs": 1})  # other jobs are better off at other workers
+    if source.reads_images:
+        settings = settings.model_copy(update={"max_num_seqs": min(settings.max_num_seqs, MAX_VISION_SEQUENCES)})
     model = settings.served_model_name or _default_name(source)
     bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
     registry = CollectorRegistry()
@@ -107,6 +113,8 @@ def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor | 
             return source, None
         if source.task is Task.EMBED:
             return source, EmbeddingProcessor.of(source.path)
+        if source.reads_images:
+            return source, VisionTextProcessor.load(source.path)
         return source, TextProcessor.of(read_text_files(source.path))
     except ModelError as error:
         raise StartupError(f"cannot serve the model: {error}") from error

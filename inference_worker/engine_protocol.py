@@ -1,6 +1,6 @@
 """Messages between a worker and its engine process: commands to the engine, reports from it.
 
-Text is in token ids, except the prompts of images, which a pipeline tokenises itself.
+Text is in token ids, except the prompts of images, which a pipeline tokenises itself. Images of prompts are arrays.
 
 Frozen msgspec structs, sent as MessagePack on a pipe (never pickle). Must not import torch: the worker loads it too.
 """
@@ -23,6 +23,18 @@ class _Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 # --- Commands: worker to engine -------------------------------------------------------------------
 
 
+class ModelInput(msgspec.Struct, frozen=True, array_like=True):
+    """An array that a model gets besides token ids, such as the pixels of a prompt's images.
+
+    `dtype` as numpy names it, `data` in C order and this machine's byte order.
+    """
+
+    name: str
+    dtype: str
+    shape: list[int]
+    data: bytes
+
+
 class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
     """Generate `n` continuations of `prompt_ids` (non-empty, each id below the vocabulary size).
 
@@ -43,6 +55,8 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
     """Grammar that each choice must match as a whole, `delivered` included."""
     bad_words: list[list[int]] = []
     """Token sequences that must not be generated."""
+    inputs: list[ModelInput] = []
+    """Arrays of the prompt's images; only for a vision engine."""
 
     @property
     def prompt_tokens(self) -> int:

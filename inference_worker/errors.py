@@ -4,6 +4,7 @@ WorkerError
 ├── NativeUnavailable          the compiled kernels can't be built or run on this machine or for this model
 ├── NativeError                a compiled kernel failed: out of memory
 ├── GrammarRejected            a grammar is invalid or too complex; the message is for the client
+├── ImageRejected              an image of a prompt can't be read; the reason is for the client
 ├── PromptRejected             the model can't process a prompt or an option; the message is for the client
 ├── ModelError                 the model can't be served; the message is one line for the operator
 │   ├── ModelNotFound          no such file, folder or repository, or it can't be reached
@@ -43,6 +44,15 @@ class PromptRejected(WorkerError):
         self.code = code
         self.message = message
         self.param = param
+
+
+class ImageRejected(WorkerError):
+    """Raised when an image of a prompt can't be read; `index` counts its images, `reason` is for the client."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"image {index}: {reason}")
+        self.index = index
+        self.reason = reason
 
 
 class ModelError(WorkerError):

@@ -65,6 +65,8 @@ class ModelInfo:
     """Sizes of images that all of its workers draw, the default size first."""
     tools: tuple[OwnTool, ...]
     """Tools that all of its workers have on, if they are assistants."""
+    reads_images: bool
+    """Whether all of its workers read images in prompts."""
     workers: int
     """Number of workers that accept jobs now."""
     running: int
@@ -207,6 +209,7 @@ class ModelRegistry:
             dimensions=min(status.dimensions for status in limits),
             image_sizes=[size for size in limits[0].image_sizes if all(size in each.image_sizes for each in limits)],
             tools=tuple(_tools_of_all(limits)),
+            reads_images=all(status.reads_images for status in limits),
             workers=len(ready),
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),
@@ -286,4 +289,5 @@ def _for_all(bounds: Sequence[PromptBounds]) -> PromptBounds:
         per_conversation=max(each.per_conversation for each in bounds),
         per_message=max(each.per_message for each in bounds),
         tools=max(each.tools for each in bounds),
+        per_image=max(each.per_image for each in bounds),
     )

@@ -74,6 +74,7 @@ def _prompt_tokens(prompt: ChatPrompt | TextPrompt | TokenPrompt, context: int, 
     if isinstance(prompt, TextPrompt):
         return _text_tokens(prompt.text, context, bounds) + _text_tokens(prompt.suffix, context, bounds)
     around = bounds.per_conversation + bounds.per_message * len(prompt.messages) + bounds.tools * bool(prompt.tools)
+    around += bounds.per_image * len(prompt.images)
     texts = sum(_size(text, context, bounds) for message in prompt.messages for text in _texts(message.get("content")))
     objects = sum(_written_size(each, context) for each in _objects(prompt))
     return bounds.per_byte * (texts + objects) + around

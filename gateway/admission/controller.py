@@ -19,7 +19,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import AUTO_SIZE, ImageRequest
-from gateway.openai.messages import text_of
+from gateway.openai.messages import image_urls, text_of
 from router.messages import ServiceClass, Task
 from router.model_registry import ModelInfo
 from router.producer.errors import ModelUnavailable
@@ -89,6 +89,17 @@ class AdmissionController:
         _check_length(body, model)
         self._check_wait(principal, model, _service_class(body))
         return self._admitted(principal, model, _service_class(body))
+
+    def check_images(self, principal: Principal, body: ChatCompletionRequest) -> None:
+        """Check whether the model reads images if the conversation has any; call it before they are read.
+
+        Raises:
+            InvalidRequest: The model reads no images; `param` names the first one.
+            ModelNotFound, ModelUnavailable: As `admit` does.
+        """
+        path, _ = next(image_urls(body.messages), ("", ""))
+        if path and not (model := self.catalogue.find(body.model, principal.models)).reads_images:
+            raise InvalidRequest(f"Invalid '{path}': the model '{model.name}' reads no images.", param=path)
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> AdmittedRequest:
         """Check whether an embedding request may be queued; return it with its model and start deadline.

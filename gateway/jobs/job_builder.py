@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -58,10 +59,13 @@ class Origin:
         return cls(settings.gateway_id, time.time() + settings.max_request_seconds, settings.default_max_tokens)
 
 
-def build_chat_job(body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
-    """Build the job of a chat completion; its id is the id of the answer."""
+def build_chat_job(
+    body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin, images: Sequence[bytes] = ()
+) -> Job:
+    """Build the job of a chat completion with the files of its images; its id is the id of the answer."""
     prompt = ChatPrompt(
         messages=[to_wire(message) for message in body.messages],
+        images=list(images),
         tools=tools_to_wire(body.tools) if body.tools else None,
         tool_choice=tool_choice_to_wire(body.tool_choice, body.parallel_tool_calls) if body.tools else ToolChoice(),
         add_generation_prompt=_or(body.add_generation_prompt, not body.continue_final_message),

@@ -15,7 +15,7 @@ from gateway.admission.controller import AdmittedRequest
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.generation import Generation, GenerationServices
 from gateway.jobs.keyed_billing import KeyedBilling
-from router.messages import Job, TokenPrompt, Usage
+from router.messages import ChatPrompt, Job, TokenPrompt, Usage
 from router.model_registry import ModelInfo
 from router.usage_bound import max_usage
 from runtime import tracing
@@ -91,4 +91,6 @@ def _certain_tokens(job: Job, most: Usage, model: ModelInfo) -> int:
     """Return a lower bound on the tokens of a job's prompt."""
     if isinstance(job.prompt, TokenPrompt):
         return most.prompt_tokens
-    return most.prompt_tokens // _CERTAIN_SHARE if model.prompt_bounds.per_byte else 0
+    images = len(job.prompt.images) if isinstance(job.prompt, ChatPrompt) else 0  # a small one has few tokens
+    text = max(0, most.prompt_tokens - images * model.prompt_bounds.per_image)
+    return text // _CERTAIN_SHARE if model.prompt_bounds.per_byte else 0

@@ -13,7 +13,16 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import Answer, ApiModel, Ignored, OmitIfNone, Refused, conflict
-from gateway.openai.messages import AssistantMessage, Content, Message, ToolCall, check_tool_results, text_of
+from gateway.openai.messages import (
+    MAX_IMAGES,
+    AssistantMessage,
+    Content,
+    Message,
+    ToolCall,
+    check_tool_results,
+    image_urls,
+    text_of,
+)
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
 from gateway.openai.steps import AnswerStep
@@ -73,8 +82,9 @@ class ChatCompletionRequest(SamplingRequest):
     }
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
-    """The conversation. Content is a string or text parts for every role; `developer` becomes `system` where the
-    model's template has no such role."""
+    """The conversation. Content is a string or text parts for every role, and images in users' messages, at most 16,
+    for models whose `input_modalities` have `image`; `developer` becomes `system` where the model's template has no
+    such role."""
     max_completion_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Maximum number of tokens to generate; takes precedence over `max_tokens`, its deprecated name. Without either,
     the operator's limit or the rest of the context applies, whichever is less."""
@@ -126,6 +136,8 @@ class ChatCompletionRequest(SamplingRequest):
     @classmethod
     def _tool_results(cls, messages: list[Message]) -> list[Message]:
         check_tool_results(messages)
+        if sum(1 for _ in image_urls(messages)) > MAX_IMAGES:
+            raise PydanticCustomError("invalid_value", f"a conversation can have {MAX_IMAGES} images at most")
         return messages
 
     @field_validator("tool_choice")

@@ -1,16 +1,19 @@
-"""Chat messages by role. Content is a string or a list of parts; only text parts are supported."""
+"""Chat messages by role. Content is a string or a list of parts: text, and images in users' messages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel
+from gateway.openai.base import ApiModel, Ignored
 
 MAX_PARTS = 1024
-_UNSUPPORTED_PARTS = ("image_url", "input_audio", "file", "input_text", "input_image", "video_url", "audio_url")
+MAX_IMAGES = 16
+"""Maximum number of images of one request."""
+_UNSUPPORTED_PARTS = ("input_audio", "file", "input_text", "input_image", "video_url", "audio_url")
 
 Name = Annotated[str, StringConstraints(max_length=256)]
 
@@ -33,18 +36,59 @@ class ContentPart(ApiModel):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.type in _UNSUPPORTED_PARTS:
-            raise PydanticCustomError("unsupported_parameter", "content parts other than text are not supported yet")
-        if self.type not in ("text", "refusal"):
-            raise PydanticCustomError("invalid_value", "the type of a content part must be 'text'")
-        if (self.text if self.type == "text" else self.refusal) is None:
-            raise PydanticCustomError("invalid_value", "a content part must have the field that its type names")
+        _check_text_part(self)
         return self
 
     @property
     def plain(self) -> str:
         """The part's text; for a refusal, the refusal's text."""
         return (self.text if self.type == "text" else self.refusal) or ""
+
+
+def _check_text_part(part: ContentPart) -> None:
+    if part.type in _UNSUPPORTED_PARTS:
+        raise PydanticCustomError("unsupported_parameter", "content parts of this type are not supported")
+    if part.type == "image_url":
+        raise PydanticCustomError("unsupported_parameter", "only messages with the role 'user' can have images")
+    if part.type not in ("text", "refusal"):
+        raise PydanticCustomError("invalid_value", "the type of a content part must be 'text'")
+    if (part.text if part.type == "text" else part.refusal) is None:
+        raise PydanticCustomError("invalid_value", "a content part must have the field that its type names")
+
+
+class ImageUrl(ApiModel):
+    """An image as a data URL or a signed address of this platform; other addresses are never fetched."""
+
+    url: Annotated[str, Field(min_length=1)]
+    detail: Ignored[Literal["auto", "low", "high", "original"] | None] = None
+    """The model's own image processor decides how many tokens an image has."""
+
+
+class UserPart(ContentPart):
+    """A part of a user's message: text or an image."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"properties": {"type": {"const": "text"}, "text": {"type": "string"}}, "required": ["text"]},
+                {"properties": {"type": {"const": "refusal"}, "refusal": {"type": "string"}}, "required": ["refusal"]},
+                {
+                    "properties": {"type": {"const": "image_url"}, "image_url": {"type": "object"}},
+                    "required": ["image_url"],
+                },
+            ]
+        }
+    )
+
+    image_url: ImageUrl | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.type != "image_url":
+            _check_text_part(self)
+        elif self.image_url is None:
+            raise PydanticCustomError("invalid_value", "a content part must have the field that its type names")
+        return self
 
 
 Content = str | Annotated[list[ContentPart], Field(min_length=1, max_length=MAX_PARTS)]
@@ -77,7 +121,7 @@ class UserMessage(ApiModel):
     """A user's message."""
 
     role: Literal["user"]
-    content: Content
+    content: str | Annotated[list[UserPart], Field(min_length=1, max_length=MAX_PARTS)]
     name: Name | None = None
 
 
@@ -121,18 +165,44 @@ Message = Annotated[
 ]
 
 
-def text_of(content: str | list[ContentPart] | None) -> str | None:
+def text_of(content: str | Sequence[ContentPart] | None) -> str | None:
     """Return a message's content as one string, its text parts joined by newlines as vLLM does; `None` stays."""
-    return content if content is None or isinstance(content, str) else "\n".join(part.plain for part in content)
+    if content is None or isinstance(content, str):
+        return content
+    return "\n".join(part.plain for part in content if part.type != "image_url")
+
+
+def image_urls(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
+    """Yield the images of a conversation in order: the path of each one's field, and its URL."""
+    for number, message in enumerate(messages):
+        if isinstance(message, UserMessage) and not isinstance(message.content, str):
+            for place, part in enumerate(message.content):
+                if part.type == "image_url" and part.image_url is not None:
+                    yield f"messages[{number}].content[{place}].image_url", part.image_url.url
+
+
+def _content_to_wire(message: Message) -> str | list[dict[str, Any]]:
+    """Return a message's content: a string, or with images the parts in order, neighbouring texts joined."""
+    if not isinstance(message, UserMessage) or isinstance(message.content, str) or not any(image_urls([message])):
+        return text_of(message.content) or ""
+    parts: list[dict[str, Any]] = []
+    for part in message.content:
+        if part.type == "image_url":
+            parts.append({"type": "image"})
+        elif parts and parts[-1]["type"] == "text":
+            parts[-1] = {"type": "text", "text": f"{parts[-1]['text']}\n{part.plain}"}
+        else:
+            parts.append({"type": "text", "text": part.plain})
+    return parts
 
 
 def to_wire(message: Message) -> dict[str, Any]:
-    """Return a message as chat templates read it: OpenAI's fields without nulls, content as a string.
+    """Return a message as chat templates read it: OpenAI's fields without nulls, content as a string or with images.
 
     Function calls and results in the deprecated form become tool calls and tool messages.
     """
-    fields = message.model_dump(exclude_none=True)
-    fields["content"] = text_of(message.content) or ""
+    fields = message.model_dump(exclude_none=True, exclude={"content"})
+    fields["content"] = _content_to_wire(message)
     if isinstance(message, FunctionMessage):
         return {"role": "tool", **_without(fields, "role"), "tool_call_id": _legacy_call_id(message.name)}
     if isinstance(message, AssistantMessage):

@@ -17,6 +17,7 @@ class Model(ApiModel):
         root: Name of the model itself, which responses carry; differs from `id` for an alias.
         max_model_len: Context length in tokens; of an image model the longest prompt.
         image_sizes: Sizes that an image model draws, the default first; left out for other models.
+        input_modalities: What prompts consist of: `text`, and `image` where the model reads images.
         task: Whether the model generates text, embeds it, or draws images.
     """
 
@@ -28,6 +29,7 @@ class Model(ApiModel):
     max_model_len: int
     task: Annotated[Task, Field(strict=False)]
     image_sizes: OmitIfNone[list[str]] = None
+    input_modalities: list[Literal["text", "image"]]
 
 
 class ModelList(ApiModel):

@@ -50,7 +50,7 @@ R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
 class SteppingEngine(Protocol[R_contra]):
     """The interface of an engine that `serve` steps, for requests of type `R_contra`: generations, embeddings or
-    images."""
+    drawn images."""
 
     def ready(self) -> Ready:
         """Return the message that reports the loaded model and the engine's limits to the worker."""
@@ -273,6 +273,12 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
         from inference_worker.engine.images.engine import ImageEngine  # noqa: PLC0415
 
         return ImageEngine.load_model(source, settings)
+    if source.reads_images:
+        if find_spec("PIL") is None:
+            raise ModelError("models that read images need the packages of the extra `images` (docs/images.md)")
+        from inference_worker.engine.vision.engine import VisionEngine  # noqa: PLC0415
+
+        return VisionEngine.load_model(source, settings)
     from inference_worker.engine.engine import Engine  # noqa: PLC0415
 
     return Engine.from_settings(settings)

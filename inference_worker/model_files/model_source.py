@@ -27,6 +27,12 @@ NOT_DOWNLOADED = ["*/*", "consolidated*"]
 POOLING_CONFIG = ["*_Pooling/config.json"]
 """Pooling configuration of a Sentence Transformers model, the one sub-folder that is needed."""
 
+_IMAGE_CONFIGS = ("processor_config.json", "preprocessor_config.json")
+_SERVED_AS_TEXT = frozenset(
+    {"emu3", "gemma3", "gemma3n", "gemma4", "gemma4_unified", "llama4", "mllama", "qwen3_5", "qwen3_5_moe"}
+)
+"""Families with an image encoder whose texts the generation engine serves, on its paged cache."""
+
 _READ = frozenset({".json", ".jinja", ".safetensors"})
 """Suffixes of the files that a worker reads from a model folder."""
 
@@ -44,12 +50,14 @@ class ModelSource:
             `path` is the folder of a diffusers pipeline.
         served_name: model name in the API, unless `HEADRACE_SERVED_MODEL_NAME` is set.
         task: generation, embedding or images.
+        reads_images: whether it is a vision-language model, which generates text about images.
     """
 
     kind: ModelKind
     path: Path
     served_name: str
     task: Task = Task.GENERATE
+    reads_images: bool = False
 
 
 def resolve(model: str) -> ModelSource:
@@ -148,7 +156,7 @@ def _from_folder(folder: Path, name: str) -> ModelSource:
         raise ModelNotFound(f"{folder} has no config.json")
     _check_links(folder)
     if any(folder.glob("*.safetensors")):
-        return ModelSource("safetensors", folder.absolute(), name, _task(folder))
+        return ModelSource("safetensors", folder.absolute(), name, _task(folder), _reads_images(folder))
     if any(folder.glob("*.bin")) or any(folder.glob("*.pt*")):
         raise UnsupportedModel(f"{folder} has pickled weights only: convert them to safetensors")
     raise ModelNotFound(f"{folder} has no .safetensors weights")
@@ -165,6 +173,17 @@ def _task(folder: Path) -> Task:
         return Task.GENERATE  # loading the model reports what is wrong with it
     headless = architecture.endswith("Model") and "LMHead" not in architecture
     return Task.EMBED if headless or architecture.endswith("ForMaskedLM") else Task.GENERATE
+
+
+def _reads_images(folder: Path) -> bool:
+    """Return whether a folder has a vision-language model: an image encoder and the configuration of its inputs."""
+    try:
+        config = read_json_object(folder / "config.json") or {}
+    except BadWeights:
+        return False  # loading the model reports what is wrong with it
+    if not isinstance(config.get("vision_config"), dict) or config.get("model_type") in _SERVED_AS_TEXT:
+        return False
+    return any((folder / name).is_file() for name in _IMAGE_CONFIGS)
 
 
 def _as_name(text: str) -> str:

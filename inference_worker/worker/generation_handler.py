@@ -31,6 +31,7 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         self._text = text
         self.max_token_bytes = text.tokenizer.max_token_bytes
         self.prompt_bounds = text.bounds
+        self.reads_images = text.reads_images
 
     async def _prepare(self, attempt: GenerationAttempt) -> None:
         limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)

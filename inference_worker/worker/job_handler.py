@@ -64,6 +64,8 @@ class EngineJobHandler(ABC, Generic[J]):
     """UTF-8 bytes of the vocabulary's longest token, for the heartbeat."""
     prompt_bounds: PromptBounds
     """Coefficients of an upper bound on a prompt's tokens."""
+    reads_images = False
+    """Whether prompts can have images."""
 
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine

@@ -124,6 +124,7 @@ class Worker:
             task=self._handler.task,
             dimensions=ready.dimensions if ready else 0,
             image_sizes=ready.image_sizes if ready else [],
+            reads_images=self._handler.reads_images,
             started=self._started,
             at=time.time(),
         )

@@ -211,6 +211,8 @@ class PromptBounds(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """Tokens that the chat template adds to each message."""
     tools: Count = 0
     """Tokens that the chat template adds to a list of tools."""
+    per_image: Count = 0
+    """Most tokens of an image of a conversation; 0 where the model reads no images."""
 
 
 class OwnTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -246,6 +248,8 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Vector length of an embedding worker; 0 if it makes no vectors or it is unknown."""
     image_sizes: list[str] = msgspec.field(default_factory=list)
     """Sizes of the images that it draws, as `1024x768`, the default size first; empty if it draws none."""
+    reads_images: bool = False
+    """Whether its prompts can have images (`ChatPrompt.images`)."""
     continues: bool = True
     """Whether it can continue an answer that another worker has begun; most upstream providers can't."""
     parts: list[UsagePart] = msgspec.field(default_factory=list)

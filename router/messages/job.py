@@ -41,10 +41,13 @@ class OwnToolCall(msgspec.Struct, frozen=True, kw_only=True):
 class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chat"):
     """A conversation in OpenAI's message format, to be rendered by the model's chat template.
 
-    `tools` are OpenAI's `{"type": "function", "function": {...}}`.
+    `tools` are OpenAI's `{"type": "function", "function": {...}}`. Content is a string, or in a message with images a
+    list of `{"type": "text", "text": ...}` and `{"type": "image"}`.
     """
 
     messages: list[dict[str, Any]]
+    images: list[bytes] = []
+    """Files (PNG, JPEG, WebP or GIF) of the parts `{"type": "image"}`, in order; only for models that read images."""
     tools: list[dict[str, Any]] | None = None
     tool_choice: ToolChoice = ToolChoice()
     add_generation_prompt: bool = True

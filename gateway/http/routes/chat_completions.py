@@ -17,6 +17,7 @@ from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream
 from gateway.jobs.job_builder import Origin, build_chat_job
+from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -29,8 +30,10 @@ router = APIRouter(route_class=IdempotentRoute)
 async def create_chat_completion(request: Request, authorised: AuthorisedChat) -> Response:
     """Generate the assistant's next message of a conversation; with `stream`, send it as Server-Sent Events."""
     caller, body, gateway = authorised
+    gateway.admission.check_images(caller, body)
+    images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
     admitted = await gateway.admission.admit(caller, body)
-    job = build_chat_job(body, admitted, Origin.of(gateway.settings))
+    job = build_chat_job(body, admitted, Origin.of(gateway.settings), images)
     answer = ChatAnswer(
         AnswerMetadata.of(job, admitted),
         body.choices,

@@ -35,4 +35,5 @@ def _model(name: str, model: ModelInfo) -> Model:
         max_model_len=model.max_model_len,
         task=model.task,
         image_sizes=model.image_sizes or None,
+        input_modalities=["text", "image"] if model.reads_images else ["text"],
     )

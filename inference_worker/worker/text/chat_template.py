@@ -26,6 +26,7 @@ import jinja2.runtime
 import jinja2.sandbox
 
 from inference_worker.errors import PromptRejected, UnsupportedModel
+from inference_worker.tokenizer.control_tokens import MARKERS
 from inference_worker.worker.text.tool_calls.template_messages import Message, as_plain_messages, with_short_ids
 from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, tool_style
 from router.messages import ChatPrompt, FailureCode, ToolMode
@@ -53,17 +54,24 @@ _TEMPLATE_ERRORS = (
 """Exceptions of a template that was not written for the given conversation."""
 
 
+IMAGE_MARK = MARKERS[-1]
+"""Character that stands for an image in the content of a message until the template is rendered."""
+
+
 class ChatTemplate:
     """Compiled chat template of one model. Safe to share between threads."""
 
-    def __init__(self, source: str, named_tokens: dict[str, str]) -> None:
+    def __init__(self, source: str, named_tokens: dict[str, str], *, reads_images: bool = False) -> None:
         """Compile `source`. The template can refer to `named_tokens` (`bos_token`, ...).
+
+        With `reads_images` it gets contents as lists of texts and images, else as strings.
 
         Raises:
             UnsupportedModel: `source` is not a valid Jinja template.
         """
         self._environment = _Sandbox()
         self._named_tokens = named_tokens
+        self._reads_images = reads_images
         self._knows_developer = "developer" in source
         try:
             self._template = self._environment.from_string(source)
@@ -90,7 +98,7 @@ class ChatTemplate:
                 self._template,
                 **self._named_tokens,
                 **self._effort(prompt.reasoning_effort) | prompt.template_kwargs,
-                messages=messages,
+                messages=[_in_parts(message) for message in messages] if self._reads_images else messages,
                 tools=tools,
                 documents=None,
                 add_generation_prompt=prompt.add_generation_prompt and not prompt.continue_final_message,
@@ -141,6 +149,28 @@ def flatten(content: Any) -> str:
     if not all(isinstance(text, str) for text in texts):
         raise PromptRejected("This model takes text content only.", "messages", FailureCode.INVALID_PROMPT)
     return "".join(text for text in texts if text)
+
+
+def mark_images(content: Any) -> str:
+    """Return a message's `content` as one string with `IMAGE_MARK` for each image; raises as `flatten` does."""
+    parts = content if isinstance(content, list) else [content or ""]
+    texts = [IMAGE_MARK if _is_image(part) else flatten(part).replace(IMAGE_MARK, "\ufffd") for part in parts]
+    return "".join(texts)
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "image"
+
+
+def _in_parts(message: Message) -> Message:
+    """Return a message with its content as a list of texts and images, as templates of vision models read it."""
+    parts: list[Message] = []
+    for number, text in enumerate(message["content"].split(IMAGE_MARK)):
+        if number:
+            parts.append({"type": "image"})
+        if text:
+            parts.append({"type": "text", "text": text})
+    return {**message, "content": parts or [{"type": "text", "text": ""}]}
 
 
 def _cut_after_final(rendered: str, messages: list[dict[str, Any]]) -> str:

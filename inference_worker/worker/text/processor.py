@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import msgspec
 import structlog
 
-from inference_worker.engine_protocol import GenerationRequest
+from inference_worker.engine_protocol import GenerationRequest, ModelInput
 from inference_worker.errors import GrammarRejected, PromptRejected
 from inference_worker.structured.sandbox import GrammarSandbox
 from inference_worker.structured.vocabulary import Vocabulary
@@ -27,7 +28,7 @@ from inference_worker.worker.text.fill_in_middle import fill_in_ids
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
 from inference_worker.worker.text.tool_calls.call_splitter import ToolCallSplitter
-from inference_worker.worker.text.tool_calls.template_messages import Message, with_parsed_arguments
+from inference_worker.worker.text.tool_calls.template_messages import with_parsed_arguments
 from inference_worker.worker.text.tool_calls.tool_choice import call_parser, output_grammar
 from router.messages import (
     ChatPrompt,
@@ -57,12 +58,24 @@ class ModelLimits:
     vocab_size: int
 
 
+@dataclass(frozen=True)
+class PromptImages:
+    """The images of a prompt as a model reads them: each one's token ids, and the arrays of all of them."""
+
+    token_ids: list[list[int]]
+    inputs: list[ModelInput]
+
+
+NO_IMAGES = PromptImages([], [])
+
+
 class TextProcessor:
     """Text side of one generating model: tokenizer, chat template and grammar checks."""
 
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
         self.tokenizer = tokenizer
         self._template = template
+        self.reads_images = False
         self.bounds = prompt_bounds(tokenizer, template)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
         self._sandbox = GrammarSandbox(Vocabulary(tokenizer.bytes_of, frozenset(tokenizer.controls.ids)))
@@ -100,14 +113,30 @@ class TextProcessor:
         Raises:
             PromptRejected: the model can't process the prompt or an option.
         """
+        images = await self._read_images(job)
         if _is_short(job):
-            request = self._prepare(job, request_id, limits)
+            request = self._prepare(job, request_id, limits, images)
         else:
             loop = asyncio.get_running_loop()
-            request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
+            request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits, images)
         if request.grammar is not None:
             await self._check_grammar(request.grammar, job)
         return request
+
+    async def _read_images(self, job: Job) -> PromptImages:
+        """Return the job's images as the model reads them; the default rejects prompts with images."""
+        if isinstance(job.prompt, ChatPrompt) and job.prompt.images:
+            raise PromptRejected("This model reads no images.", "messages", FailureCode.INVALID_PROMPT)
+        return NO_IMAGES
+
+    def _content(self, content: Any) -> str:
+        """Return a message's content as one string, as the chat template gets it."""
+        return flatten(content)
+
+    def _with_images(self, ids: list[int], images: PromptImages) -> list[int]:
+        """Return the token ids of a conversation with each image token replaced by the tokens of its image."""
+        del images
+        return ids
 
     async def _check_grammar(self, grammar: Grammar, job: Job) -> None:
         try:
@@ -139,8 +168,8 @@ class TextProcessor:
             return None
         return ToolCallSplitter(parser, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(parser.markup.tokens))
 
-    def _prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
-        prompt_ids = _truncated(self._prompt_ids(job, limits), job, limits)
+    def _prepare(self, job: Job, request_id: str, limits: ModelLimits, images: PromptImages) -> GenerationRequest:
+        prompt_ids = _truncated(self._prompt_ids(job, limits, images), job, limits)
         _check_prompt(prompt_ids, job, limits)
         _check_token_options(job.sampling, limits)
         return GenerationRequest(
@@ -154,6 +183,7 @@ class TextProcessor:
             delivered=job.delivered,
             ended=job.ended,
             bad_words=self._bad_words(job.text.bad_words),
+            inputs=images.inputs,
             grammar=output_grammar(
                 job.prompt,
                 job.grammar,
@@ -167,7 +197,7 @@ class TextProcessor:
         spelled = [spelling for word in words for spelling in (word, f" {word.lstrip()}")]
         return [ids for ids in map(self.tokenizer.encode_inside, dict.fromkeys(spelled)) if ids]
 
-    def _prompt_ids(self, job: Job, limits: ModelLimits) -> list[int]:
+    def _prompt_ids(self, job: Job, limits: ModelLimits, images: PromptImages) -> list[int]:
         prompt = job.prompt
         if isinstance(prompt, TokenPrompt):
             return prompt.token_ids
@@ -178,7 +208,7 @@ class TextProcessor:
             raise PromptRejected("This model makes no embeddings.", "model")
         if isinstance(prompt, ImagePrompt):
             raise PromptRejected("This model draws no images.", "model")
-        return self._conversation_ids(prompt, job, limits)
+        return self._with_images(self._conversation_ids(prompt, job, limits), images)
 
     def _text_ids(self, prompt: TextPrompt) -> list[int]:
         if not prompt.suffix:
@@ -193,7 +223,11 @@ class TextProcessor:
             raise PromptRejected(
                 "This model has no chat template: use /v1/completions.", "messages", FailureCode.INVALID_PROMPT
             )
-        messages = _readable(prompt.messages)
+        # Do this before control tokens are escaped: two parts, or JSON's escapes, could form a control token.
+        messages = [
+            with_parsed_arguments({**message, "content": self._content(message.get("content"))})
+            for message in prompt.messages
+        ]
         written = [messages, prompt.tools, prompt.template_kwargs]
         marker = unused_marker(strings(written))
         if not marker:
@@ -295,8 +329,3 @@ def _too_long(prompt_tokens: int, job: Job, limits: ModelLimits) -> PromptReject
             f"{'messages' if chat else 'prompt'} or completion."
         )
     return PromptRejected(f"{limit} {detail}", "messages" if chat else "prompt", FailureCode.CONTEXT_LENGTH_EXCEEDED)
-
-
-def _readable(messages: list[Message]) -> list[Message]:
-    # Do this before control tokens are escaped: two parts, or JSON's escapes, could form a control token.
-    return [with_parsed_arguments({**message, "content": flatten(message.get("content"))}) for message in messages]
