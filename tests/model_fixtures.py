@@ -40,3 +40,12 @@ def pipeline_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.fakes.tiny_pipeline import save_pipeline
 
     return save_pipeline(tmp_path_factory.mktemp("pipeline"))
+
+
+@pytest.fixture(scope="session")
+def vision_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random vision-language model, of half a megabyte."""
+    pytest.importorskip("PIL")
+    from tests.fakes.tiny_vision_model import save_idefics
+
+    return save_idefics(tmp_path_factory.mktemp("vision"))

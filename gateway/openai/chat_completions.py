@@ -77,8 +77,8 @@ class ChatCompletionRequest(SamplingRequest):
         "moderation": Refused("nothing is moderated"),
         "chat_template": Refused("clients bring no templates"),
         "documents": Refused("put them into the messages", ([],)),
-        "media_io_kwargs": Refused("content is text", ({},)),
-        "mm_processor_kwargs": Refused("content is text", ({},)),
+        "media_io_kwargs": Refused("images are read as the model's own processor does", ({},)),
+        "mm_processor_kwargs": Refused("images are read as the model's own processor does", ({},)),
     }
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]

@@ -38,6 +38,10 @@ fields. A stream sends each step in a chunk of its own, before the text, when it
 `{"model", "prompt_tokens", "completion_tokens"}` and, if any, `cached_tokens` and `units` (images by size, `call`); the
 other fields of `usage` count the answer alone. Steps of earlier turns that a client sends back are ignored.
 
+**Images** in users' messages are read by models whose `input_modalities` in `/v1/models` have `image`; others answer
+400. `image_url.url` is a data URL in base64 or an image's address of this platform; nothing is fetched from other
+addresses ([prompt-images.md](prompt-images.md)).
+
 Written by `python -m gateway.openai.compatibility`.
 """
 

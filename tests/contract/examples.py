@@ -244,6 +244,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "job_embedding": msgspec_replace(
         JOB, prompt=EmbeddingPrompt(inputs=["one", "two"], dimensions=64), sampling=SamplingParams(seed=0)
     ),
+    "job_reads_images": msgspec_replace(
+        JOB,
+        prompt=ChatPrompt(
+            messages=[{"role": "user", "content": [{"type": "text", "text": "What is this?"}, {"type": "image"}]}],
+            images=[b"\x89PNG"],
+        ),
+    ),
     "job_image": msgspec_replace(JOB, prompt=ImagePrompt(prompt="A lighthouse", size="1024x768"), n=2, ended=[1]),
     "window_started": Window(
         worker_id="worker-1",
@@ -438,6 +445,9 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         prompt_bounds=PromptBounds(
             per_byte=1, normal_form="NFC", per_text=5, per_conversation=40, per_message=9, tools=200
         ),
+    ),
+    "worker_status_reads_images": msgspec_replace(
+        STATUS, reads_images=True, prompt_bounds=PromptBounds(per_byte=1, per_text=5, per_image=1088)
     ),
     "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
     "worker_status_tools": msgspec_replace(STATUS, tools=[WEATHER_TOOL]),

@@ -59,6 +59,7 @@ def status(
     max_token_bytes: int = 8,
     dimensions: int = 0,
     image_sizes: Sequence[str] = (),
+    reads_images: bool = False,
 ) -> WorkerStatus:
     """A heartbeat; with `dimensions` of a worker that embeds, with `image_sizes` of one that draws."""
     return msgspec_replace(
@@ -75,6 +76,7 @@ def status(
         task=Task.IMAGE if image_sizes else Task.EMBED if dimensions else Task.GENERATE,
         dimensions=dimensions,
         image_sizes=list(image_sizes),
+        reads_images=reads_images,
         started=time.time(),
         at=time.time(),
     )
@@ -142,12 +144,13 @@ class ScriptedWorker:
         *,
         dimensions: int = 0,
         image_sizes: Sequence[str] = (),
+        reads_images: bool = False,
     ) -> None:
         self.bus = bus
         self.model = model
         self.script = script
         self.worker = worker
-        self.status = status(model, worker, dimensions=dimensions, image_sizes=image_sizes)
+        self.status = status(model, worker, dimensions=dimensions, image_sizes=image_sizes, reads_images=reads_images)
         self.jobs: list[Job] = []
         self.cancelled: dict[str, asyncio.Event] = {}
         self.received = asyncio.Event()

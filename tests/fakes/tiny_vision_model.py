@@ -22,7 +22,7 @@ from transformers import (
 )
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 
-CONTEXT = 512
+CONTEXT = 1024
 END = "<|im_end|>"
 TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + ':' }}"

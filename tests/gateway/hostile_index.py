@@ -84,6 +84,13 @@ INDEX: dict[str, list[str]] = {
         f"{TEXT}tool_calls/test_call_parser.py::test_any_split_gives_the_same_result_and_each_character_is_in_one_span",
         f"{TEXT}tool_calls/test_json_scanner.py::test_depth_is_bounded",
     ],
+    "H42": [TABLE, f"{GATEWAY}jobs/test_prompt_images.py::test_nothing_is_fetched_from_other_addresses"],
+    "H43": [
+        TABLE,
+        f"{GATEWAY}jobs/test_prompt_images.py::test_images_are_checked_by_their_headers",
+        "tests/inference_worker/vision/test_image_reader.py::test_an_unreadable_image_is_refused_by_its_number",
+        "tests/inference_worker/vision/test_image_reader.py::test_the_child_is_confined",
+    ],
     "H44": [f"{REFUSALS}test_an_image_url_in_a_text_is_text"],
     "H48": [f"{REFUSALS}test_other_servers_fields_are_ignored"],
     "H50": [f"{REFUSALS}test_other_servers_fields_are_ignored"],

@@ -57,6 +57,17 @@ def test_a_models_load_is_the_sum_of_its_workers(registry: ModelRegistry, clock:
     assert [worker.worker for worker in registry.workers()] == ["w-1", "w-2", "w-9"]
 
 
+def test_a_model_reads_images_if_all_of_its_workers_do(registry: ModelRegistry) -> None:
+    bounds = PromptBounds(per_byte=1, per_image=80)
+    registry.observe(status(reads_images=True, prompt_bounds=bounds))
+    assert registry.models()[0].reads_images
+    larger = msgspec.structs.replace(bounds, per_image=90)
+    registry.observe(status(worker="w-2", reads_images=True, prompt_bounds=larger))
+    assert (registry.models()[0].reads_images, registry.models()[0].prompt_bounds.per_image) == (True, 90)
+    registry.observe(status(worker="w-3"))
+    assert not registry.models()[0].reads_images
+
+
 def test_the_longest_token_is_unknown_if_one_worker_does_not_report_it(registry: ModelRegistry) -> None:
     registry.observe(status())
     registry.observe(status(worker="w-2", max_token_bytes=0))

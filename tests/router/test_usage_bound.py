@@ -61,6 +61,13 @@ def test_images_are_counted_by_size() -> None:
     assert max_usage(drawn, CONTEXT, BOUNDS) == Usage(prompt_tokens=0, units={"1024x768": 2})
 
 
+def test_images_of_a_conversation_are_counted_by_the_workers_bound() -> None:
+    content = [{"type": "text", "text": "ab"}, {"type": "image"}]
+    bounds = msgspec.structs.replace(BOUNDS, per_image=64)
+    assert most(job(chat(content, images=[b"1", b"2"]), max_tokens=5), bounds)[0] == 20 + 7 + 2 + 128
+    assert most(job(chat(content, images=[b"1"] * 16), max_tokens=5), bounds)[0] == CONTEXT - 5
+
+
 def test_a_text_is_bounded_by_its_bytes_and_added_tokens() -> None:
     assert most(job(TextPrompt("abcd"), max_tokens=5))[0] == 4 + 3 + 3
     assert most(job(TextPrompt("żółw"), max_tokens=5))[0] == 7 + 3 + 3

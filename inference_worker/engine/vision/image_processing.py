@@ -11,12 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import GifImagePlugin, Image, ImageOps, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+from PIL import (
+    GifImagePlugin,
+    Image,
+    ImageOps,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+)
 from transformers import AutoProcessor
 from transformers.utils import logging as transformers_logging
 
 from inference_worker.engine_protocol import ModelInput
 from inference_worker.errors import ImageRejected, UnsupportedModel
+
+# Pillow imports this module when it first reads EXIF data, which a confined process can't.
+_READS_EXIF = TiffImagePlugin
 
 MAX_PIXELS = 16 * 2**20
 """Largest image: its width times its height."""
@@ -67,7 +78,11 @@ class ImageProcessing:
         Raises:
             ImageRejected: a file is no image that can be read, or is too large.
         """
-        return self._process([_decode(index, file) for index, file in enumerate(files)])
+        images = [_decode(index, file) for index, file in enumerate(files)]
+        try:
+            return self._process(images)
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+            raise ImageRejected(0, "this model can't read images of this size") from error
 
     def max_text(self) -> tuple[str, float]:
         """Return the longest text of an image of extreme size, and the factor by which others may be longer."""
@@ -106,5 +121,7 @@ def _decode(index: int, file: bytes) -> Image.Image:
                 return upright.convert("RGB")
             layer = upright.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    except Image.DecompressionBombError as error:
+        raise ImageRejected(index, f"it has more than {MAX_PIXELS} pixels") from error
     except (OSError, ValueError, SyntaxError, LookupError, EOFError) as error:
         raise ImageRejected(index, "it is damaged, or no PNG, JPEG, WebP or GIF file") from error

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.messages import Message, check_tool_results, text_of, to_wire
+from gateway.openai.messages import Message, check_tool_results, image_urls, text_of, to_wire
 
 _message: TypeAdapter[Any] = TypeAdapter(cast(Any, Message))  # a union of types
 
@@ -24,11 +24,43 @@ def test_parts_are_joined_by_newlines() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text"}, {"type": "text", "text": None}]
+    "part",
+    [
+        {"type": "input_audio", "input_audio": {}},
+        {"type": "image_url"},
+        {"type": "image_url", "image_url": {"url": ""}},
+        {"type": "text"},
+        {"type": "text", "text": None},
+    ],
 )
 def test_other_and_empty_parts_are_refused(part: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         read(role="user", content=[part])
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
+
+
+def test_images_keep_their_places_between_the_texts() -> None:
+    texts = [{"type": "text", "text": each} for each in "abc"]
+    message = read(role="user", content=[texts[0], texts[1], IMAGE, IMAGE, texts[2]])
+    assert text_of(message.content) == "a\nb\nc"
+    assert to_wire(message)["content"] == [
+        {"type": "text", "text": "a\nb"},
+        {"type": "image"},
+        {"type": "image"},
+        {"type": "text", "text": "c"},
+    ]
+    assert list(image_urls([read(role="system", content="x"), message])) == [
+        ("messages[1].content[2].image_url", "data:image/png;base64,AA=="),
+        ("messages[1].content[3].image_url", "data:image/png;base64,AA=="),
+    ]
+
+
+@pytest.mark.parametrize("fields", [{"role": "system"}, {"role": "assistant"}, {"role": "tool", "tool_call_id": "1"}])
+def test_only_users_messages_have_images(fields: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="role 'user'"):
+        read(content=[IMAGE], **fields)
 
 
 def test_an_assistants_message_is_not_empty() -> None:

@@ -7,7 +7,9 @@ from router.messages import Task
 
 
 def test_a_model_is_written_with_vllms_extensions() -> None:
-    model = Model(id="alias", root="org/model", created=1, max_model_len=2048, task=Task.EMBED)
+    model = Model(
+        id="alias", root="org/model", created=1, max_model_len=2048, task=Task.EMBED, input_modalities=["text"]
+    )
     assert ModelList(data=[model]).model_dump(mode="json") == {
         "object": "list",
         "data": [
@@ -19,6 +21,7 @@ def test_a_model_is_written_with_vllms_extensions() -> None:
                 "root": "org/model",
                 "max_model_len": 2048,
                 "task": "embed",
+                "input_modalities": ["text"],
             }
         ],
     }
