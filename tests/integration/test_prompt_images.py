@@ -20,7 +20,7 @@ from tests.integration.test_images import MODEL, Platform, platform
 TOKENS = 600
 """So many that the worker is killed long before the last one."""
 
-pytestmark = pytest.mark.rabbitmq
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.timeout(300)]
 
 
 def url(size: tuple[int, int] = (60, 40)) -> str:
@@ -50,8 +50,7 @@ async def test_an_answer_about_an_image_goes_on_with_the_same_tokens_after_its_w
     rabbitmq_url: str, vision_folder: Path
 ) -> None:
     async with platform(rabbitmq_url, vision_folder) as seeing:
-        for name in ("worker-1", "worker-2"):
-            await seeing.start_worker(name)
+        await asyncio.gather(*map(seeing.start_worker, ("worker-1", "worker-2")))
         whole = await seeing.client.chat.completions.create(**question(url()))
         assert whole.usage is not None
         prompt_tokens = whole.usage.prompt_tokens
