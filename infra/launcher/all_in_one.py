@@ -11,14 +11,12 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import psutil
 from prometheus_client import CollectorRegistry
 
-from assistant.server import image_services
-from assistant.server import serve as serve_assistant
-from assistant.settings import AssistantSettings
 from auth_billing.__main__ import consume, prepare_store
 from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
@@ -84,6 +82,7 @@ class AllInOne:
         self._ops_port = free_port()
         self._stop = asyncio.Event()
         self._components: list[Component] = []
+        self._importing: asyncio.Task[object] | None = None
 
     async def run(self) -> None:
         """Run gateway, chat, billing, worker and store until SIGTERM or Ctrl-C, then stop them.
@@ -119,7 +118,10 @@ class AllInOne:
             opened.push_async_callback(bus.close)
             self._add(lambda stop: self._billing(access.connection, housekeeping, stop))
             self._write_record()
-            served = await self._wait_for_model(bus, self._add(self._worker))
+            worker = self._add(self._worker)
+            if self._settings.assistant:  # seconds of imports, while the engine's process loads the model
+                self._importing = asyncio.create_task(asyncio.to_thread(import_module, "assistant.server"))
+            served = await self._wait_for_model(bus, worker)
             if served is not None and self._settings.proxy_config:
                 self._add(self._proxy)
             if served is not None and self._settings.assistant:
@@ -168,6 +170,12 @@ class AllInOne:
         await serve_proxy(settings, stop, transport=MemoryTransport(self._broker, settings.proxy_id), hand_over=stop)
 
     async def _assistant(self, connection: StoreConnection, stop: asyncio.Event) -> None:
+        if self._importing is not None:
+            await self._importing
+        from assistant.server import image_services  # noqa: PLC0415 - an installation without assistant needs no memory
+        from assistant.server import serve as serve_assistant  # noqa: PLC0415
+        from assistant.settings import AssistantSettings  # noqa: PLC0415
+
         settings = environment.load(AssistantSettings)
         transport = MemoryTransport(self._broker, settings.assistant_id)
         images = image_services(environment.load(BlobSettings), connection, self._home.path)
