@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache
 
@@ -18,6 +19,22 @@ def folded(name: str) -> str:
 def without_diacritics(text: str) -> str:
     """Return a text in lower case without diacritics, with a character for each character: offsets stay the same."""
     return "".join(_plain_character(each) for each in text).replace("’", "'")
+
+
+def lenient_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile a regular expression whose Polish letters match also without their diacritics, as many people type."""
+    found: list[str] = []
+    in_class = escaped = False
+    for character in pattern:
+        plain = _plain_character(character) if character in "ąćęłńóśźż" else ""
+        if escaped or not plain:
+            found.append(character)
+        else:
+            found.append(character + plain if in_class else f"[{character}{plain}]")
+        if not escaped:
+            in_class = character == "[" or (in_class and character != "]")
+        escaped = not escaped and character == "\\"
+    return re.compile("".join(found), flags)
 
 
 @cache

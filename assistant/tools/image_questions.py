@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from assistant.tools.folding import lenient_pattern
+
 MAX_QUESTION = 1000
 
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return lenient_pattern(pattern, re.IGNORECASE)
+
+
 _POLITE = (
-    r"(?:(?:please|can you|could you|would you(?: mind)?|will you|hey|hi|hello|ok|okay|now|just|so|assistant"
+    r"(?:(?:please|can (?:you|u)|could you|would you(?: mind)?|will you|hey|hi|hello|ok|okay|now|just|so|assistant"
     r"|try to|help me|maybe"
     r"|good (?:morning|evening|afternoon)|let's|let me|i(?:'d| would) (?:like|love)(?: you)?"
     r"(?: to(?: see| have| get)?)?|i (?:want|need)(?: you)?(?: to(?: see| have| get)?)?"
     r"|(?:can|could|may) i (?:please )?(?:have|get|see)|you|possibly"
-    r"|prosz[ęe](?: o)?|czy|możesz|mo[żz]e|mógłby[śm]|mogłaby[śm]|hej|cześć|dzień dobry|dobry wieczór"
+    r"|prosz[ęe](?: o)?|czy|możesz|da się|mo[żz]e|mógłby[śm]|mogłaby[śm]|hej|cześć|dzień dobry|dobry wieczór"
     r"|witaj|(?:[ai] )?teraz|po prostu"
     r"|chc[ęe](?: zobaczyć)?|chciał(?:bym|abym)(?: zobaczyć)?|poprosz[ęe](?: o)?|potrzebuj[ęe]"
     r"|weź|mi|nam)\b[\s,!:.]*){0,8}"
@@ -28,7 +35,7 @@ _STRONG_VERB = (
 """Verbs that ask for a picture wherever they are."""
 _WEAK_VERB = (
     r"(?:create|make|produce|design|imagine|show|give|turn|get|stw[óo]rz\w*|utw[óo]rz\w*|utworzyć|zr[óo]b\w*|wykonaj"
-    r"|zaprojektuj\w*|pokaż|daj|przygotuj|przygotować|wyobraź sobie)"
+    r"|zaprojektuj\w*|pokaż|zrobić|daj|przygotuj|przygotować|wyobraź sobie)"
 )
 """Verbs that ask for a picture at the beginning of a sentence."""
 _OBJECT = r"(?:\s+(?:me|us|for me|for us|mi|nam|sobie|dla mnie|please|proszę|something|anything|coś|mi proszę)\b)*"
@@ -45,25 +52,23 @@ _POLISH_LINK = (
 _PICTURE = rf"(?:\b{_NOUN}{_LINK}|\b{_POLISH_NOUN}{_POLISH_LINK})"
 _NOT_A_NOUN = r"(?<!\ba )(?<!\ban )(?<!\bthe )"
 _CUES = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    _compiled(pattern)
     for pattern in (
         rf"{_NOT_A_NOUN}\b{_STRONG_VERB}\b(?!\s+(?:of|showing|depicting)\b){_OBJECT}[\s,:?.!]*",
         rf"{_PICTURE}\s*",
         rf"(?:^|(?<=[.!?;] )|(?<=, so )|(?<=, więc )){_POLITE}{_WEAK_VERB}\b{_OBJECT}[\s,:?.!]*",
     )
 )
-_LEADING_PICTURE = re.compile(
+_LEADING_PICTURE = _compiled(
     rf"^(?:it\s+)?(?:(?:a|an|the|one|some|my)\s+)?(?:(?!(?:with|of|in|on|and|who|z|ze|w|na|o|i)\b)[^\W\d_]+\s+){{0,3}}?{_PICTURE}\s*",
-    re.IGNORECASE,
 )
-_LEADING_POLITE = re.compile(rf"^{_POLITE}", re.IGNORECASE)
-_LEADING_WEAK = re.compile(rf"^{_POLITE}{_WEAK_VERB}\b{_OBJECT}[\s,:]*", re.IGNORECASE)
-_NOTHING_YET = re.compile(r"^(?:something|anything|coś)(?:\s+(?:for me|dla mnie))?\s*[?.:!,]+\s*", re.IGNORECASE)
-_END = re.compile(
+_LEADING_POLITE = _compiled(rf"^{_POLITE}")
+_LEADING_WEAK = _compiled(rf"^{_POLITE}{_WEAK_VERB}\b{_OBJECT}[\s,:]*")
+_NOTHING_YET = _compiled(r"^(?:something|anything|coś)(?:\s+(?:for me|dla mnie))?\s*[?.:!,]+\s*")
+_END = _compiled(
     r"[\s,.!?]+(?:please|pls|for me|thanks|thank you(?: very much)?|cheers|ok|okay|and|then|prosz[ęe]"
     r"|poprosz[ęe]|dla mnie|dzięki"
     rf"|dziękuj[ęe]|dobrze|i|oraz|a|{_STRONG_VERB}\s+(?:it|this|that|them|go|ją|je|to))$",
-    re.IGNORECASE,
 )
 _QUOTES = " \t?!.…,;:\"'„”“"
 _EMPTY = frozenset({

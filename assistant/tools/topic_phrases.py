@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from assistant.tools.folding import lenient_pattern
+
 _POLITE = (
     r"please|can you|could you|would you|do you know|hey|hi|hello|ok(?:ay)?|so|well|good (?:morning|evening)|just"
     r"|i wonder"
@@ -25,26 +27,26 @@ _AMOUNT = (
     r"|coś|czegoś|więcej|trochę|krótko|informacj[eiaę]|artykuł\w?|hasł[oa]|definicj[eę]|kilka|słów|znaczenie)"
 )
 _ABOUT = r"(?:about|on|of|for|to me|o|na temat)"
-FRAME = re.compile(
+FRAME = lenient_pattern(
     rf"^(?:(?:{_POLITE})\b[\s,:!]*|(?:{_REQUEST})\b[\s,:]*(?:(?:about|to me|o|na temat)\s+)?"
     rf"|(?:{_AMOUNT}\s+){{1,5}}{_ABOUT}\s+|(?:about|hasło|pojęcie|artykuł)\s+)",
     re.IGNORECASE,
 )
 """A phrase of politeness or request at the beginning, or one of how much is wanted ("a short summary of")."""
-WIKIPEDIA = re.compile(
+WIKIPEDIA = lenient_pattern(
     r"\b(?:(?:according to|on|in|from|at|using|w|na|według|z)\s+)?(?:the\s+)?wikipedi\w*\b\s*(?:article|artykuł)?"
     r"\s*(?:\b(?:about|on|o)\b)?",
     re.IGNORECASE,
 )
-ARTICLE = re.compile(r"^(?:(?:the|an?|exactly|currently|obecnie|ten|ta|to|te|cały|cała|całe)\s+)+(?=\S)")
-INITIAL_ARTICLE = re.compile(r"^(?:The|An?)\s+(?=\S)")
-SECOND_CLAUSE = re.compile(
-    r"[,;]?\s+(?:and|i|oraz|a)\s+(?:why|what|how|when|where|who|dlaczego|co|jak|kiedy|gdzie|kto|kim|czym|ile)\b.*$"
-    r"|,\s+(?:the|this|ten|ta|który|która|które|who|which)\s.*$",
+ARTICLE = lenient_pattern(r"^(?:(?:the|an?|exactly|currently|obecnie|ten|ta|to|te|cały|cała|całe)\s+)+(?=\S)")
+INITIAL_ARTICLE = lenient_pattern(r"^(?:The|An?)\s+(?=\S)")
+SECOND_CLAUSE = lenient_pattern(
+    r"[,;]?\s+(?:and|i|oraz|a)\s+(?:why|what|how|when|where|who|which|dlaczego|skąd|po co|co|jak|kiedy|gdzie|kto|kim"
+    r"|czym|ilu|ile|któr\w{1,3})\b.*$",
     re.IGNORECASE,
 )
-"""A second question, or an apposition ("the mathematician from Lwów")."""
-QUESTION_WORD = re.compile(
+"""A second question behind the first."""
+QUESTION_WORD = lenient_pattern(
     r"^(?:(?:in|on|at|from|na|w|we|z|ze|do|od|o|po)\s+)?(?:who|what|when|where|why|how|which|whose|kto|kim|kogo|komu|co|czym"
     r"|czego|kiedy|gdzie|skąd|dlaczego|czemu|jak\w{0,3}|któr\w{1,3}|ile|ilu)\b",
     re.IGNORECASE,
@@ -53,12 +55,14 @@ QUESTION_WORD = re.compile(
 _BE = r"(?:is|are|was|were)"
 _POLISH_BE = r"(?:jest|są|był[aoiy]?|byli)"
 INVERTED = (
-    re.compile(rf"^(?:who|what|where)\s+(?!{_BE}\b)(?P<topic>\S.*?)\s+(?:{_BE}|means?|stands? for)$", re.IGNORECASE),
-    re.compile(rf"^(?:kim|czym|co to)\s+(?!{_POLISH_BE}\b)(?P<topic>\S.*?)\s+{_POLISH_BE}$", re.IGNORECASE),
+    lenient_pattern(
+        rf"^(?:who|what|where)\s+(?!{_BE}\b)(?P<topic>\S.*?)\s+(?:{_BE}|means?|stands? for)$", re.IGNORECASE
+    ),
+    lenient_pattern(rf"^(?:kim|czym|co to)\s+(?!{_POLISH_BE}\b)(?P<topic>\S.*?)\s+{_POLISH_BE}$", re.IGNORECASE),
 )
 """Questions in the order of a clause: "who Nikola Tesla was"."""
 DEFINITIONS = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lenient_pattern(pattern, re.IGNORECASE)
     for pattern in (
         rf"^(?:who|what)(?:['’]?s|\s+{_BE})\s+(?:(?:the\s+)?(?:meaning|definition)\s+of\s+)?",
         r"^what\s+happened\s+(?:at|in|to|during|on|with)\s+",
@@ -85,9 +89,11 @@ _POLISH_WH = (
     r"(?:(?:na|w|we|z|ze|do|od|o|po|dla)\s+)?(?:kiedy|gdzie|skąd|dlaczego|czemu|jak\w{0,3}"
     r"|któr\w{1,3}|ile|ilu|czym|czego|co|kto)"
 )
+_POLISH_WH_OF_CLAUSE = r"(?:od |do )?(?:kiedy|gdzie|skąd|dlaczego|czemu)"
 ADVERBIALS = tuple(
-    re.compile(pattern)
+    lenient_pattern(pattern)
     for pattern in (
+        rf"^(?i:{_POLISH_WH_OF_CLAUSE})\s+(?:się\s+)?(?:{_POLISH_VERB}\s+)?(?:się\s+)?",
         rf"^(?i:{_WH})(?:['’]s|\s+(?:(?!{_AUXILIARY}\b)[a-z]+\s+){{0,3}}{_AUXILIARY})\s+",
         rf"^(?i:{_WH})\s+",
         rf"^(?i:{_POLISH_WH})\s+(?:się\s+)?(?:(?!{_POLISH_VERB}\s)[a-ząćęłńóśźż]+\s+){{0,2}}{_POLISH_VERB}\s+(?:się\s+)?"
@@ -98,12 +104,12 @@ ADVERBIALS = tuple(
 )
 """Beginnings of questions up to the subject of their clause; only the words for it may have capitals."""
 _CAPITAL = r"[^\W\d_a-ząćęłńóśźżéèêëáàâäãåçñíìîïòôöõúùûüýÿøæœšžčřěůďť]"
-NAME = re.compile(
+NAME = lenient_pattern(
     rf"{_CAPITAL}[\w'’.-]*(?:\s+(?:(?:of|the|de|da|van|von|di|del|la|and|with|in|on|a|pod|nad|i|w)\s+){{0,2}}"
     rf"{_CAPITAL}[\w'’.-]*)*"
 )
 """Words with capitals, and words without that join them."""
-BEFORE_NAME = re.compile(
+BEFORE_NAME = lenient_pattern(
     r"^(?:they|people|we|you|it|there|one|many|much|inhabitants|languages?|lives?|speak)\b|^[^\W\d_]+\s+(?:live|lives|speak)\b"
 )
 """Subjects that say nothing without the name behind them: "people live in Tokyo"."""
@@ -113,7 +119,9 @@ VERB = re.compile(
     rf"|się\s+{_POLISH_VERB}|{_POLISH_VERB})\b.*$"
 )
 """The verb of a clause, and what follows."""
-TRAILING = re.compile(
+AFTERTHOUGHT = lenient_pattern(r"(?<=\w{2}),\s+(?:[a-ząćęłńóśźż]|I\b).*$")
+"""What follows the topic of a question behind a comma: "the mathematician", "because", "especially"."""
+TRAILING = lenient_pattern(
     r"\s+(?:please|proszę|for me|to me|in short|in simple terms|simply|dla mnie|krótko|w skrócie|born|mean)$",
     re.IGNORECASE,
 )

@@ -18,7 +18,10 @@ def topic_arguments(question: str) -> dict[str, str] | None:
     """Return the topic that a question asks about, without the words of the question; `None`: it names none."""
     text = _asking_sentence(" ".join(question[:MAX_QUESTION].split()))
     text = phrases.WIKIPEDIA.sub(" ", text)
-    text = _topic(_bare(phrases.SECOND_CLAUSE.sub("", _bare(text))))
+    asked = _bare(phrases.SECOND_CLAUSE.sub("", _bare(text)))
+    text = _topic(asked)
+    if text != phrases.INITIAL_ARTICLE.sub("", asked):
+        text = phrases.AFTERTHOUGHT.sub("", text)
     words = _bare(phrases.TRAILING.sub("", text)).split()[:MAX_WORDS]
     if all(word.lower().strip(",.") in phrases.EMPTY for word in words):
         return None
@@ -64,12 +67,13 @@ def _without_frames(text: str) -> str:
 
 
 def _subject(text: str) -> str:
-    """Return the subject of a clause: its name ("the Berlin Wall fall"), or what is before its verb."""
-    name = phrases.NAME.search(text)
-    if name is not None:
-        return name[0] if phrases.BEFORE_NAME.match(text) else text[: name.end()]
-    verb = phrases.VERB.search(text)
-    return text if verb is None else text[: verb.start()]
+    """Return the subject of a clause: what is before its verb, or else its name ("the Berlin Wall crumble")."""
+    name, verb = phrases.NAME.search(text), phrases.VERB.search(text)
+    if name is not None and phrases.BEFORE_NAME.match(text):
+        return name[0]
+    if verb is not None and (name is None or name.end() <= verb.start()):
+        return text[: verb.start()]
+    return text if name is None else text[: name.end()]
 
 
 def _bare(text: str) -> str:

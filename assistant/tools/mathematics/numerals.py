@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
+
+from assistant.tools.folding import without_diacritics
+
+_Value = TypeVar("_Value", int, str)
+
+
+def _typed(values: dict[str, _Value]) -> dict[str, _Value]:
+    """Return words with their values, and the words as people type them without diacritics."""
+    return {without_diacritics(word): value for word, value in values.items()} | values
 
 
 def _numbered(words: str, first: int, step: int = 1) -> dict[str, int]:
-    """Return words with their values; forms of one value are joined by a slash."""
+    """Return words with their values, with and without diacritics; forms of one value are joined by a slash."""
     forms = enumerate(words.split())
-    return {form: first + step * number for number, word in forms for form in word.split("/")}
+    return _typed({form: first + step * number for number, word in forms for form in word.split("/")})
 
 
 _ENGLISH = {
@@ -29,8 +39,11 @@ _POLISH = {
     **_numbered("osiemdziesiąt dziewięćdziesiąt", 80, 10),
     **_numbered("sto/stu dwieście trzysta czterysta pięćset sześćset siedemset osiemset dziewięćset", 100, 100),
 }
-_SCALES = {"thousand": 1000, "million": 10**6, "billion": 10**9, "tysiąc": 1000, "tysiące": 1000, "tysięcy": 1000,
-           "milion": 10**6, "miliony": 10**6, "milionów": 10**6, "miliard": 10**9}  # fmt: skip
+_SCALES = {
+    **_numbered("thousand/tysiąc/tysiące/tysięcy", 1000),
+    **_numbered("million/milion/miliony/milionów", 10**6),
+    **_numbered("billion/miliard/miliardy/miliardów", 10**9),
+}
 _PARTS = {
     **_numbered("half/halves/druga/drugie/drugich third/thirds/trzecia/trzecie/trzecich", 2),
     **_numbered("quarter/quarters/fourth/fourths/czwarta/czwarte/czwartych fifth/fifths/piąta/piąte/piątych", 4),
@@ -39,7 +52,7 @@ _PARTS = {
     **_numbered("tenth/tenths/dziesiąta/dziesiąte/dziesiątych", 10),
     **_numbered("hundredth/hundredths/setna/setne/setnych", 100),
 }
-_ALONE = {"half": "(1/2)", "pół": "(1/2)", "połowa": "(1/2)", "połowę": "(1/2)", "ćwierć": "(1/4)"}
+_ALONE = _typed({"half": "(1/2)", "pół": "(1/2)", "połowa": "(1/2)", "połowę": "(1/2)", "ćwierć": "(1/4)"})
 """Fractions without a numerator."""
 ORDINALS = {
     **_numbered("second/drugiej/drugiego third/trzeciej/trzeciego fourth/czwartej/czwartego fifth/piątej/piątego", 2),
@@ -127,7 +140,7 @@ def _with_part(tokens: Sequence[str], number: int, at: int) -> tuple[str, int]:
     if _word(tokens, at) == " " and word in _PARTS and number > 0:
         return f"({number}/{_PARTS[word]})", at + 2
     rest = "".join(tokens[at : at + 6])
-    for phrase in (" and a half", " i pół"):
+    for phrase in (" and a half", " i pół", " i pol"):
         if rest.startswith(phrase):
             return f"({number}+1/2)", at + len(_TOKEN.findall(phrase))
     return str(number), at

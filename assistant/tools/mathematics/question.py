@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from assistant.tools.folding import lenient_pattern
 from assistant.tools.mathematics.expression import Binary, Call, Relation, Statement, free_variables, nodes
 from assistant.tools.mathematics.functions import FUNCTIONS, GREEK, canonical
 from assistant.tools.mathematics.numerals import with_digits
@@ -49,21 +50,21 @@ _KEYWORDS: tuple[tuple[Operation, str], ...] = (
         r"|jaki jest wynik|podaj wartość",
     ),
 )
-_COMPILED = tuple((operation, re.compile(rf"(?<!\w)(?:{words})(?!\w)")) for operation, words in _KEYWORDS)
+_COMPILED = tuple((operation, lenient_pattern(rf"(?<!\w)(?:{words})(?!\w)")) for operation, words in _KEYWORDS)
 
-_FILLERS = re.compile(
+_FILLERS = lenient_pattern(
     r"(?<!\w)(?:please|thanks|thank you|the|an?(?= (?:function|equation|expression|integral|derivative|graph|plot))"
     r"|value|result|of(?= the)|functions?|equations?|expressions?|following|system|inequality|curve|graph|for me"
     r"|proszę|prosze|dzięki|funkcj(?:i|a|ę|ą)|równa(?:nie|nia|ń)|rowna(?:nie|nia|n)|wyrażeni(?:e|a)|układ|nierówność"
     r"|wartość|wynik|liczb(?:a|ę|y)|wielomian(?:u)?|trójmian(?:u)?|mi|krzyw(?:ą|ej)|on|where"
     r"|in terms|is|equal|=\?)(?!\w)"
 )
-_LEADING = re.compile(
+_LEADING = lenient_pattern(
     r"^(?:[\s,:]|(?:of|for|from|z|ze|dla|od|to|jest|się|both sides|that|if|when|such that|jeśli|jeżeli|gdy|kiedy)(?= )"
     r"|(?:what|how much|ile)(?= [-\d(])|[yf]\s*(?:\(\s*[a-z]\s*\))?\s*=(?!\s*0))+"
 )
-_FRAMES = re.compile(
-    r"(?<!\w)(?:please|thanks|thank you|hi|hello|hey|ok|can you|could you|would you|i (?:need|want)(?: to know)?"
+_FRAMES = lenient_pattern(
+    r"(?<!\w)(?:please|pls|thanks|thank you|hi|hello|hey|ok|can you|could you|would you|i (?:need|want)(?: to know)?"
     r"|i(?:'d| would) like to know|give me|find|what do you get (?:if|when) you|for me|the value of|the result of"
     r"|proszę|prosze|dzięki|cześć|hej|czy możesz|czy mógłbyś|czy mogłabyś|możesz|mi|podaj|wartość"
     r"|wynik|mam zadanie(?: domowe)?"
@@ -71,29 +72,29 @@ _FRAMES = re.compile(
     re.IGNORECASE,
 )
 """Words around a calculation that say nothing about it."""
-_SHOWING = re.compile(
+_SHOWING = lenient_pattern(
     r"[\s,]+(?:(?:and|i|oraz) )?(?:(?:show|give|explain|pokaż|podaj|wyjaśnij|zapisz)(?: me| mi)?(?: the| your| all)? ?"
     r"(?:answers?|steps?|working|work|results?|solutions?|rozwiązani\w+|wynik\w*|odpowied\w+|krok\w*|obliczenia)"
     r"|step by step|krok po kroku)$"
 )
-_CURRENCY = re.compile(
+_CURRENCY = lenient_pattern(
     r"[$€£](?=\s*\d)|(?<=\d)\s*(?:zł(?:otych|ote|oty)?|pln|eur(?:o)?|usd|dollars?|dolar\w*|€|\$)(?!\w)"
 )
-_TRAILING = re.compile(r"(?:[\s,.?:;]|=\s*\??$)+$")
+_TRAILING = lenient_pattern(r"(?:[\s,.?:;]|=\s*\??$)+$")
 _NUMBER = r"[-−]?(?:[\d.,]*\d|∞|oo|inf\w*|nieskończono\w+|pi|π|e)(?:\s*(?:pi|π)|\s*/\s*\d+)*"
-_RANGE = re.compile(
+_RANGE = lenient_pattern(
     rf"(?<!\w)(?:w granicach |in the range |on the interval |na przedziale )?"
     rf"(?:from|od|between|for [a-z] from|dla [a-z] od) (?P<lower>[-−]?\s*{_NUMBER})"
     rf" (?:to|do|and|a|i) (?P<upper>[-−]?\s*{_NUMBER})(?!\w|\s*[-+*/^(])"
 )
-_INTERVAL = re.compile(
+_INTERVAL = lenient_pattern(
     r"(?:on|w przedziale|na przedziale|over)\s*[\[(](?P<lower>[^\[\](),;]+)[,;](?P<upper>[^\[\](),;]+)[\])]"
 )
-_VARIABLE = re.compile(
+_VARIABLE = lenient_pattern(
     r"(?<!\w)(?:with respect to|w\.?r\.?t\.?|względem|wzgledem|ze względu na|po zmiennej|po|for|dla)"
     r" (?P<variable>[a-z])\b(?!\s*[=<>^])"
 )
-_DIFFERENTIAL = re.compile(r"\s*\bd(?P<variable>[a-z])$")
+_DIFFERENTIAL = lenient_pattern(r"\s*\bd(?P<variable>[a-z])$")
 _ORDERS = {
     2: r"second|2nd|drug(?:a|ą|iej)|2\.",
     3: r"third|3rd|trzeci(?:a|ą|ej)|3\.",
@@ -101,11 +102,13 @@ _ORDERS = {
     5: r"fifth|5th|piąt(?:a|ą|ej)|5\.",
 }
 _ORDER = {
-    order: re.compile(rf"(?<!\w)(?:{words}) (?:order )?(?:derivative|pochodn)") for order, words in _ORDERS.items()
+    order: lenient_pattern(rf"(?<!\w)(?:{words}) (?:order )?(?:derivative|pochodn)") for order, words in _ORDERS.items()
 }
-_AND = re.compile(r"\s+(?:and|i|oraz)\s+|\s*,\s+")
+_AND_OR_I = re.compile(r"[\w)] i [\w(]")
+"""The Polish "and" between operands, which the parser would read as the imaginary unit."""
+_AND = lenient_pattern(r"\s+(?:and|i|oraz)\s+|\s*,\s+")
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(rf"(?<!\w)(?:{words})(?!\w)"), sign)
+    (lenient_pattern(rf"(?<!\w)(?:{words})(?!\w)"), sign)
     for words, sign in (
         (r"per ?cent|procent(?:a|u|ów)?", "% "),
         (r"(?:the )?cube root of|pierwiastek (?:sześcienny|trzeciego stopnia) z(?:e)?", " cbrt "),
@@ -131,18 +134,18 @@ _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"is equal to|equals|równa się|równe", "="),
     )
 )
-_NUMBERS = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*")
-_YEAR = re.compile(r"1\d{3}|20\d\d")
-_MATHEMATICS = re.compile(
+_NUMBERS = lenient_pattern(r"(?<![\w.,])\d+(?:[.,]\d+)*")
+_YEAR = lenient_pattern(r"1\d{3}|20\d\d")
+_MATHEMATICS = lenient_pattern(
     r"[%=^√∫]|(?<!\w)(?:calculate|compute|evaluate|work out|solve|simplify|factori[sz]e|integrate"
     r"|differentiate|derivative|integral|roots?|sqrt"
-    r"|percent|limit|convert|area|volume|perimeter|average|prime|divided|times|plus|minus|how much"
+    r"|percent|limit|plot|graph|wykres\w*|convert|area|volume|perimeter|average|prime|divided|times|plus|minus|how much"
     r"|oblicz\w*|policz\w*|wylicz\w*|rozwiąż|rozwiązać|uprość|pochodn\w+|całk\w*|pierwiast\w+|procent\w*|granic\w+|zamień"
     r"|pole|objętość|obwód|średni\w+|razy|podziel\w*|pomnóż|przez|dodać|odjąć|ile (?:to|jest|wynosi))(?!\w)"
 )
-_PERCENT_OF = re.compile(r"%\s*(?:of|z|ze|od)\s+")
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{4}\s*[-–]\s*\d{4}|\d{1,2}:\d{2}")
-_WORD = re.compile(r"[A-Za-zÀ-ž]{2,}")
+_PERCENT_OF = lenient_pattern(r"%\s*(?:of|z|ze|od)\s+")
+_DATE = lenient_pattern(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{4}\s*[-–]\s*\d{4}|\d{1,2}:\d{2}")
+_WORD = lenient_pattern(r"[A-Za-zÀ-ž]{2,}")
 
 
 def arguments_of(question: str, language: str) -> dict[str, Any] | None:
@@ -242,6 +245,8 @@ def _candidates(operation: Operation, part: str) -> Iterator[str]:
 
 def _is_calculation(text: str, operation: Operation, language: str) -> bool:
     if any(not _is_mathematical(word) for word in _WORD.findall(text)) or _DATE.fullmatch(text):
+        return False
+    if language.startswith("pl") and _AND_OR_I.search(text):
         return False
     try:
         statements = parse(text, language)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from assistant.tools.folding import lenient_pattern
 from assistant.tools.mathematics.numerals import ORDINALS
 
 _ORDINAL = rf"(?P<ordinal>{'|'.join(ORDINALS)}|\d{{1,3}}(?:st|nd|rd|th))"
@@ -12,7 +13,7 @@ _OPERAND = r"[^,;]{1,80}?"
 _LAST = r"[^,;]{1,80}"
 _AND = r"(?:and|i|oraz)"
 _WHOLE = r"(?:whole |natural |positive )?(?:integers|numbers)|liczb(?: naturalnych| całkowitych)?"
-_POWER = re.compile(
+_POWER = lenient_pattern(
     rf"\s*(?<!\w)(?:to the {_ORDINAL}(?: power)?|do (?:potęgi {_ORDINAL.replace('<ordinal>', '<second>')}"
     rf"|{_ORDINAL.replace('<ordinal>', '<third>')}(?: potęgi)?))(?!\w)"
 )
@@ -23,7 +24,7 @@ def _listed(sign: str) -> Callable[[re.Match[str]], str]:
 
 
 _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
-    (re.compile(rf"(?<!\w){pattern}"), written)
+    (lenient_pattern(rf"(?<!\w){pattern}"), written)
     for pattern, written in (
         (
             rf"(?:the )?(?:sum|suma|sumę) (?:of )?(?:the )?(?:all )?(?:{_WHOLE})"
@@ -76,8 +77,8 @@ _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"(?:negative|ujemne) (?=\d)", "-"),
     )
 )
-_CHANGED_BY_PERCENT = re.compile(r"^([^%=]*[^%=\s])(?<![-+*/^(])\s*([-+])\s*([\d.,]*\d)\s*%$")
-_PERCENT = re.compile(r"\s*(?<!\w)(?:per ?cent|procent(?:a|u|ów)?)(?!\w)")
+_CHANGED_BY_PERCENT = lenient_pattern(r"^([^%=]*[^%=\s])(?<![-+*/^(])\s*([-+])\s*([\d.,]*\d)\s*%$")
+_PERCENT = lenient_pattern(r"\s*(?<!\w)(?:per ?cent|procent(?:a|u|ów)?)(?!\w)")
 
 
 def written(text: str) -> str:

@@ -24,6 +24,7 @@ from assistant.tools.image_questions import MAX_QUESTION, image_prompt
         ("A fox on a hill, draw it", "A fox on a hill"),
         ("kot narysowany kredką", "kot narysowany kredką"),
         ("Stwórz ilustrację do bajki o żabie", "ilustrację do bajki o żabie"),
+        ("czy mozesz narysowac kota", "kota"),
         ("narysuj kota w kapeluszu", "kota w kapeluszu"),
         ("Namaluj mi obraz przedstawiający zachód słońca", "zachód słońca"),
         ("Czy możesz narysować smoka?", "smoka"),

@@ -42,6 +42,14 @@ Kto wynalazł telefon? -> telefon
 Wyjaśnij, czym jest inflacja -> inflacja
 Historia Polski -> Historia Polski
 Will Smith -> Will Smith
+How long do Greenland sharks live? -> Greenland sharks
+The Lion, the Witch and the Wardrobe -> Lion, the Witch and the Wardrobe
+Kto wyreżyserował Rejs, bo się sprzeczamy -> Rejs
+co to jest zorza polarna i skąd się bierze -> zorza polarna
+kim byl mikolaj kopernik -> mikolaj kopernik
+gdzie lezy krakow -> krakow
+dlaczego niebo jest niebieskie -> niebo
+Czym różni się aligator od krokodyla? -> aligator od krokodyla
 Is Pluto a planet? -> Pluto
 Czy Pluton jest planetą? -> Pluton
 Kim jest obecnie Robert Lewandowski? -> Robert Lewandowski

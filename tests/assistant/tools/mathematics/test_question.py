@@ -49,6 +49,9 @@ STATED: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("en", "100 + 5%", "evaluate", "(100) * (1 + 5%)", {}),
     ("en", "Solve x^2 = 4 and show the steps.", "solve", "x^2 = 4", {}),
     ("en", "18% of $245", "evaluate", "18% * 245", {}),
+    ("pl", "ile jest dwa i pol razy 4", "evaluate", "(2+1/2) * 4", {}),
+    ("pl", "dwadziescia piec procent z 80", "evaluate", "25% * 80", {}),
+    ("pl", "policz calke z x^2", "integrate", "x^2", {}),
     ("pl", "wykres sinusa od 0 do 2pi", "plot", "sin(x)", {"lower": "0", "upper": "2pi"}),
 ]
 
@@ -85,6 +88,8 @@ def test_stated(language: str, question: str, operation: str, expression: str, m
         ("en", "round 3.14159 to two decimal places"),
         ("en", "Calculate the area of a circle with radius 7 cm."),
         ("pl", "Suma liczb parzystych od 2 do 100"),
+        ("pl", "ile to jest 2 i (1/2) * 4"),
+        ("pl", "ile to 3 i x"),
         ("pl", "Rower kosztował 1600 zł i staniał o jedną piątą, ile kosztuje teraz?"),
         ("pl", "ile lat ma Polska"),
         ("en", "factor in the costs"),
