@@ -58,6 +58,12 @@ class Abilities:
         return next((each for each in texts if each.alive), texts[0] if texts else None)
 
     @property
+    def sees_with(self) -> ModelInfo | None:
+        """The model that answers conversations with images: the answering one or, if it reads none, one that does."""
+        models = [self.answers_with, *(each for each in self.children.models.models() if self._may_answer(each))]
+        return next((each for each in models if each is not None and each.reads_images and each.alive), None)
+
+    @property
     def routes_with(self) -> ModelInfo | None:
         """The model that chooses tools, unless a classifier does; `None` if it is not known."""
         name = self.spec.routing.model

@@ -103,8 +103,9 @@ class Answering:
 
     @property
     def _may_call_tools(self) -> bool:
-        """Whether the answer may need a step: not if the client brings tools of its own, or continues an answer."""
-        asks = self._conversation.is_question and not self._prompt.tools and not self._prompt.continue_final_message
+        """Whether the answer may need a step: not with images, the client's own tools, or an answer to continue."""
+        prompt = self._prompt
+        asks = self._conversation.is_question and not (prompt.images or prompt.tools or prompt.continue_final_message)
         return asks and bool(self._tools or self._attempt.steps)
 
     # Steps
@@ -272,7 +273,7 @@ class Answering:
         Raises:
             ModelUnavailable: no worker has reported it in the last hour.
         """
-        model = self._abilities.answers_with
+        model = self._abilities.sees_with if self._prompt.images else self._abilities.answers_with
         if model is None:
             raise ModelUnavailable
         return model
@@ -290,6 +291,7 @@ class Answering:
             functions = function_prompt.functions(function_prompt.by_function_name(self._tools))
         changes: dict[str, Any] = {
             "messages": messages,
+            "images": prompt.images[self._conversation.images_before(dropped) :],
             "tools": functions or prompt.tools,
             "tools_off": [],
             "tools_allowed": [],

@@ -96,6 +96,12 @@ class Conversation:
             dropped += 1
         return dropped
 
+    def images_before(self, dropped: int) -> int:
+        """Return the number of images in the oldest `dropped` messages, system messages not counted."""
+        rest = [each for each in self.messages if each.get("role") not in _SYSTEM]
+        parts = [part for message in rest[:dropped] for part in _parts(message)]
+        return sum(part.get("type") == "image" for part in parts)
+
     @property
     def droppable(self) -> int:
         """Number of messages that may be left out: all but the system's and the last."""
@@ -106,6 +112,12 @@ def prompt_limit(context: int, max_tokens: int | None) -> int:
     """Return the tokens that a prompt may have in a `context`, beside an answer of `max_tokens` or a fourth of it."""
     share = context // ANSWER_SHARE
     return max(1, context - (share if max_tokens is None else min(max_tokens, context - share)))
+
+
+def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the texts and images of a message with images; [] for one whose content is a string."""
+    content = message.get("content")
+    return content if isinstance(content, list) else []
 
 
 def _tokens(message: dict[str, Any]) -> int:

@@ -76,14 +76,14 @@ class AssistantWorker:
 
     def _heartbeat(self, state: WorkerState) -> WorkerStatus:
         spec = self._abilities.spec
-        model = self._abilities.answers_with
+        model, sees = self._abilities.answers_with, self._abilities.sees_with
         serves = model is not None and model.alive
         return WorkerStatus(
             worker=self._abilities.worker,
             model=self._model,
             state=state if serves or state is not WorkerState.READY else WorkerState.STARTING,
             device=DEVICE,
-            max_model_len=0 if model is None else model.longest_model_len,
+            max_model_len=max((each.longest_model_len for each in (model, sees) if each is not None), default=0),
             max_num_seqs=spec.concurrency,
             running=self._consumer.admission.admitted,
             waiting=self._consumer.admission.waiting,
@@ -91,6 +91,7 @@ class AssistantWorker:
             tokens_per_second=self._rate.update(self._handler.tokens),
             parts=self._abilities.most_parts(),
             tools=self._abilities.callable_tools(),
+            reads_images=sees is not None,
             started=self._started,
             at=time.time(),
         )

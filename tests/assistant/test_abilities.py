@@ -43,6 +43,18 @@ def test_by_default_the_first_text_model_answers_that_is_no_assistant() -> None:
     assert found.name == "qwen"
 
 
+def test_a_model_that_reads_images_answers_about_them_if_one_is_served() -> None:
+    seeing = {"model": "z", "reads_images": True}
+    beside = abilities({"model": "a"}, seeing, answers_with="a")
+    assert beside.answers_with is not None
+    assert beside.sees_with is not None
+    assert (beside.answers_with.name, beside.sees_with.name) == ("a", "z")
+    both = abilities({"model": "b", "reads_images": True}, seeing, answers_with="z")
+    assert both.sees_with is not None
+    assert both.sees_with.name == "z"
+    assert abilities({"model": "a"}, {"model": "helper", "reads_images": True}).sees_with is None
+
+
 def test_no_assistant_of_the_catalogue_answers_by_default() -> None:
     assert abilities({"model": "assistant"}, {"model": "helper"}).answers_with is None
 

@@ -86,6 +86,25 @@ async def test_a_question_without_tool_is_answered_directly(platform: Platform) 
     assert answer.texts == [counted(5)]
 
 
+async def test_a_conversation_with_images_is_answered_by_a_model_that_reads_them_and_without_tools(
+    platform: Platform,
+) -> None:
+    await platform.fleet.start("worker-1")
+    seeing = await platform.scripted("seeing", say("A", " mill"), reads_images=True)
+    await platform.assistant(platform.talents())
+    image = {"type": "image"}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "text", "text": "do the math"}, image]},
+        {"role": "assistant", "content": "36"},
+        {"role": "user", "content": [image, {"type": "text", "text": "do the math"}]},
+    ]
+    answer = await platform.ask(messages=messages, chat={"images": [b"1", b"2"]})
+    await answer.read()
+    [job] = seeing.jobs
+    assert job.prompt == ChatPrompt(messages=messages, images=[b"1", b"2"])
+    assert (kinds(answer), answer.texts) == ([], ["A mill"])
+
+
 async def test_a_tool_that_finds_nothing_in_the_question_is_not_called(platform: Platform) -> None:
     await platform.fleet.start("worker-1")
     await platform.assistant(platform.talents())

@@ -79,3 +79,9 @@ def test_an_answer_is_left_as_much_room_as_it_may_take() -> None:
     assert prompt_limit(1000, 100) == 900
     assert prompt_limit(1000, 5000) == 250
     assert prompt_limit(0, None) == 1
+
+
+def test_images_of_left_out_messages_are_counted() -> None:
+    two = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "a"}, {"type": "image"}]}
+    conversation = Conversation([{"role": "system", "content": "s"}, two, {"role": "assistant", "content": "b"}, two])
+    assert [conversation.images_before(dropped) for dropped in range(3)] == [0, 2, 2]
