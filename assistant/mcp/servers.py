@@ -28,7 +28,7 @@ from runtime.lifecycle import StartupError
 
 CONNECT_LIMIT = 10.0
 """Seconds for connecting and listing the tools."""
-START_WAIT = 5.0
+START_WAIT = 10.0
 """Seconds that the assistant's start waits for the first lists of tools; later ones are added when they come."""
 CHECK_SECONDS = 60.0
 """Seconds between two lists of a connected server's tools."""

@@ -37,7 +37,7 @@ from stored_objects.reservation import BYTES_PER_PIXEL, reserved
 
 MAX_PROMPT = 1000
 """Characters of a prompt."""
-FIRST_HEARTBEATS = 3.0
+FIRST_HEARTBEATS = 5.0
 """Seconds from the first heartbeat on within which a model that is served reports itself."""
 POLL_INTERVAL = 0.05
 STORE_PATIENCE = 60.0

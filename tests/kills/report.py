@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -17,7 +17,7 @@ BEGIN, FINISH = "<!-- kills: begin -->", "<!-- kills: end -->"
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """Answers whose process of one kind was killed in one phase."""
+    """Answers that were held in one phase while processes of one kind were killed."""
 
     victim: str
     phase: str
@@ -25,15 +25,8 @@ class Row(msgspec.Struct, kw_only=True):
     not_streamed: int
     faulty: int
     """Answers that were not whole, had another text or step, or another bill than an undisturbed one."""
-
-
-class Results(msgspec.Struct, kw_only=True):
-    """One run."""
-
-    rows: list[Row]
-    wrong: int
-    """All that was wrong, in answers, books, images and processes."""
-    requests: int
+    differences: int
+    """All that was wrong in the run of this row: in answers, books, images and processes."""
     date: str
     commit: str
     rabbitmq: str
@@ -42,13 +35,24 @@ class Results(msgspec.Struct, kw_only=True):
     cores: int
 
 
-def results_of(kills: Kills, wrong: Sequence[str]) -> Results:
+def rows_of(kills: Kills, victims: Collection[str], wrong: Sequence[str]) -> list[Row]:
     """Return the figures of a run that was judged."""
+    return [
+        _row(kills, victim, phase, len(wrong)) for victim in VICTIMS if victim in victims for phase in VICTIMS[victim]
+    ]
+
+
+def _row(kills: Kills, victim: str, phase: str, differences: int) -> Row:
+    answers = [each for round_ in kills.rounds if round_.victim == victim for each in round_.held_in(phase)]
+    streamed = sum(each.streamed for each in answers)
     versions, machine = own_versions(), this_machine()
-    return Results(
-        rows=[_row(kills, victim, phase) for victim, phases in VICTIMS.items() for phase in phases],
-        wrong=len(wrong),
-        requests=len(kills.asked),
+    return Row(
+        victim=victim,
+        phase=phase,
+        streamed=streamed,
+        not_streamed=len(answers) - streamed,
+        faulty=kills.faulty[victim, phase],
+        differences=differences,
         date=datetime.now(UTC).date().isoformat(),
         commit=versions["commit"],
         rabbitmq=rabbitmq_version(),
@@ -58,30 +62,37 @@ def results_of(kills: Kills, wrong: Sequence[str]) -> Results:
     )
 
 
-def _row(kills: Kills, victim: str, phase: str) -> Row:
-    answers = [each for round_ in kills.rounds if round_.victim == victim for each in round_.held_in(phase)]
-    streamed = sum(each.streamed for each in answers)
-    faulty = kills.faulty[victim, phase]
-    return Row(victim=victim, phase=phase, streamed=streamed, not_streamed=len(answers) - streamed, faulty=faulty)
+def read() -> list[Row]:
+    """Return the published rows."""
+    return msgspec.json.decode(RESULTS.read_bytes(), type=list[Row]) if RESULTS.exists() else []
 
 
-def read() -> Results:
-    """Return the published figures."""
-    return msgspec.json.decode(RESULTS.read_bytes(), type=Results)
+def publish(rows: Sequence[Row]) -> None:
+    """Put rows in the place of those of the same victims and phases, in both files."""
+    by_name = {(row.victim, row.phase): row for row in [*read(), *rows]}
+    names = [(victim, phase) for victim, phases in VICTIMS.items() for phase in phases]
+    ordered = [by_name[name] for name in names if name in by_name]
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+    replace_table(BEGIN, FINISH, table(ordered))
 
 
-def publish(results: Results) -> None:
-    """Write the figures and the table."""
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
-    replace_table(BEGIN, FINISH, table(results))
-
-
-def table(results: Results) -> str:
-    """Return the rows as a Markdown table, and a line about the run."""
-    names = ["killed", "phase", "streamed answers", "other answers", "faulty"]
-    rows = [[row.victim, row.phase, row.streamed, row.not_streamed, row.faulty] for row in results.rows]
-    run = (
-        f"{results.date}, commit {results.commit}, RabbitMQ {results.rabbitmq}, Python {results.python}, "
-        f"{results.cores} cores: {results.requests} requests, {results.wrong} differences."
+def table(rows: Sequence[Row]) -> str:
+    """Return the rows as a Markdown table."""
+    names = ["killed", "phase", "streamed", "not streamed", "faulty", "differences", "RabbitMQ", "date", "commit"]
+    return markdown_table(
+        names,
+        [
+            [
+                row.victim,
+                row.phase,
+                row.streamed,
+                row.not_streamed,
+                row.faulty,
+                row.differences,
+                row.rabbitmq,
+                row.date,
+                row.commit,
+            ]
+            for row in rows
+        ],
     )
-    return f"{markdown_table(names, rows)}\n{run}\n"

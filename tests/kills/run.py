@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -41,7 +41,7 @@ VICTIMS = {
 """The phases in which each process works at an answer."""
 TOOLS = {MATHEMATICS: "math"}
 """The tool of the requests of a victim, if it is not that of their phases."""
-MODULES = {SERVER: "tests.kills.desk", MATHEMATICS: "runtime.sandbox.child"}
+MODULES = {SERVER: "tests.kills.desk", MATHEMATICS: "assistant.tools.mathematics"}
 """What the command lines of tools' processes contain."""
 SETTLING = 0.1
 """Most seconds from an answer's last token to the kill, if it strikes during settlement."""
@@ -90,8 +90,8 @@ class Kills:
         while not any(part["model"] == PAINTER for part in self.undisturbed["image"].usage["parts"]):
             self.undisturbed["image"] = (await self._until_answered("image"))[0]
 
-    async def kill_all(self, times: int, seconds: float = math.inf) -> None:
-        """Kill each victim so many times in each of its phases, while requests of both kinds are held there.
+    async def kill_all(self, victims: Collection[str], times: int, seconds: float = math.inf) -> None:
+        """Kill each of the victims so many times in each of its phases, while requests of both kinds are held there.
 
         No round begins later than after `seconds`.
         """
@@ -100,21 +100,30 @@ class Kills:
             if time.monotonic() > until:
                 return
             gateways = self.stack.gateways[number % 2 :] + self.stack.gateways[: number % 2]
-            pending = await self._kill_gateway(gateways)  # its clients get the key's claim only after half a minute
-            await self._kill_each(ASSISTANT, self.stack.assistants)
-            await self._kill_each(WORKER, self.stack.talkers)
-            await self._kill_each(DRAWER, self.stack.painters)
-            await self._kill_each(BILLING, [BILLING])
-            await self._end(pending)
-            await self._kill_server()
-            await self._kill_calculation(streamed=True)
-            await self._kill_calculation(streamed=False)
+            pending = []
+            if GATEWAY in victims:  # its clients get the key's claim half a minute later, while others are killed
+                pending.append(await self._kill_gateway(gateways))
+            for victim, names in self._in_turn().items():
+                if victim in victims:
+                    await self._kill_each(victim, names)
+            for round_ in pending:
+                await self._end(round_)
+            if SERVER in victims:
+                await self._kill_server()
+            for streamed in (True, False) if MATHEMATICS in victims else ():
+                await self._kill_calculation(streamed=streamed)
             self.say(f"round {number + 1} of {times}: {len(self.asked)} requests")
+
+    def _in_turn(self) -> dict[str, list[str]]:
+        """Return the processes by victim that are killed one after the other."""
+        stack = self.stack
+        return {ASSISTANT: stack.assistants, WORKER: stack.talkers, DRAWER: stack.painters, BILLING: [BILLING]}
 
     async def interrupt(self, victim: str, name: str) -> None:
         """Kill a process that all others need; phases end, and their steps are delivered, while it is away."""
         round_ = await self._begin(victim, self.stack.gateways)
         killed = self.stack.kill(name)
+        round_.kills += 1
         self._open(round_.answers)
         await self.stack.back(name, killed)
         await self._end(round_)
@@ -131,6 +140,7 @@ class Kills:
             wrong.append("jobs are not settled")
         jobs = {job["_id"]: job async for job in connection.durable("jobs").find()}
         for each in self.rounds:
+            wrong += [] if each.kills else [f"no {each.victim} was killed"]
             for asked in each.answers:
                 undisturbed = self.undisturbed[asked.tag.tool]
                 fails = each.victim == SERVER or (each.victim == MATHEMATICS and evidence.is_late(asked))
@@ -185,12 +195,17 @@ class Kills:
         await self._until_answered("desk", 4)
 
     async def _kill_calculation(self, *, streamed: bool) -> None:
-        """Kill the process of a calculation, which is then computed once more."""
+        """Kill the process of a calculation, which is then computed once more.
+
+        The call starts it, since those of earlier calls are killed before, and imports SymPy for half a second.
+        """
+        self._kill_tool(MATHEMATICS)
+        await asyncio.sleep(SETTLING)
         round_ = await self._begin(MATHEMATICS, self.stack.gateways, streamed=[streamed])
         async with asyncio.timeout(START_TIMEOUT):
-            while not self._kill_tool(MATHEMATICS) and not round_.tasks[0].done():
+            while not round_.kills and not round_.tasks[0].done():
                 await asyncio.sleep(0.01)
-        round_.kills += 1
+                round_.kills += self._kill_tool(MATHEMATICS)
         await self._end(round_)
 
     def _kill_tool(self, victim: str) -> int:
@@ -250,6 +265,7 @@ class Kills:
 
 async def killed(
     times: int,
+    victims: Collection[str] = tuple(VICTIMS),
     *,
     of_each: int,
     say: Say,
@@ -257,7 +273,7 @@ async def killed(
     interrupted: Sequence[str] = (),
     keep: Path | None = None,
 ) -> tuple[Kills, list[str]]:
-    """Start a platform, kill each process so many times in each phase, and return what is wrong.
+    """Start a platform, kill each victim so many times in each phase, and return what is wrong.
 
     The platform has `of_each` assistants and workers. The processes `interrupted`, which all others need, are killed
     once afterwards. Logs are copied to the folder `keep`.
@@ -271,7 +287,7 @@ async def killed(
             kills = Kills(stack, http, say, random.Random(1))
             try:
                 await kills.warm_up()
-                await kills.kill_all(times, seconds)
+                await kills.kill_all(victims, times, seconds)
                 for name in interrupted:
                     await kills.interrupt(name, name)
                 return kills, await kills.judge()

@@ -26,7 +26,7 @@ from tests.kills.gates import FOLDER_VARIABLE, Gates
 PAINTER = "painter"
 PRICES = {PAINTER: {SIZE: 4_000_000}, "tool.math": {"call": 1_000}, "tool.mcp.desk.look": {"call": 3_000}}
 """Nano-USD of each unit, by model."""
-TOOL_MODULES = ("tests.kills.desk", "runtime.sandbox.child")
+TOOL_MODULES = ("tests.kills.desk", "runtime.sandbox.fork_server_main")
 """What the command lines of tools' processes contain."""
 
 _CATALOGUE = f"""
