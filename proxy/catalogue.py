@@ -90,7 +90,7 @@ class ModelSpec(_Table):
     max_model_len: PositiveInt
     """Context length in tokens, shown in `/v1/models`; usage that an upstream reports beyond it is not accepted."""
     task: Task = Task.GENERATE
-    """Task of the model: "generate", "embed" or "image"."""
+    """Task of the model: "generate", "embed" or "image"; upstreams' scores are not served."""
     image_sizes: list[Annotated[str, Field(pattern=r"^[1-9]\d{1,3}x[1-9]\d{1,3}$")]] = []
     """Sizes that an image model draws, the default size first; only for the task "image", which needs them."""
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
@@ -103,6 +103,12 @@ class ModelSpec(_Table):
     """Attempts at each route if it is unreachable or fails before the first token."""
     routes: Annotated[list[Route], Field(min_length=1)]
     """Routes in the order in which they are tried."""
+
+    @model_validator(mode="after")
+    def _no_scores(self) -> Self:
+        if self.task is Task.SCORE:
+            raise ValueError('task = "score" is not served by upstreams')
+        return self
 
     @model_validator(mode="after")
     def _sizes_of_images(self) -> Self:

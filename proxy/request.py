@@ -20,6 +20,7 @@ from router.messages import (
     ImagePrompt,
     Job,
     SamplingParams,
+    ScorePrompt,
     TextOptions,
     TextPrompt,
     TokenPrompt,
@@ -64,6 +65,8 @@ def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
             return _embedding(job.prompt, upstream, model)
         case ImagePrompt():
             return _image(job, job.prompt, upstream, model)
+        case ScorePrompt():
+            raise RequestRefused("This model's provider does not score.", param="model")
     body |= _sampling(job.sampling, limit_field, chat=isinstance(job.prompt, ChatPrompt)) | _text(job.text)
     if job.n > 1:
         body["n"] = job.n

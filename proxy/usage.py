@@ -13,7 +13,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from router.messages import ChatPrompt, EmbeddingPrompt, ImagePrompt, Job, PromptBounds, TextPrompt, TokenPrompt, Usage
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    ImagePrompt,
+    Job,
+    PromptBounds,
+    ScorePrompt,
+    TextPrompt,
+    TokenPrompt,
+    Usage,
+)
 from router.usage_bound import max_usage
 
 BYTES_PER_TOKEN = 4
@@ -70,7 +80,7 @@ def estimate_prompt_tokens(job: Job) -> int:
                 len(item) if isinstance(item, list) else estimate_tokens(len(item.encode()))
                 for item in job.prompt.inputs
             )
-        case ImagePrompt():
+        case ImagePrompt() | ScorePrompt():
             return 0
 
 

@@ -19,6 +19,7 @@ from router.messages import (
     ImagePrompt,
     Job,
     PromptBounds,
+    ScorePrompt,
     TextPrompt,
     TokenPrompt,
     Usage,
@@ -38,6 +39,9 @@ def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
     if isinstance(job.prompt, ChatPrompt) and job.prompt.own_tool_call is not None:
         return Usage(prompt_tokens=0)  # no model reads it: what the tool uses is in the parts
+    if isinstance(job.prompt, ScorePrompt):
+        most = _kept(job, context, context)
+        return Usage(prompt_tokens=sum(min(each, most) for each in _scored(job.prompt, context, bounds)))
     if isinstance(job.prompt, ImagePrompt):
         return Usage(prompt_tokens=0, units={job.prompt.size: job.n})
     sampling = job.sampling
@@ -86,6 +90,18 @@ def _inputs(prompt: EmbeddingPrompt, context: int, bounds: PromptBounds) -> Iter
             yield _text_tokens(each, context, bounds) if bounds.per_byte else context
         else:
             yield len(each)
+
+
+def _scored(prompt: ScorePrompt, context: int, bounds: PromptBounds) -> Iterable[int]:
+    """Yield the most tokens of each candidate with its context; the end of a step counts as a message."""
+    conversations = ([{"role": "user", "content": each}] if isinstance(each, str) else each for each in prompt.contexts)
+    contexts = [_prompt_tokens(ChatPrompt(messages=each), context, bounds) for each in conversations]
+    for index, candidate in enumerate(prompt.candidates):
+        texts = [candidate] if isinstance(candidate, str) else candidate
+        steps = candidate.count(prompt.separator) + 1 if isinstance(candidate, str) else len(candidate)
+        size = sum(_size(text, context, bounds) for text in texts) + (len(texts) - 1) * len(prompt.separator.encode())
+        added = bounds.per_text + bounds.per_message * (1 + steps)
+        yield contexts[0 if len(contexts) == 1 else index] + bounds.per_byte * size + added
 
 
 def _text_tokens(text: str, context: int, bounds: PromptBounds) -> int:

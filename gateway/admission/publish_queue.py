@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from gateway.admission.active_requesters import ActiveRequesters, are_several
 from gateway.admission.other_gateways import OtherGatewaysLoad
-from router.messages import Delta, Drawn, Embedded, Job, Reply, ServiceClass, Started
+from router.messages import Delta, Drawn, Embedded, Job, Reply, Scored, ServiceClass, Started
 from router.model_registry import ModelInfo, ModelRegistry
 from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues
 
@@ -67,7 +67,7 @@ class QueuedJob:
                 self._queue.charge(self.job, PROMPT_WEIGHT * reply.prompt_tokens)
             case Delta():
                 self._queue.charge(self.job, OUTPUT_WEIGHT * reply.positions)
-            case Embedded():
+            case Embedded() | Scored():
                 self._queue.charge(self.job, PROMPT_WEIGHT * reply.tokens)
             case Drawn():
                 self._queue.charge(self.job, OUTPUT_WEIGHT * len(reply.images))

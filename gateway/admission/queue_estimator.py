@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -26,6 +26,7 @@ from router.messages import (
     Job,
     QueuedWork,
     RequesterWork,
+    ScorePrompt,
     ServiceClass,
 )
 from router.model_registry import ModelInfo
@@ -228,11 +229,23 @@ class QueueEstimator:
     def _expected_tokens(self, job: Job) -> float:
         if isinstance(job.prompt, EmbeddingPrompt):
             return sum(len(each) / (BYTES_PER_TOKEN if isinstance(each, str) else 1) for each in job.prompt.inputs)
+        if isinstance(job.prompt, ScorePrompt):
+            return sum(_sizes(job.prompt)) / BYTES_PER_TOKEN
         if isinstance(job.prompt, ImagePrompt):
             return job.n  # image workers report images per second
         limit = job.sampling.max_tokens if job.sampling.max_tokens is not None else job.sampling.default_max_tokens
         mean = self._answer_tokens.get(job.model, DEFAULT_ANSWER_TOKENS)
         return job.n * (mean if limit is None else min(mean, limit))
+
+
+def _sizes(prompt: ScorePrompt) -> Iterator[int]:
+    """Yield the characters of each candidate with its context."""
+    contexts = [
+        len(each) if isinstance(each, str) else sum(len(str(message.get("content"))) for message in each)
+        for each in prompt.contexts
+    ]
+    for index in range(len(prompt.candidates)):
+        yield contexts[0 if len(contexts) == 1 else index] + len(prompt.text(index))
 
 
 def _requesters(queue: WaitingQueue) -> list[RequesterWork]:

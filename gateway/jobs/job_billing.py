@@ -25,7 +25,20 @@ from auth_billing.money.holds import HoldRequest
 from auth_billing.money.job_write_buffer import FLUSH_DELAY
 from gateway.errors import ClientDisconnected
 from gateway.jobs.keyed_billing import KeyedBilling
-from router.messages import Delta, Drawn, Embedded, Finished, Outcome, Receipt, Reply, Started, Step, Usage, UsagePart
+from router.messages import (
+    Delta,
+    Drawn,
+    Embedded,
+    Finished,
+    Outcome,
+    Receipt,
+    Reply,
+    Scored,
+    Started,
+    Step,
+    Usage,
+    UsagePart,
+)
 from router.usage_arithmetic import NO_USAGE, JobUsage, exceeds, least, least_parts, merged, total
 
 CHECKPOINT_TOKENS = 64
@@ -78,15 +91,15 @@ class _BilledJob:
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._tokens = 0
-        self._embedded: dict[int, int] = {}
-        """Tokens of the inputs whose vectors were delivered, by the number of the first input."""
+        self._inputs: dict[int, int] = {}
+        """Tokens of the inputs whose vectors or scores were delivered, by the number of the first input."""
         self._drawn = 0
         """Number of delivered images."""
 
     @property
     def begun(self) -> bool:
         """Whether any output was delivered."""
-        return self._tokens > 0 or bool(self._embedded) or self._drawn > 0
+        return self._tokens > 0 or bool(self._inputs) or self._drawn > 0
 
     @property
     def unsaved_tokens(self) -> int:
@@ -109,8 +122,8 @@ class _BilledJob:
             case Delta():
                 self._tokens += reply.positions
                 self._cached_tokens = max(self._cached_tokens, reply.cached_tokens)
-            case Embedded():
-                self._embedded[reply.start] = reply.tokens
+            case Embedded() | Scored():
+                self._inputs[reply.start] = reply.tokens
             case Drawn():
                 self._drawn += len(reply.images)
             case Finished():
@@ -121,8 +134,8 @@ class _BilledJob:
         """Usage of the delivered output; zero before the first token."""
         if not self.begun:
             return NO_USAGE
-        if self._embedded:
-            return self._capped(Usage(prompt_tokens=sum(self._embedded.values())))
+        if self._inputs:
+            return self._capped(Usage(prompt_tokens=sum(self._inputs.values())))
         if self._drawn:  # all of one size, that of the hold
             return self._capped(Usage(prompt_tokens=0, units=dict.fromkeys(self.hold.max_usage.units, self._drawn)))
         return self._capped(

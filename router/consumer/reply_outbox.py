@@ -28,6 +28,7 @@ from router.messages import (
     PromptLogprobs,
     Reply,
     ResumeRequest,
+    Scored,
     Window,
     encode,
     merge_tool_calls,
@@ -202,12 +203,15 @@ def _size(reply: Reply) -> int:
                 + (0 if reply.step is None else len(encode(reply.step)))
             )
         case PromptEcho():
-            return 120 + len(reply.text) + 7 * len(reply.token_ids)
+            size = len(reply.text) + 7 * len(reply.token_ids)
         case PromptLogprobs():
-            return 120 + 600 * len(reply.logprobs)
+            size = 600 * len(reply.logprobs)
         case Embedded():
-            return 120 + 4 * sum(map(len, reply.vectors)) // 3
+            size = 4 * sum(map(len, reply.vectors)) // 3
+        case Scored():
+            size = 22 * (len(reply.scores) + sum(map(len, reply.step_scores)))
         case Drawn():
-            return 120 + len(reply.revised_prompt) + 4 * sum(map(len, reply.images)) // 3
+            size = len(reply.revised_prompt) + 4 * sum(map(len, reply.images)) // 3
         case _:
-            return 200
+            size = 80
+    return 120 + size

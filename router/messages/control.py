@@ -194,6 +194,7 @@ class Task(StrEnum):
     GENERATE = "generate"
     EMBED = "embed"
     IMAGE = "image"
+    SCORE = "score"
 
 
 class PromptBounds(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -96,7 +96,40 @@ class ImagePrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     """Width and height in pixels: `1024x768`."""
 
 
-Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt | ImagePrompt
+class ScorePrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag="score"):
+    """Candidates to score, each in its context; only for workers with `Task.SCORE`.
+
+    A cross-encoder scores a document (the candidate) for a query (the context), a reward model an answer (the
+    candidate) to a question or conversation (the context).
+    """
+
+    contexts: list[str | list[dict[str, Any]]]
+    """Texts, or conversations in OpenAI's message format: one for each candidate, or one for all of them."""
+    candidates: list[str | list[str]]
+    """Texts, or the steps of each answer in order; there is at least one candidate, and each has a step."""
+    separator: str = "\n\n"
+    """Text between the steps of an answer; a process reward model splits candidates that are one text at it."""
+    raw: bool = False
+    """Whether scores are the model's logits, without its activation function."""
+
+    def context(self, index: int) -> str | list[dict[str, Any]]:
+        """Return the context of candidate `index`."""
+        return self.contexts[0 if len(self.contexts) == 1 else index]
+
+    def steps(self, index: int) -> list[str]:
+        """Return the steps of candidate `index`; those of a text are its parts between separators, unless blank."""
+        candidate = self.candidates[index]
+        if isinstance(candidate, list):
+            return candidate
+        return [part for part in candidate.split(self.separator) if part.strip()]
+
+    def text(self, index: int) -> str:
+        """Return candidate `index` as one text."""
+        candidate = self.candidates[index]
+        return candidate if isinstance(candidate, str) else self.separator.join(candidate)
+
+
+Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt | ImagePrompt | ScorePrompt
 
 
 class GrammarKind(StrEnum):
@@ -197,7 +230,7 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     """Unix time after which no worker starts the job; a started one continues. 0: same as `deadline`."""
     prompt: Prompt
     sampling: SamplingParams
-    """Ignored by embedding workers."""
+    """Ignored by workers that embed or score."""
     text: TextOptions = TextOptions()
     grammar: Grammar | None = None
     n: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -211,7 +244,7 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     ended: list[int] = msgspec.field(default_factory=list)
     """Indexes of the choices that are complete, and of the images that were delivered."""
     embedded: list[int] = msgspec.field(default_factory=list)
-    """Indexes of the inputs whose vectors were delivered."""
+    """Indexes of the inputs whose vectors or scores were delivered."""
     cached_tokens: Count = 0
     """Prompt tokens that the first attempt found in a prefix cache."""
     texts: list[str] = msgspec.field(default_factory=list)

@@ -169,6 +169,11 @@ class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
     tokens: Count = 0
     """Tokens of these inputs; 0 if not known."""
 
+    @property
+    def indexes(self) -> range:
+        """Indexes of the inputs."""
+        return range(self.start, self.start + len(self.vectors))
+
 
 class Drawn(_Reply, frozen=True, kw_only=True, tag="drawn"):
     """Images `start .. start+len(images)-1` of a job, each the bytes of a PNG file, encoded as base64.
@@ -185,6 +190,23 @@ class Drawn(_Reply, frozen=True, kw_only=True, tag="drawn"):
     def indexes(self) -> range:
         """Indexes of the images."""
         return range(self.start, self.start + len(self.images))
+
+
+class Scored(_Reply, frozen=True, kw_only=True, tag="scored"):
+    """The scores of candidates `start .. start+len(scores)-1` of a job; the candidates may be answered in any order."""
+
+    start: Count = msgspec.field(name="s")
+    scores: list[float]
+    """The score of each candidate: of a process reward model that of the last step."""
+    step_scores: list[list[float]] = msgspec.field(name="steps", default_factory=list)
+    """The scores of the steps of each candidate, from a process reward model only."""
+    tokens: Count = 0
+    """Prompt tokens of these candidates with their contexts."""
+
+    @property
+    def indexes(self) -> range:
+        """Indexes of the candidates."""
+        return range(self.start, self.start + len(self.scores))
 
 
 class Finished(_Reply, frozen=True, kw_only=True, tag="finished"):
@@ -224,6 +246,7 @@ Reply = (
     | Delta
     | Embedded
     | Drawn
+    | Scored
     | Finished
     | Failed
     | Cancelled

@@ -3,8 +3,8 @@
 Token ids are kept, 4 bytes each and never more than a context holds, because a new attempt continues after them. Of a
 text that a provider sent without ids the text is kept: a worker tokenises it and continues. Reasoning and tool calls
 of a provider can't be continued, since their markup is not known. Prompt echoes and scores are the same in every
-attempt, so only their extent counts. Embedding vectors and images have no order and do not depend on one another, so
-any attempt may supply the missing ones; none of them is kept.
+attempt, so only their extent counts. Embedding vectors, scores and images have no order and do not depend on one
+another, so any attempt may supply the missing ones; none of them is kept.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from router.messages import (
     PromptEcho,
     PromptLogprobs,
     Reply,
+    Scored,
+    ScorePrompt,
     Step,
 )
 from router.producer.errors import RepliesLost
@@ -137,7 +139,7 @@ class _ChoiceOutput:
 
 
 class _UnorderedOutput:
-    """The vectors or images of a job, which arrive in any order: which of them are missing."""
+    """The vectors, scores or images of a job, which arrive in any order: which of them are missing."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -156,7 +158,10 @@ class _UnorderedOutput:
 
 
 class JobOutput:
-    """The tokens, vectors or images of one job that its publisher has accepted; only its recovery changes them."""
+    """The tokens, vectors, scores or images of one job that its publisher has accepted.
+
+    Only the recovery of the job changes them.
+    """
 
     def __init__(
         self, choices: int, *, inputs: int = 0, images: int = 0, echo: bool = False, scores: bool = False
@@ -164,7 +169,7 @@ class JobOutput:
         """`choices`, `inputs`, `images`: numbers expected; `echo`, `scores`: prompt text, log probabilities too."""
         self._choices = [_ChoiceOutput() for _ in range(choices)]
         self._prompt = _PromptOutput(echo=echo, scores=scores)
-        self._vectors = _UnorderedOutput(inputs)
+        self._inputs = _UnorderedOutput(inputs)
         self._images = _UnorderedOutput(images)
         self._cached_tokens: int | None = None
         self._given_extent, self._given_state = self._size, self._state
@@ -181,6 +186,8 @@ class JobOutput:
     def _empty(cls, job: Job) -> JobOutput:
         if isinstance(job.prompt, EmbeddingPrompt):
             return cls(0, inputs=len(job.prompt.inputs))
+        if isinstance(job.prompt, ScorePrompt):
+            return cls(0, inputs=len(job.prompt.candidates))
         if isinstance(job.prompt, ImagePrompt):
             return cls(0, images=job.n)
         return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
@@ -193,7 +200,7 @@ class JobOutput:
             text_positions = job.text_positions[number] if number < len(job.text_positions) else 0
             choice.continue_after([] if number else job.steps, text, text_positions, job.delivered_ids(number))
             choice.finished = number in job.ended
-        self._vectors.missing.difference_update(job.embedded)
+        self._inputs.missing.difference_update(job.embedded)
         if self._images.count:
             self._images.missing.difference_update(job.ended)
         self._cached_tokens = job.cached_tokens
@@ -209,8 +216,8 @@ class JobOutput:
         match reply:
             case Delta():
                 return self._accept_delta(reply)
-            case Embedded():
-                return self._vectors.accept(range(reply.start, reply.start + len(reply.vectors)))
+            case Embedded() | Scored():
+                return self._inputs.accept(reply.indexes)
             case Drawn():
                 return self._images.accept(reply.indexes)
             case PromptEcho() | PromptLogprobs():
@@ -221,7 +228,7 @@ class JobOutput:
 
     @property
     def _complete(self) -> bool:
-        missing = self._vectors.missing or self._images.missing
+        missing = self._inputs.missing or self._images.missing
         return not missing and all(choice.finished for choice in self._choices)
 
     @property
@@ -241,7 +248,7 @@ class JobOutput:
 
     @property
     def extent(self) -> int:
-        """Number of tokens, vectors and images accepted since the job was opened.
+        """Number of tokens, vectors, scores and images accepted since the job was opened.
 
         A job that adds none is republished only a few times.
         """
@@ -249,7 +256,7 @@ class JobOutput:
 
     @property
     def _size(self) -> int:
-        return self.tokens + len(self._vectors.accepted) + len(self._images.accepted)
+        return self.tokens + len(self._inputs.accepted) + len(self._images.accepted)
 
     @property
     def _state(self) -> list[tuple[int, bool]]:
@@ -273,7 +280,7 @@ class JobOutput:
         return ResumePoint(
             [choice.token_ids.tolist() for choice in self._choices] if self.tokens else [],
             self._images.accepted or [number for number, choice in enumerate(self._choices) if choice.finished],
-            self._vectors.accepted,
+            self._inputs.accepted,
             self._cached_tokens or 0,
             [choice.text.decode() for choice in self._choices] if untokenised else [],
             [choice.text_positions for choice in self._choices] if untokenised else [],

@@ -46,6 +46,8 @@ from router.messages import (
     ResumeDecision,
     ResumeRequest,
     SamplingParams,
+    Scored,
+    ScorePrompt,
     ServiceClass,
     Started,
     Step,
@@ -251,6 +253,17 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             images=[b"\x89PNG"],
         ),
     ),
+    "job_score": msgspec_replace(
+        JOB,
+        prompt=ScorePrompt(contexts=["Where is Łódź?"], candidates=["In Poland.", "In Peru."], raw=True),
+        embedded=[1],
+    ),
+    "job_score_steps": msgspec_replace(
+        JOB,
+        prompt=ScorePrompt(
+            contexts=[[{"role": "user", "content": "2 + 2?"}]], candidates=[["Add.", "4"], "Five."], separator="\n"
+        ),
+    ),
     "job_image": msgspec_replace(JOB, prompt=ImagePrompt(prompt="A lighthouse", size="1024x768"), n=2, ended=[1]),
     "window_started": Window(
         worker_id="worker-1",
@@ -346,6 +359,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     ),
     "window_embedded": Window(
         worker_id="worker-1", replies=[Embedded(job_id="j", attempt_id="a", start=0, vectors=[b"\x00\x00\x80?"])]
+    ),
+    "window_scored": Window(
+        worker_id="worker-1",
+        replies=[
+            Scored(job_id="j", attempt_id="a", start=1, scores=[0.75], tokens=12),
+            Scored(job_id="k", attempt_id="b", start=0, scores=[0.5], step_scores=[[0.25, 0.5]], tokens=20),
+        ],
     ),
     "window_drawn": Window(
         worker_id="worker-1",
@@ -452,5 +472,6 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
     "worker_status_tools": msgspec_replace(STATUS, tools=[WEATHER_TOOL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
+    "worker_status_scores": msgspec_replace(STATUS, task=Task.SCORE),
     "worker_status_draws": msgspec_replace(STATUS, task=Task.IMAGE, image_sizes=["1024x1024", "1024x768"]),
 }

@@ -15,6 +15,7 @@ from router.messages import (
     Prompt,
     PromptBounds,
     SamplingParams,
+    ScorePrompt,
     TextOptions,
     TextPrompt,
     TokenPrompt,
@@ -66,6 +67,30 @@ def test_images_of_a_conversation_are_counted_by_the_workers_bound() -> None:
     bounds = msgspec.structs.replace(BOUNDS, per_image=64)
     assert most(job(chat(content, images=[b"1", b"2"]), max_tokens=5), bounds)[0] == 20 + 7 + 2 + 128
     assert most(job(chat(content, images=[b"1"] * 16), max_tokens=5), bounds)[0] == CONTEXT - 5
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tokens"),
+    [
+        (ScorePrompt(contexts=["ab"], candidates=["c", "de"]), [2 + 1, 2 + 2]),
+        (ScorePrompt(contexts=["ab", "c"], candidates=["c", "de"]), [2 + 1, 1 + 2]),
+        (ScorePrompt(contexts=[[{"role": "user", "content": "ab"}]], candidates=["c"]), [2 + 1]),
+    ],
+)
+def test_a_candidate_is_bounded_with_its_context(prompt: ScorePrompt, tokens: list[int]) -> None:
+    around = BOUNDS.per_text + BOUNDS.per_conversation + 3 * BOUNDS.per_message
+    assert most(job(prompt))[0] == sum(each + around for each in tokens)
+
+
+def test_the_ends_of_steps_are_counted() -> None:
+    one, three = (most(job(ScorePrompt(contexts=["q"], candidates=[["a" * n] * n])))[0] for n in (1, 3))
+    assert three - one == 8 + 2 * 2 + 2 * BOUNDS.per_message
+    assert most(job(ScorePrompt(contexts=["q"], candidates=["a\n\na\n\na"])))[0] == one + 6 + 2 * BOUNDS.per_message
+
+
+def test_a_truncated_pair_is_bounded_by_what_is_kept() -> None:
+    pair = ScorePrompt(contexts=["a" * 50], candidates=["b" * 50, "b"])
+    assert most(job(pair, cut=20))[0] == 2 * 20
 
 
 def test_a_text_is_bounded_by_its_bytes_and_added_tokens() -> None:

@@ -38,6 +38,7 @@ from router.messages import (
     ImagePrompt,
     Job,
     SamplingParams,
+    ScorePrompt,
     TextPrompt,
     TokenPrompt,
 )
@@ -208,6 +209,8 @@ class TextProcessor:
             raise PromptRejected("This model makes no embeddings.", "model")
         if isinstance(prompt, ImagePrompt):
             raise PromptRejected("This model draws no images.", "model")
+        if isinstance(prompt, ScorePrompt):
+            raise PromptRejected("This model does not score.", "model")
         return self._with_images(self._conversation_ids(prompt, job, limits), images)
 
     def _text_ids(self, prompt: TextPrompt) -> list[int]:

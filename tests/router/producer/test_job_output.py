@@ -18,6 +18,8 @@ from router.messages import (
     ImagePrompt,
     PromptEcho,
     PromptLogprobs,
+    Scored,
+    ScorePrompt,
     Step,
     StepState,
     TextOptions,
@@ -56,6 +58,23 @@ def test_tokens_are_accepted_in_order_and_once() -> None:
     assert output.accept(delta(2, 7, end=True)) is Acceptance.NEW
     assert output.accept(delta(3, 8)) is Acceptance.DUPLICATE
     assert (output.positions, output.tokens, output.extent, output.begun) == ([3, 0], 3, 3, True)
+
+
+def test_scores_may_arrive_in_any_order_and_only_their_indexes_are_kept() -> None:
+    prompt = ScorePrompt(contexts=["q"], candidates=["a", "b", "c"])
+    output = JobOutput.of(msgspec.structs.replace(JOB, prompt=prompt, embedded=[1]))
+
+    def scored(start: int, count: int = 1) -> Scored:
+        return Scored(job_id="j", attempt_id="a", start=start, scores=[0.5] * count)
+
+    assert output.accept(scored(2)) is Acceptance.NEW
+    assert output.accept(scored(1, 2)) is Acceptance.DUPLICATE
+    assert output.accept(FINISHED) is Acceptance.GAP
+    assert (output.resume_point.embedded, output.extent) == ([1, 2], 1)
+    with pytest.raises(RepliesLost):
+        output.accept(scored(3))
+    assert output.accept(scored(0)) is Acceptance.NEW
+    assert output.accept(FINISHED) is Acceptance.NEW
 
 
 def test_a_job_finishes_after_all_of_its_choices() -> None:
