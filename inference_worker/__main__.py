@@ -23,6 +23,8 @@ from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.images.handler import ImageHandler
 from inference_worker.worker.job_handler import HandlerFactory
 from inference_worker.worker.metrics import WorkerMetrics
+from inference_worker.worker.scoring.handler import ScoringHandler
+from inference_worker.worker.scoring.processor import ScoringProcessor
 from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.vision.processor import VisionTextProcessor
 from inference_worker.worker.worker import Worker
@@ -94,25 +96,33 @@ def _engine_target(settings: WorkerSettings) -> engine_main.Target:
     )
 
 
-def _jobs_of(text: TextProcessor | EmbeddingProcessor | None) -> HandlerFactory:
+ModelText = TextProcessor | EmbeddingProcessor | ScoringProcessor | None
+"""Text side of a model; an image model has none, because its pipeline reads the prompts."""
+
+
+def _jobs_of(text: ModelText) -> HandlerFactory:
     match text:
         case None:
             return ImageHandler
         case EmbeddingProcessor():
             return partial(EmbeddingHandler, text)
+        case ScoringProcessor():
+            return partial(ScoringHandler, text)
         case TextProcessor():
             return partial(GenerationHandler, text)
 
 
-def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor | EmbeddingProcessor | None]:
-    """Locate the model and load its text side; an image model has none, because its pipeline reads the prompts."""
+def _read_model(settings: WorkerSettings) -> tuple[ModelSource, ModelText]:
+    """Locate the model and load its text side."""
     try:
-        source = resolve(settings.model)
+        source = resolve(settings.model, step_tag=settings.step_tag)
         if source.task is Task.IMAGE:
             check_pipeline(source.path)
             return source, None
         if source.task is Task.EMBED:
             return source, EmbeddingProcessor.of(source.path)
+        if source.task is Task.SCORE:
+            return source, ScoringProcessor.of(source.path, settings.step_tag)
         if source.reads_images:
             return source, VisionTextProcessor.load(source.path)
         return source, TextProcessor.of(read_text_files(source.path))

@@ -65,7 +65,7 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
 
 
 class EmbeddingRequest(_Message, frozen=True, kw_only=True, tag="embedding"):
-    """Embed each of `inputs` (non-empty, ids below the vocabulary size) except the indexes in `embedded`.
+    """Embed each of `inputs` (non-empty, ids below the vocabulary size) except the indexes in `done`.
 
     Vectors are reported in any order, cut to the leading `dimensions` numbers (`None`: all) and normalised.
     """
@@ -73,12 +73,49 @@ class EmbeddingRequest(_Message, frozen=True, kw_only=True, tag="embedding"):
     id: str
     inputs: list[list[int]]
     dimensions: int | None = None
-    embedded: list[int] = []
+    done: list[int] = []
+
+    @property
+    def token_ids(self) -> list[list[int]]:
+        """Token ids of each input."""
+        return self.inputs
 
     @property
     def prompt_tokens(self) -> int:
         """Number of tokens of all inputs."""
         return sum(map(len, self.inputs))
+
+
+class ScoreInput(msgspec.Struct, frozen=True, array_like=True):
+    """Token ids of a candidate with its context, and where its scores are read."""
+
+    ids: list[int]
+    second_from: int
+    """Index of the first token of the second segment (`token_type_ids` 1); the number of `ids` if there is none."""
+    positions: list[int]
+    """Ascending indexes of the tokens at which a decoder's scores are read; empty for encoders, which pool."""
+
+
+class ScoreRequest(_Message, frozen=True, kw_only=True, tag="score"):
+    """Score each of `inputs` (non-empty, ids below the vocabulary size) except the indexes in `done`.
+
+    Scores are reported in any order: logits if `raw`, else what the model's activation function makes of them.
+    """
+
+    id: str
+    inputs: list[ScoreInput]
+    raw: bool = False
+    done: list[int] = []
+
+    @property
+    def token_ids(self) -> list[list[int]]:
+        """Token ids of each input."""
+        return [each.ids for each in self.inputs]
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Number of tokens of all inputs."""
+        return sum(len(each.ids) for each in self.inputs)
 
 
 class ImageRequest(_Message, frozen=True, kw_only=True, tag="image"):
@@ -101,7 +138,7 @@ class ImageRequest(_Message, frozen=True, kw_only=True, tag="image"):
         return 0
 
 
-EngineRequest = GenerationRequest | EmbeddingRequest | ImageRequest
+EngineRequest = GenerationRequest | EmbeddingRequest | ScoreRequest | ImageRequest
 
 
 class Abort(_Message, frozen=True, kw_only=True, tag="abort"):
@@ -187,6 +224,19 @@ class VectorEvent(_Message, frozen=True, kw_only=True, tag="vector"):
         return 0
 
 
+class ScoreEvent(_Message, frozen=True, kw_only=True, tag="scored"):
+    """The scores of input `index` of a request: one for each of its positions, or one if it has none."""
+
+    request: str
+    index: int
+    scores: list[float]
+
+    @property
+    def tokens(self) -> int:
+        """Number of generated tokens: always 0."""
+        return 0
+
+
 class ImageEvent(_Message, frozen=True, kw_only=True, tag="drawn"):
     """Image `index` of a request, the bytes of a PNG file."""
 
@@ -200,7 +250,7 @@ class ImageEvent(_Message, frozen=True, kw_only=True, tag="drawn"):
         return 1
 
 
-EngineEvent = TokenEvent | VectorEvent | ImageEvent
+EngineEvent = TokenEvent | VectorEvent | ScoreEvent | ImageEvent
 
 
 class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
@@ -268,7 +318,7 @@ class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
 
 
 class StepReport(_Message, frozen=True, kw_only=True, tag="step"):
-    """Report of one engine step: tokens, vectors and images, failed requests, and the engine's load."""
+    """Report of one engine step: tokens, vectors, scores and images, failed requests, and the engine's load."""
 
     events: list[EngineEvent] = []
     failed: list[RequestFailed] = []

@@ -63,6 +63,8 @@ class EngineSettings:
     """Denoising steps of an image; `None`: the pipeline's default."""
     image_guidance: float | None = None
     """Guidance scale of images; `None`: the pipeline's default."""
+    step_tag: str = ""
+    """Text after each step at which a causal language model scores it; "": the model is no such reward model."""
 
 
 def default_batched_tokens(device: str) -> int:
@@ -195,6 +197,12 @@ class WorkerSettings(BaseSettings):
         le=200,
         description="Denoising steps of each image; by default those of the pipeline (4 are right for FLUX.1-schnell)",
     )
+    step_tag: str = Field(
+        default="",
+        max_length=32,
+        description="Text after each step at which a causal language model scores it by the logits of + and -, as"
+        " Math-Shepherd's ки; makes the model a process reward model",
+    )
     image_guidance: float | None = Field(
         default=None,
         ge=0,
@@ -239,4 +247,5 @@ class WorkerSettings(BaseSettings):
             image_sizes=self.image_sizes,
             image_steps=self.image_steps,
             image_guidance=self.image_guidance,
+            step_tag=self.step_tag,
         )

@@ -49,8 +49,8 @@ R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
 
 class SteppingEngine(Protocol[R_contra]):
-    """The interface of an engine that `serve` steps, for requests of type `R_contra`: generations, embeddings or
-    drawn images."""
+    """The interface of an engine that `serve` steps, for requests of type `R_contra`: generations, embeddings,
+    scores or drawn images."""
 
     def ready(self) -> Ready:
         """Return the message that reports the loaded model and the engine's limits to the worker."""
@@ -62,7 +62,7 @@ class SteppingEngine(Protocol[R_contra]):
         """Drop a request, or only its choice `choice`; unknown ids are ignored."""
 
     def step(self) -> Sequence[EngineEvent]:
-        """Compute one batch of the queued requests and return its events: new tokens, vectors or images."""
+        """Compute one batch of the queued requests and return its events: new tokens, vectors, scores or images."""
 
     def has_work(self) -> bool:
         """Return whether any request is live, so that `step` should be called."""
@@ -262,11 +262,15 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
 
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    source = resolve(settings.model)
+    source = resolve(settings.model, step_tag=settings.step_tag)
     if source.task is Task.EMBED:
         from inference_worker.engine.embedding.engine import EmbeddingEngine  # noqa: PLC0415
 
         return EmbeddingEngine.load_model(source, settings)
+    if source.task is Task.SCORE:
+        from inference_worker.engine.scoring.engine import ScoringEngine  # noqa: PLC0415
+
+        return ScoringEngine.load_model(source, settings)
     if source.task is Task.IMAGE:
         if find_spec("diffusers") is None:
             raise ModelError("image models need the packages of the extra `images` (docs/images.md)")

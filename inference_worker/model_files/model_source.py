@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +41,10 @@ _QUANTISATION = re.compile(r"[.\-_](ud[.\-_])?(i?q\d\w*|b?f16|fp16|f32|fp32|mxfp
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._\-]+")
 
 
+SCORING_ARCHITECTURES = ("ForSequenceClassification", "ForRewardModel", "ForProcessRewardModel", "ForPrmModel")
+"""Ends of the names of architectures that score."""
+
+
 @dataclass(frozen=True)
 class ModelSource:
     """A model on disk.
@@ -49,7 +53,7 @@ class ModelSource:
         kind: `gguf`: `path` is the file; `safetensors`: `path` is a folder with `config.json` and shards; `pipeline`:
             `path` is the folder of a diffusers pipeline.
         served_name: model name in the API, unless `HEADRACE_SERVED_MODEL_NAME` is set.
-        task: generation, embedding or images.
+        task: generation, embedding, scores or images.
         reads_images: whether it is a vision-language model, which generates text about images.
     """
 
@@ -60,13 +64,24 @@ class ModelSource:
     reads_images: bool = False
 
 
-def resolve(model: str) -> ModelSource:
+def resolve(model: str, *, step_tag: str = "") -> ModelSource:
     """Locate `model`: the path of a `.gguf` or a folder, else a Hugging Face id (downloaded unless cached).
+
+    With a `step_tag` a causal language model is a process reward model, which scores the steps of answers.
 
     Raises:
         ModelNotFound: there is no such model, or it can't be downloaded.
         UnsupportedModel: the model's file format is not served.
     """
+    source = _located(model)
+    if not step_tag or source.task is Task.SCORE:
+        return source
+    if source.kind != "safetensors" or source.task is not Task.GENERATE:
+        raise UnsupportedModel(f"{model}: a step tag needs a causal language model in a folder with safetensors")
+    return replace(source, task=Task.SCORE)
+
+
+def _located(model: str) -> ModelSource:
     path = Path(model).expanduser()
     if path.suffix.lower() == ".gguf":
         return _from_gguf(path)
@@ -163,14 +178,21 @@ def _from_folder(folder: Path, name: str) -> ModelSource:
 
 
 def _task(folder: Path) -> Task:
-    """Return `EMBED` for Sentence Transformers folders and models without a language modelling head."""
-    if (folder / "modules.json").is_file():
-        return Task.EMBED
+    """Return the task of a safetensors folder.
+
+    `EMBED` for Sentence Transformers folders and models without a language modelling head, `SCORE` for cross-encoders
+    and reward models.
+    """
     try:
+        crossed = (read_json_object(folder / "config_sentence_transformers.json") or {}).get("model_type")
+        if (folder / "modules.json").is_file() and crossed != "CrossEncoder":
+            return Task.EMBED
         config = read_json(folder / "config.json")
         architecture = str((config.get("architectures") or [""])[0])
     except (BadWeights, AttributeError, KeyError):
         return Task.GENERATE  # loading the model reports what is wrong with it
+    if architecture.endswith(SCORING_ARCHITECTURES):
+        return Task.SCORE
     headless = architecture.endswith("Model") and "LMHead" not in architecture
     return Task.EMBED if headless or architecture.endswith("ForMaskedLM") else Task.GENERATE
 

@@ -1,7 +1,7 @@
 """Runs a worker's jobs in its engine: submits them, ends them, and restarts the engine after a crash.
 
 `EngineJobHandler` is the handler of a `JobConsumer`, which acknowledges jobs and publishes usage records. Subclasses
-build engine requests and turn engine events into replies: `generation_handler.py`, `embedding/handler.py`,
+build engine requests and turn engine events into replies: `generation_handler.py`, `input_handler.py`,
 `images/handler.py`.
 """
 
@@ -90,7 +90,7 @@ class EngineJobHandler(ABC, Generic[J]):
         """Whether the worker killed the engine on purpose, to replace it; no job is suspected then."""
         self.load = EngineLoad()
         self.tokens = 0
-        """Tokens generated or embedded since the worker started."""
+        """Tokens generated, embedded or scored since the worker started."""
 
     # Interface of subclasses
 
@@ -357,4 +357,4 @@ class EngineJobHandler(ABC, Generic[J]):
 
 
 HandlerFactory = Callable[[HandlerContext[Any]], EngineJobHandler[Any]]
-"""Creates the `EngineJobHandler` of a worker: a `GenerationHandler`, an `EmbeddingHandler` or an `ImageHandler`."""
+"""Creates the `EngineJobHandler` of a worker: a `GenerationHandler`, an `InputHandler` or an `ImageHandler`."""

@@ -274,6 +274,9 @@ def worker(
     ] = None,
     image_steps: Annotated[int | None, typer.Option(help="Denoising steps of an image.", show_default=False)] = None,
     image_guidance: Annotated[float | None, typer.Option(help="Guidance scale of images.", show_default=False)] = None,
+    step_tag: Annotated[
+        str | None, typer.Option(help="Text after each step, for scores as Math-Shepherd's: ки.", show_default=False)
+    ] = None,
     amqp_url: AmqpUrl = None,
     ops_port: OpsPort = None,
 ) -> None:
@@ -299,6 +302,7 @@ def worker(
         image_sizes=image_sizes,
         image_steps=image_steps,
         image_guidance=image_guidance,
+        step_tag=step_tag,
         amqp_url=amqp_url,
         ops_port=ops_port,
     )

@@ -111,6 +111,8 @@ class ScorePrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     """Text between the steps of an answer; a process reward model splits candidates that are one text at it."""
     raw: bool = False
     """Whether scores are the model's logits, without its activation function."""
+    param: str = "text_2"
+    """Request field that the candidates come from, for error messages."""
 
     def context(self, index: int) -> str | list[dict[str, Any]]:
         """Return the context of candidate `index`."""

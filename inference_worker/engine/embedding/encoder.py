@@ -41,7 +41,7 @@ class Encoder:
         self._padding = getattr(model.config, "pad_token_id", None) or 0
         self.vocab_size: int = model.config.vocab_size
         self.dimensions = self._check_padding()
-        self.positions = _positions(model)
+        self.positions = max_positions(model)
         """Longest input in tokens that can be computed."""
         self.max_tokens = min(config.max_tokens or self.positions, self.positions)
         """Longest input in tokens that the model was trained for."""
@@ -75,7 +75,7 @@ class Encoder:
         return [id_ if id_ != self._padding else self._padding + 1 for id_ in ids]
 
 
-def _positions(model: PreTrainedModel) -> int:
+def max_positions(model: PreTrainedModel) -> int:
     """Return the maximum positions of a text. Some families (RoBERTa's) count them from the padding id on."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):

@@ -57,12 +57,13 @@ class SafetensorsFolder:
                 found.update((name, tuple(file.get_slice(name).get_shape())) for name in file.keys())  # noqa: SIM118
         return found
 
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor with its name, one at a time, on the CPU."""
+    def tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor whose name begins with `prefix`, with its name, one at a time, on the CPU."""
         for shard in self.shards:
             with _open_shard(shard) as file:
                 for name in file.keys():  # noqa: SIM118
-                    yield name, file.get_tensor(name)
+                    if name.startswith(prefix):
+                        yield name, file.get_tensor(name)
 
 
 def parameters_by_name(model: nn.Module) -> dict[str, Tensor]:

@@ -75,7 +75,7 @@ class EmbeddingProcessor:
             raise PromptRejected(message, "dimensions")
         inputs = self._ids(prompt.inputs, ready)
         _check(inputs, ready)
-        return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions, embedded=job.embedded)
+        return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions, done=job.embedded)
 
     def _ids(self, inputs: list[str | list[int]], ready: Ready) -> list[list[int]]:
         """Return the ids of each input: texts with the model's begin and end tokens, token ids unchanged."""

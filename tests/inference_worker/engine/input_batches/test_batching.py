@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_worker.engine.embedding.batching import FREE_PADDING, MAX_PADDING, Batcher, PendingInput
+from inference_worker.engine.input_batches.batching import FREE_PADDING, MAX_PADDING, Batcher, PendingInput
 
 
 def ids(length: int) -> list[int]:

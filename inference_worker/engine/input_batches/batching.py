@@ -18,7 +18,7 @@ FREE_PADDING = 256
 
 @dataclass(frozen=True)
 class PendingInput:
-    """Input `index` of an embedding request, as token ids, waiting to be embedded."""
+    """Input `index` of a request, as token ids, waiting to be computed."""
 
     request: str
     index: int
@@ -26,7 +26,7 @@ class PendingInput:
 
 
 class Batcher:
-    """The waiting inputs of embedding requests; chooses which of similar length are computed together."""
+    """The waiting inputs of requests; chooses which of similar length are computed together."""
 
     def __init__(self, max_tokens: int) -> None:
         """`max_tokens` is the size of a batch including padding; a single input may exceed it."""
@@ -40,7 +40,7 @@ class Batcher:
         return len(self._requests)
 
     def add(self, request: str, inputs: Sequence[list[int]], *, without: Collection[int] = ()) -> None:
-        """Queue a request's inputs (token ids), except those at the indexes `without`, which are embedded already."""
+        """Queue a request's inputs (token ids), except those at the indexes `without`, which are computed already."""
         pending = [PendingInput(request, index, ids) for index, ids in enumerate(inputs) if index not in without]
         pending.sort(key=lambda each: len(each.ids), reverse=True)
         self._requests[request] = OrderedDict((each.index, each) for each in pending)
@@ -51,6 +51,10 @@ class Batcher:
         """Remove the waiting inputs of a request; does nothing for unknown ids."""
         for each in list(self._requests.get(request, {}).values()):
             self._remove(each)
+
+    def waits(self, request: str) -> bool:
+        """Return whether the request has waiting inputs."""
+        return request in self._requests
 
     def next_batch(self) -> list[PendingInput]:
         """Remove and return the inputs of the next batch, longest first; empty if none waits."""

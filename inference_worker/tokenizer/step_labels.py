@@ -1,0 +1,20 @@
+"""Finds the tokens of the labels of steps, "+" and "-", in a vocabulary. Must not import torch."""
+
+from __future__ import annotations
+
+from inference_worker.errors import UnsupportedModel
+from inference_worker.tokenizer.tokenizer import Definition, plain_encoder
+
+GOOD, BAD = "+", "-"
+
+
+def step_label_ids(definition: Definition) -> tuple[int, int]:
+    """Return the ids of a good and a bad step's label, as in the text "+ -" (Math-Shepherd; Wang et al., 2023).
+
+    Raises:
+        UnsupportedModel: a label is not one token, or the kind of tokenizer is not served.
+    """
+    ids = plain_encoder(definition).encode(f"{GOOD} {BAD}", add_special_tokens=False).ids
+    if len(ids) != 2:
+        raise UnsupportedModel(f"the labels {GOOD} and {BAD} of steps are not one token each")
+    return ids[0], ids[1]

@@ -1,0 +1,1 @@
+"""Score jobs in the worker process: tokenising candidates with their contexts and publishing scores."""
