@@ -15,6 +15,8 @@ class Scope(StrEnum):
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
     IMAGES = "images"
+    SCORES = "scores"
+    """Score and rerank texts."""
     MODELS_READ = "models.read"
     """List models and retrieve one."""
     ORGANIZATION_READ = "organization.read"
@@ -24,7 +26,7 @@ class Scope(StrEnum):
 
 
 PROJECT_SCOPES = frozenset(
-    {Scope.CHAT_COMPLETIONS, Scope.COMPLETIONS, Scope.EMBEDDINGS, Scope.IMAGES, Scope.MODELS_READ}
+    {Scope.CHAT_COMPLETIONS, Scope.COMPLETIONS, Scope.EMBEDDINGS, Scope.IMAGES, Scope.SCORES, Scope.MODELS_READ}
 )
 """All scopes that a project's key may have; also its default."""
 

@@ -20,7 +20,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import image_urls, text_of
-from router.messages import ServiceClass, Task
+from router.messages import ScorePrompt, ServiceClass, Task
 from router.model_registry import ModelInfo
 from router.producer.errors import ModelUnavailable
 
@@ -120,6 +120,26 @@ class AdmissionController:
         self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
+    async def admit_scores(
+        self, principal: Principal, name: str, prompt: ScorePrompt, truncation: int | None
+    ) -> AdmittedRequest:
+        """Check whether a request for scores may be queued; return it with its model and start deadline.
+
+        `truncation` is the number of tokens to which pairs are cut, if any.
+
+        Raises:
+            InvalidRequest: The model does not score.
+            ModelNotFound, ModelUnavailable, BrokerDown, Overloaded, ContextLengthExceeded: As `admit` does.
+        """
+        model = self._model(principal, name, Task.SCORE)
+        texts = [each for each in prompt.contexts if isinstance(each, str)]
+        texts += [prompt.text(index) for index in range(len(prompt.candidates))]
+        tokens = max(_min_tokens_of(texts, model.max_token_bytes))
+        if truncation is None and tokens > model.max_model_len:
+            raise _too_long(tokens, model, param=prompt.param)
+        self._check_wait(principal, model, ServiceClass.DEFAULT)
+        return self._admitted(principal, model, ServiceClass.DEFAULT)
+
     async def admit_images(self, principal: Principal, body: ImageRequest) -> AdmittedRequest:
         """Check whether an image request may be queued; return it with its model and start deadline.
 
@@ -173,6 +193,7 @@ _WRONG_TASK = {
     Task.EMBED: "makes embeddings only: use /v1/embeddings",
     Task.GENERATE: "generates text only: use /v1/chat/completions or /v1/completions",
     Task.IMAGE: "draws images only: use /v1/images/generations",
+    Task.SCORE: "scores only: use /v1/score or /v1/rerank",
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.answers.answer_parts import CollectedChoice
 from gateway.answers.image_answer import DrawnImage
+from gateway.answers.score_answer import CandidateScore
 from gateway.jobs.generation import Generation
 
 
@@ -35,6 +38,16 @@ async def collect_vectors(generation: Generation) -> list[bytes]:
         for embedded in batch:
             vectors.update(enumerate(embedded.vectors, start=embedded.start))
     return [vectors[index] for index in sorted(vectors)]  # complete, because the generation has finished
+
+
+async def collect_scores(generation: Generation) -> list[CandidateScore]:
+    """Read a score job to its end; return the scores of its candidates, in order. Raises `GenerationError`."""
+    scores: dict[int, CandidateScore] = {}
+    async for batch in generation.scores():
+        for scored in batch:
+            steps: Sequence[list[float] | None] = scored.step_scores or [None] * len(scored.scores)
+            scores.update(zip(scored.indexes, map(CandidateScore, scored.scores, steps), strict=True))
+    return [scores[index] for index in sorted(scores)]  # complete, because the generation has finished
 
 
 async def collect_images(generation: Generation) -> list[DrawnImage]:

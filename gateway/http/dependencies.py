@@ -21,6 +21,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
+from gateway.openai.scores import RerankRequest, ScoreRequest
 from runtime import strict_json
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -80,9 +81,13 @@ _chat_security = BodySecurity(Scope.CHAT_COMPLETIONS, ChatCompletionRequest)
 _completion_security = BodySecurity(Scope.COMPLETIONS, CompletionRequest)
 _embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
 _image_security = BodySecurity(Scope.IMAGES, ImageRequest)
+_score_security = BodySecurity(Scope.SCORES, ScoreRequest)
+_rerank_security = BodySecurity(Scope.SCORES, RerankRequest)
 AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_chat_security)]
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]
+AuthorisedScores = Annotated[AuthorisedRequest[ScoreRequest], Security(_score_security)]
+AuthorisedRerank = Annotated[AuthorisedRequest[RerankRequest], Security(_rerank_security)]
 ImageCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.IMAGES))]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]

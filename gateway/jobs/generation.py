@@ -32,6 +32,7 @@ from router.messages import (
     PromptEcho,
     PromptLogprobs,
     Reply,
+    Scored,
     Usage,
     UsagePart,
 )
@@ -49,7 +50,7 @@ from router.producer.unread_replies import Arrival
 from router.timings import Timings
 
 T = TypeVar("T")
-R = TypeVar("R", Embedded, Drawn)
+R = TypeVar("R", Embedded, Scored, Drawn)
 
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +78,7 @@ class GenerationServices(NamedTuple):
 class Generation:
     """The jobs of one request (all of one model and class, with equal `n`), open for replies from the start.
 
-    Call `publish`, then iterate once over `batches`, `vectors` or `images`; `usage` is final after that.
+    Call `publish`, then iterate once over `batches`, `vectors`, `scores` or `images`; `usage` is final after that.
     Iterating to the end closes the generation, else its owner must. The constructor enters the jobs in the estimated
     queue.
     """
@@ -222,6 +223,10 @@ class Generation:
         """Iterate over the vectors of an embedding job in order of arrival. Raises as `batches` does."""
         return self._until_end(self._embedded)
 
+    def scores(self) -> AsyncIterator[list[Scored]]:
+        """Iterate over the scores of a score job in order of arrival. Raises as `batches` does."""
+        return self._until_end(self._scored)
+
     @property
     def finished(self) -> bool:
         """Whether all jobs have finished, so that the latest batch is the last one."""
@@ -292,6 +297,9 @@ class Generation:
 
     def _embedded(self, arrivals: list[Arrival]) -> list[Embedded]:
         return self._unordered(arrivals, Embedded)
+
+    def _scored(self, arrivals: list[Arrival]) -> list[Scored]:
+        return self._unordered(arrivals, Scored)
 
     def _drawn(self, arrivals: list[Arrival]) -> list[Drawn]:
         return self._unordered(arrivals, Drawn)

@@ -28,6 +28,7 @@ from router.messages import (
     OwnToolCall,
     Prompt,
     SamplingParams,
+    ScorePrompt,
     TextOptions,
     TextPrompt,
     TokenPrompt,
@@ -106,6 +107,24 @@ def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origi
         begin_by=min(admitted.begin_by, origin.deadline),
         prompt=EmbeddingPrompt(inputs=list(body.input), dimensions=body.dimensions),
         sampling=SamplingParams(seed=0),
+        service_class=admitted.service_class,
+    )
+
+
+def build_score_job(prompt: ScorePrompt, truncation: int | None, admitted: AdmittedRequest, origin: Origin) -> Job:
+    """Build the one job that scores all candidates of a request; its id is the id of the answer."""
+    return Job(
+        id=f"score-{uuid.uuid4().hex}",
+        model=admitted.model.name,
+        tenant=admitted.principal.tenant,
+        requester=admitted.principal.requester,
+        reply_to=origin.gateway_id,
+        created=time.time(),
+        deadline=origin.deadline,
+        begin_by=min(admitted.begin_by, origin.deadline),
+        prompt=prompt,
+        sampling=SamplingParams(seed=0),
+        text=TextOptions(truncate_prompt_tokens=truncation),
         service_class=admitted.service_class,
     )
 

@@ -101,6 +101,11 @@ def conflict(field: str, message: str) -> PydanticCustomError:
     return PydanticCustomError("invalid_value", "{message}", {"message": message, _FIELD: (field,)})
 
 
+def missing(field: str, message: str) -> PydanticCustomError:
+    """Return the error to raise in a model validator if `field` is missing: 400 with that `param`."""
+    return PydanticCustomError("missing", "{message}", {"message": message, _FIELD: (field,)})
+
+
 _CODES = {
     "missing": "missing_required_parameter",
     "missing_content": "missing_required_parameter",

@@ -17,12 +17,15 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
+from gateway.openai.scores import RerankRequest, ScoreRequest
 
 ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions": ChatCompletionRequest,
     "/v1/completions": CompletionRequest,
     "/v1/embeddings": EmbeddingRequest,
     "/v1/images/generations": ImageRequest,
+    "/v1/score": ScoreRequest,
+    "/v1/rerank": RerankRequest,
 }
 
 PREAMBLE = """# Compatibility with OpenAI's API

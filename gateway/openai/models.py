@@ -18,7 +18,7 @@ class Model(ApiModel):
         max_model_len: Context length in tokens; of an image model the longest prompt.
         image_sizes: Sizes that an image model draws, the default first; left out for other models.
         input_modalities: What prompts consist of: `text`, and `image` where the model reads images.
-        task: Whether the model generates text, embeds it, or draws images.
+        task: Whether the model generates text, embeds it, scores it, or draws images.
     """
 
     id: str

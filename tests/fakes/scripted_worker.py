@@ -32,6 +32,8 @@ from router.messages import (
     PromptEcho,
     PromptLogprobs,
     Reply,
+    Scored,
+    ScorePrompt,
     ServiceClass,
     Started,
     Step,
@@ -60,6 +62,7 @@ def status(
     dimensions: int = 0,
     image_sizes: Sequence[str] = (),
     reads_images: bool = False,
+    task: Task | None = None,
 ) -> WorkerStatus:
     """A heartbeat; with `dimensions` of a worker that embeds, with `image_sizes` of one that draws."""
     return msgspec_replace(
@@ -73,7 +76,7 @@ def status(
         kv_cache_usage=0.0,
         tokens_per_second=0.0,
         max_token_bytes=max_token_bytes,
-        task=Task.IMAGE if image_sizes else Task.EMBED if dimensions else Task.GENERATE,
+        task=task or (Task.IMAGE if image_sizes else Task.EMBED if dimensions else Task.GENERATE),
         dimensions=dimensions,
         image_sizes=list(image_sizes),
         reads_images=reads_images,
@@ -145,12 +148,15 @@ class ScriptedWorker:
         dimensions: int = 0,
         image_sizes: Sequence[str] = (),
         reads_images: bool = False,
+        task: Task | None = None,
     ) -> None:
         self.bus = bus
         self.model = model
         self.script = script
         self.worker = worker
-        self.status = status(model, worker, dimensions=dimensions, image_sizes=image_sizes, reads_images=reads_images)
+        self.status = status(
+            model, worker, dimensions=dimensions, image_sizes=image_sizes, reads_images=reads_images, task=task
+        )
         self.jobs: list[Job] = []
         self.cancelled: dict[str, asyncio.Event] = {}
         self.received = asyncio.Event()
@@ -321,6 +327,21 @@ async def embed(worker: ScriptedWorker, job: Job) -> None:
         vectors = [vector(index, job.prompt.dimensions or 4)]
         worker.send(job, Embedded(job_id=job.id, attempt_id=attempt, start=index, vectors=vectors, tokens=tokens))
     worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=sum(counts))))
+
+
+async def score(worker: ScriptedWorker, job: Job) -> None:
+    """The length of each text over ten, of lists of steps also that of each step; three tokens each, the last first."""
+    assert isinstance(job.prompt, ScorePrompt)
+    attempt = uuid.uuid4().hex
+    candidates = job.prompt.candidates
+    total = 3 * len(candidates)
+    worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=total))
+    for index, candidate in reversed(list(enumerate(candidates))):
+        steps = [[len(step) / 10 for step in candidate]] if isinstance(candidate, list) else []
+        scores = [steps[0][-1] if steps else len(candidate) / 10]
+        reply = Scored(job_id=job.id, attempt_id=attempt, start=index, scores=scores, step_scores=steps, tokens=3)
+        worker.send(job, reply)
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=total)))
 
 
 def png(index: int) -> bytes:
