@@ -27,18 +27,28 @@ from auth_billing.access.roles import OPERATORS
 from auth_billing.access.scopes import ADMIN_SCOPES
 from gateway.http.routes import operator, organization
 from router.bus import Bus
+from router.messages import Task
 from router.transport.memory import MemoryTransport
-from tests.fakes.scripted_worker import ScriptedWorker, count, draw, embed
+from tests.fakes.scripted_worker import Script, ScriptedWorker, count, draw, embed, score
 from tests.gateway.conftest import KEY, MODEL, eventually, served
 
 EMBEDDER = "org/embedder"
 PAINTER = "org/painter"
+SCORER = "org/scorer"
+OTHERS: list[tuple[str, Script, dict[str, Any]]] = [
+    (EMBEDDER, embed, {"dimensions": 4}),
+    (PAINTER, draw, {"image_sizes": ["512x512", "512x256"]}),
+    (SCORER, score, {"task": Task.SCORE}),
+]
+"""Models beside the one that generates, with their scripts and the fields of their heartbeats."""
 EXAMPLES = 12
 OPERATIONS = [
     ("POST", "/v1/chat/completions", MODEL),
     ("POST", "/v1/completions", MODEL),
     ("POST", "/v1/embeddings", EMBEDDER),
     ("POST", "/v1/images/generations", PAINTER),
+    ("POST", "/v1/score", SCORER),
+    ("POST", "/v1/rerank", SCORER),
     ("GET", "/v1/models", None),
     ("GET", "/v1/models/{name}", None),
     ("GET", "/v1/blobs/{blob_id}", None),
@@ -57,21 +67,18 @@ ADMINISTRATION = [
 async def _serve(url: Future[str], stop: Future[None]) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(served(count, shutdown_grace=0.0))
-        bus = Bus(MemoryTransport(server.stage.broker, "worker-2"))
-        await bus.start()
-        stack.push_async_callback(bus.close)
-        worker = ScriptedWorker(bus, EMBEDDER, embed, "worker-2", dimensions=4)
-        await stack.enter_async_context(worker.running())
-        painters = Bus(MemoryTransport(server.stage.broker, "worker-3"))
-        await painters.start()
-        stack.push_async_callback(painters.close)
-        painter = ScriptedWorker(painters, PAINTER, draw, "worker-3", image_sizes=["512x512", "512x256"])
-        await stack.enter_async_context(painter.running())
+        workers = [server.stage.worker]
+        for number, (model, script, fields) in enumerate(OTHERS, start=2):
+            bus = Bus(MemoryTransport(server.stage.broker, f"worker-{number}"))
+            await bus.start()
+            stack.push_async_callback(bus.close)
+            worker = ScriptedWorker(bus, model, script, f"worker-{number}", **fields)
+            workers.append(await stack.enter_async_context(worker.running()))
         models = server.stage.gateway.models
-        await eventually(lambda: models.find(EMBEDDER) is not None and models.find(PAINTER) is not None)
+        await eventually(lambda: all(models.find(name) is not None for name, _, _ in OTHERS))
         server.stage.accounts.added[ADMIN_KEY] = Principal("admin", OPERATORS, "salt", scopes=ADMIN_SCOPES)
         url.set_result(server.url.removesuffix("/v1"))
-        beating = asyncio.create_task(_beat(server.stage.worker, worker, painter))
+        beating = asyncio.create_task(_beat(*workers))
         await asyncio.wrap_future(stop)
         beating.cancel()
 
