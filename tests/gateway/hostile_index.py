@@ -1,4 +1,4 @@
-"""The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118, H121 and H122 of
+"""The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118, H121, H122 and H140 to H144 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -10,6 +10,7 @@ KEYS = "tests/auth_billing/"
 RACES = f"{KEYS}races/test_races.py::"
 ORGANIZATION = f"{GATEWAY}http/routes/organization/"
 REFUSALS = f"{GATEWAY}test_refusals.py::"
+MCP = f"{GATEWAY}http/routes/test_mcp.py::"
 HTTP = f"{GATEWAY}http/test_http_protocol.py::"
 SERVER = f"{GATEWAY}http/test_server.py::"
 CLIENTS = f"{GATEWAY}test_hostile_clients.py::"
@@ -242,4 +243,16 @@ INDEX: dict[str, list[str]] = {
         f"{ORGANIZATION}test_rate_limits.py::test_limits_of_keys_and_people_stay_below_the_operators",
     ],
     "H122": ["tests/infra/accounts/test_embedded_store.py::test_it_serves_no_client_without_the_password"],
+    # `/v1/mcp`
+    "H140": [f"{MCP}test_messages_that_are_not_valid_are_refused", f"{MCP}test_a_message_has_a_length"],
+    "H141": [f"{MCP}test_headers_that_are_not_valid_are_refused"],
+    "H142": [
+        f"{GATEWAY}mcp/test_protocol.py::test_headers_that_disagree_with_the_body_are_refused",
+        f"{GATEWAY}mcp/test_protocol.py::test_headers_that_are_there_twice_are_refused",
+    ],
+    "H143": [f"{GATEWAY}mcp/test_running_calls.py::test_only_the_named_call_is_cancelled"],
+    "H144": [
+        "tests/assistant/mcp/test_tool.py::test_consent_is_to_a_name_to_a_described_tool_or_to_one_call",
+        f"{MCP}test_messages_that_are_not_valid_are_refused",
+    ],
 }

@@ -137,7 +137,7 @@ export function consentOf(step: Step): Consent | null {
 /** Returns what a tool was called for, such as a place or a topic, as one line; empty if nothing says it. */
 export function subjectOf(data: Json): string {
   const values = Object.entries(asObject(data["arguments"]) ?? {});
-  const named = ["place", "topic", "expression", "url", "prompt"];
+  const named = ["place", "topic", "expression", "url", "prompt", "query"];
   const [, value] = values.find(([name, each]) => named.includes(name) && text(each) !== "") ?? ["", ""];
   return shortened(text(value).replace(/\s+/g, " ").trim(), 120);
 }
