@@ -128,6 +128,7 @@ _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"divided by|over(?!\s*[\[(][^\[\]()]*[,;])|podzielić(?: na| przez)?|podzielone przez|dzielone przez|przez",
             "/",
         ),
+        (r"(?<=\d )(?:degrees?|stopni[ea]?|stopień)", "°"),
         (r"plus|dodać", "+"),
         (r"minus|odjąć", "-"),
         (r"infinity|nieskończono(?:ść|ści)", "oo"),
@@ -140,6 +141,7 @@ _MATHEMATICS = lenient_pattern(
     r"[%=^√∫]|(?<!\w)(?:calculate|compute|evaluate|work out|solve|simplify|factori[sz]e|integrate"
     r"|differentiate|derivative|integral|roots?|sqrt"
     r"|percent|limit|plot|graph|wykres\w*|convert|area|volume|perimeter|average|prime|divided|times|plus|minus|how much"
+    r"|sine|cosine|tangent|logarithm"
     r"|oblicz\w*|policz\w*|wylicz\w*|rozwiąż|rozwiązać|uprość|pochodn\w+|całk\w*|pierwiast\w+|procent\w*|granic\w+|zamień"
     r"|pole|objętość|obwód|średni\w+|razy|podziel\w*|pomnóż|przez|dodać|odjąć|ile (?:to|jest|wynosi))(?!\w)"
 )

@@ -9,8 +9,10 @@ from assistant.tools.folding import lenient_pattern
 from assistant.tools.mathematics.numerals import ORDINALS
 
 _ORDINAL = rf"(?P<ordinal>{'|'.join(ORDINALS)}|\d{{1,3}}(?:st|nd|rd|th))"
-_OPERAND = r"[^,;]{1,80}?"
-_LAST = r"[^,;]{1,80}"
+_OPERATOR = r"\s(?:[-+*/]|plus|minus|times|divided|multiplied|over|razy|przez|dodać|odjąć|podziel\w+|pomnoż\w+)\s"
+_LAST = rf"(?:(?!{_OPERATOR})[^,;]){{1,80}}"
+"""An operand. One of several terms is not read: "the product of 3 and 4 plus 2" may be 14 or 18."""
+_OPERAND = f"{_LAST}?"
 _AND = r"(?:and|i|oraz)"
 _WHOLE = r"(?:whole |natural |positive )?(?:integers|numbers)|liczb(?: naturalnych| całkowitych)?"
 _POWER = lenient_pattern(
@@ -78,12 +80,18 @@ _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
     )
 )
 _CHANGED_BY_PERCENT = lenient_pattern(r"^([^%=]*[^%=\s])(?<![-+*/^(])\s*([-+])\s*([\d.,]*\d)\s*%$")
+_FUNCTION_OF = lenient_pattern(
+    r"(?<!\w)((?:square root|cube root|root|sine|cosine|tangent|logarithm|log|factorial)(?: of)?"
+    r"|pierwiastek(?: \w+)? ze?|[ck]?o?sinusa?(?: z)?|tangensa?(?: z)?|logarytm(?: naturalny)? z|silni[aę] z)"
+    r" ([^\s(]\S*[-+*/]\S*)"
+)
+"""A function in words and its argument without spaces: "sine of pi/6" is sin(pi/6), not sin(pi)/6."""
 _PERCENT = lenient_pattern(r"\s*(?<!\w)(?:per ?cent|procent(?:a|u|ów)?)(?!\w)")
 
 
 def written(text: str) -> str:
     """Return a text in lower case, without punctuation at its end, with its phrases of arithmetic in notation."""
-    text = _PERCENT.sub("%", _POWER.sub(_exponent, text))
+    text = _FUNCTION_OF.sub(r"\1 (\2)", _PERCENT.sub("%", _POWER.sub(_exponent, text)))
     for pattern, notation in _PHRASES:
         text = pattern.sub(notation, text)
     return text

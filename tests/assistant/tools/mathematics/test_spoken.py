@@ -33,6 +33,9 @@ from assistant.tools.mathematics.spoken import with_changes, written
         ("nwd liczb 48 i 36", "nwd(48; 36)"),
         ("podnieś 7 do trzeciej potęgi", "7^3"),
         ("3 do czwartej", "3^4"),
+        ("sine of pi/6", "sine of (pi/6)"),
+        ("square root of 16/4 plus 1", "square root of (16/4) plus 1"),
+        ("sinus pi/6", "sinus (pi/6)"),
         ("2x + 3 = 7", "2x + 3 = 7"),
     ],
 )
@@ -41,7 +44,17 @@ def test_phrases(text: str, notation: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["product of 37 and 58, then halve it", "subtract 3 from 10, then double it", "sum of squares"]
+    "text",
+    [
+        "product of 37 and 58, then halve it",
+        "subtract 3 from 10, then double it",
+        "sum of squares",
+        "product of 3 and 4 plus 2",
+        "divide 10 by 2 plus 3",
+        "20% off 50 plus 5",
+        "sum of 3 and 4 divided by 7",
+        "suma 3 i 4 razy 2",
+    ],
 )
 def test_phrases_that_go_on_stay(text: str) -> None:
     assert written(text) == text
