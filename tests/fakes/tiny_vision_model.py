@@ -1,7 +1,7 @@
-"""Tiny vision-language models with random weights, in the layout of Hugging Face folders: two families, a few MB each.
+"""Tiny vision-language models with random weights, most of them in the layout of Hugging Face folders.
 
-SmolVLM (Idefics 3's architecture) cuts large images into tiles, Qwen2-VL reads them in their own size and keeps state
-about positions; so they test what differs between families.
+SmolVLM (Idefics 3's architecture) and LLaVA-NeXT cut large images into tiles, LLaVA does not, Qwen2-VL keeps a state of
+positions; so they test what differs between families.
 """
 
 from __future__ import annotations
@@ -16,11 +16,19 @@ from transformers import (
     Idefics3Config,
     Idefics3ForConditionalGeneration,
     Idefics3Processor,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    LlavaNextConfig,
+    LlavaNextForConditionalGeneration,
+    LlavaNextProcessor,
+    LlavaProcessor,
     PreTrainedTokenizerFast,
     Qwen2VLConfig,
     Qwen2VLForConditionalGeneration,
 )
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
+from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 
 CONTEXT = 1024
 END = "<|im_end|>"
@@ -32,6 +40,14 @@ TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant:' }}{% endif %}"
 )
 _IDEFICS_TOKENS = ["<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"]
+_VISION_SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": 32,
+    "patch_size": 8,
+}
 QWEN_IMAGE = 290
 """Id of the image token of the tiny Qwen2-VL."""
 
@@ -43,14 +59,7 @@ def save_idefics(folder: Path, *, seed: int = 0) -> Path:
     torch.manual_seed(seed)
     config = Idefics3Config(
         text_config={"model_type": "llama", **_text_sizes(len(tokenizer), end=tokenizer.eos_token_id)},
-        vision_config={
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
-            "image_size": 32,
-            "patch_size": 8,
-        },
+        vision_config=_VISION_SIZES,
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
         scale_factor=2,
         tie_word_embeddings=False,
@@ -58,6 +67,27 @@ def save_idefics(folder: Path, *, seed: int = 0) -> Path:
     images = Idefics3ImageProcessorPil(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
     processor = Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=tokenizer.chat_template)
     return _save(folder, Idefics3ForConditionalGeneration(config), processor)
+
+
+def save_llava(folder: Path, *, tiles: bool) -> Path:
+    """Save a tiny LLaVA in `folder`, of which an image has 16 tokens; with `tiles` a LLaVA-NeXT, with more by size."""
+    tokenizer = _tokenizer(["<image>"], TEMPLATE.replace("IMAGE", "'<image>'"))
+    torch.manual_seed(0)
+    sides = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
+    grid = {"image_grid_pinpoints": [[32, 64], [64, 32], [64, 64]]}
+    options = {"patch_size": 8, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    sizes: dict[str, Any] = {
+        "text_config": {"model_type": "llama", **_text_sizes(len(tokenizer), end=tokenizer.eos_token_id)},
+        "vision_config": {"model_type": "clip_vision_model", "projection_dim": 32, **_VISION_SIZES},
+        "image_token_id": tokenizer.convert_tokens_to_ids("<image>"),
+    }
+    chat = {"chat_template": tokenizer.chat_template}
+    if tiles:
+        cut = LlavaNextImageProcessorPil(**sides, **grid)
+        processor: Any = LlavaNextProcessor(cut, tokenizer, **options, **chat)
+        return _save(folder, LlavaNextForConditionalGeneration(LlavaNextConfig(**sizes, **grid)), processor)
+    processor = LlavaProcessor(CLIPImageProcessorPil(**sides), tokenizer, **options, **chat)
+    return _save(folder, LlavaForConditionalGeneration(LlavaConfig(**sizes)), processor)
 
 
 def qwen() -> Qwen2VLForConditionalGeneration:

@@ -100,7 +100,7 @@ class ImageProcessing:
     def _process(self, images: list[Image.Image]) -> tuple[list[str], list[ModelInput]]:
         processor = self._processor
         options = processor._merge_kwargs(tokenizer_init_kwargs=processor.tokenizer.init_kwargs)["images_kwargs"]
-        arranged, _ = processor.prepare_inputs_layout(images=images, text=[self.image_token * len(images)])
+        arranged = processor.prepare_inputs_layout(images=images, text=[self.image_token * len(images)])[0]
         arrays, texts = processor._process_images(arranged, **{**options, "return_tensors": "np"})
         return texts, [_input(name, value) for name, value in arrays.items() if isinstance(value, np.ndarray)]
 

@@ -19,7 +19,7 @@ from inference_worker.errors import ModelError, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from router.messages import Grammar, GrammarKind, SamplingParams
-from tests.fakes.tiny_vision_model import CONTEXT, QWEN_IMAGE, qwen
+from tests.fakes.tiny_vision_model import CONTEXT, QWEN_IMAGE, qwen, save_llava
 
 Prompt = tuple[list[int], list[ModelInput]]
 Outcome = dict[tuple[str, int], list[int]]
@@ -177,6 +177,18 @@ def test_as_many_sequences_run_as_have_room_for_a_full_context(vision_folder: Pa
     assert (ready.max_num_seqs, ready.max_model_len, ready.attention) == (2, CONTEXT, "transformers")
     memory = VisionModel.load(vision_folder, torch.float32, torch.device("cpu")).bytes_per_token * CONTEXT
     assert load(vision_folder, kv_cache_memory=memory).ready().max_num_seqs == 1
+
+
+@pytest.mark.parametrize(("tiles", "tokens"), [(False, [16, 16]), (True, [72, 52])])
+def test_other_families_are_served_by_the_same_code(tmp_path: Path, tiles: bool, tokens: list[int]) -> None:
+    engine = load(save_llava(tmp_path, tiles=tiles))
+    processing = ImageProcessing.load(tmp_path)
+    texts, inputs = processing._process([Image.new("RGB", size) for size in ((50, 80), (80, 30))])
+    assert [text.count("<image>") for text in texts] == tokens
+    ids = processing._processor.tokenizer("a".join(texts), add_special_tokens=False).input_ids
+    whole = finish(engine, request((ids, inputs)))["a", 0]
+    resumed = msgspec.structs.replace(request((ids, inputs)), delivered=[whole[:3]])
+    assert finish(engine, resumed)["a", 0] == whole[3:]
 
 
 def qwen_prompt(grid: tuple[int, int], seed: int) -> Prompt:
