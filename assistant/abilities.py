@@ -100,6 +100,15 @@ class Abilities:
             return []
         return self.toolbox.known([name for name in self.spec.tools if name not in off])
 
+    def unnamed_models(self) -> list[str]:
+        """Return the models that this assistant uses because they are served, without being named by the catalogue."""
+        named = {self.spec.answers_with, self.spec.routing.model, self.spec.routing.embeddings}
+        used = {each.name for each in (self.answers_with, self.sees_with) if each is not None}
+        for tool in self.tools():
+            if isinstance(tool, UsesModels):
+                used.update(tool.unnamed_models())
+        return sorted(used - named)
+
     def callable_tools(self) -> list[OwnTool]:
         """Return the tools that are on and may be called by their names; those of MCP servers are not passed on."""
         on = self.toolbox.available()

@@ -92,6 +92,7 @@ class AssistantWorker:
             parts=self._abilities.most_parts(),
             tools=self._abilities.callable_tools(),
             reads_images=sees is not None,
+            unnamed_models=self._abilities.unnamed_models(),
             started=self._started,
             at=time.time(),
         )

@@ -65,6 +65,8 @@ class ModelInfo:
     """Sizes of images that all of its workers draw, the default size first."""
     tools: tuple[OwnTool, ...]
     """Tools that all of its workers have on, if they are assistants."""
+    unnamed_models: tuple[str, ...]
+    """Models that its workers use, if they are assistants, although no operator named them; sorted."""
     reads_images: bool
     """Whether all of its workers read images in prompts."""
     workers: int
@@ -209,6 +211,7 @@ class ModelRegistry:
             dimensions=min(status.dimensions for status in limits),
             image_sizes=[size for size in limits[0].image_sizes if all(size in each.image_sizes for each in limits)],
             tools=tuple(_tools_of_all(limits)),
+            unnamed_models=tuple(sorted({each for status in limits for each in status.unnamed_models})),
             reads_images=all(status.reads_images for status in limits),
             workers=len(ready),
             running=sum(status.running for status in ready),

@@ -128,6 +128,11 @@ class Image:
         """Return a sentence about the result; no model reads it, because the images are the answer."""
         return f"[{len(result['images'])} drawn: {result['prompt_sent']}]"
 
+    def unnamed_models(self) -> list[str]:
+        """Return the image model that draws because it is served; none if the catalogue names it."""
+        model = self._model() if self._spec.model is None else None
+        return [] if model is None else [model.name]
+
     def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
         """Return the most that one call uses: images of every size, and a translation of the prompt."""
         model = self._model()

@@ -106,6 +106,9 @@ class UsesModels(Protocol):
     def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
         """Return the most that one call uses of models; `answers_with` is the answering model, if it is known."""
 
+    def unnamed_models(self) -> list[str]:
+        """Return the models that a call uses because they are served, and not because the catalogue names them."""
+
 
 class ToolError(Exception):
     """Base of the errors of a tool call. The message is in plain words for the person, in their language."""

@@ -50,6 +50,11 @@ class ModelAccess:
         """Whether a model with these `names` (its own and its aliases) may be used."""
         return all(policy.permits(names) for policy in self.policies)
 
+    def forbids(self, names: Collection[str]) -> bool:
+        """Whether a list of forbidden models has one of `names`. A model that no list of permitted ones has is not."""
+        lists = (policy for policy in self.policies if policy.mode is PolicyMode.DENY)
+        return not all(policy.permits(names) for policy in lists)
+
     def restricted_to(self, models: frozenset[str] | None) -> ModelAccess:
         """Return the intersection with an API key's list of models; `None`: no list."""
         return self if models is None else ModelAccess((*self.policies, ModelPolicy(PolicyMode.ALLOW, models)))

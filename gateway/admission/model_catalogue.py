@@ -63,7 +63,7 @@ class ModelCatalogue:
         if self._models.is_empty:
             raise ModelUnavailable
         model = self._resolve(name)
-        if model is None or not access.permits(self._names(model)):
+        if model is None or not self._permits(access, model):
             raise ModelNotFound(
                 f"The model '{name[:128]}' does not exist or you do not have access to it.", param="model"
             )
@@ -75,15 +75,22 @@ class ModelCatalogue:
         """
         served = {model.name: model for model in self._models.models()}
         also = {alias: served[target] for alias, target in self._aliases.items() if target in served}
-        return [(name, model) for name, model in sorted((also | served).items()) if access.permits(self._names(model))]
+        return [(name, model) for name, model in sorted((also | served).items()) if self._permits(access, model)]
 
     def _resolve(self, name: str) -> ModelInfo | None:
         return self._models.find(name) or self._models.find(self._aliases.get(name, ""))
 
-    def _names(self, model: ModelInfo) -> list[str]:
-        """Return the model's own name and the aliases that lead to it."""
-        aliases = (alias for alias, target in self._aliases.items() if target == model.name)
-        return [model.name, *(alias for alias in aliases if self._models.find(alias) is None)]
+    def _permits(self, access: ModelAccess, model: ModelInfo) -> bool:
+        """Whether a model may be used: none that is an assistant with a forbidden model which no operator named."""
+        unnamed = model.unnamed_models
+        return access.permits(self._names(model.name)) and not any(
+            access.forbids(self._names(each)) for each in unnamed
+        )
+
+    def _names(self, model: str) -> list[str]:
+        """Return a model's own name and the aliases that lead to it."""
+        aliases = (alias for alias, target in self._aliases.items() if target == model)
+        return [model, *(alias for alias in aliases if self._models.find(alias) is None)]
 
 
 def read_aliases(file: str) -> Mapping[str, str]:

@@ -257,5 +257,7 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Upper bounds on what the steps of one job use, in addition to the job's own prompt and answer."""
     tools: list[OwnTool] = msgspec.field(default_factory=list)
     """Tools of an assistant that are on and may be called by their names; empty for other models."""
+    unnamed_models: list[str] = msgspec.field(default_factory=list)
+    """Models that an assistant uses because they are served, and not because its operator's catalogue names them."""
     started: float = 0.0
     at: float = 0.0

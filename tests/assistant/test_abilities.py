@@ -55,6 +55,14 @@ def test_a_model_that_reads_images_answers_about_them_if_one_is_served() -> None
     assert abilities({"model": "a"}, {"model": "helper", "reads_images": True}).sees_with is None
 
 
+def test_the_models_that_no_operator_named_are_reported() -> None:
+    assert abilities({"model": "qwen"}).unnamed_models() == ["qwen"]
+    assert abilities({"model": "qwen"}, answers_with="qwen").unnamed_models() == []
+    assert abilities({"model": "qwen"}, routing={"way": "grammar", "model": "qwen"}).unnamed_models() == []
+    assert abilities({"model": "a"}, {"model": "z", "reads_images": True}, answers_with="a").unnamed_models() == ["z"]
+    assert abilities().unnamed_models() == []
+
+
 def test_no_assistant_of_the_catalogue_answers_by_default() -> None:
     assert abilities({"model": "assistant"}, {"model": "helper"}).answers_with is None
 
@@ -144,6 +152,7 @@ def test_a_tool_that_needs_a_model_is_on_while_one_is_served() -> None:
     assert own.callable_tools() == []
     painter.parts = [UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"64x64": 1}))]
     assert [tool.parts for tool in own.callable_tools()] == [[tool_part("image"), *painter.parts]]
+    assert own.unnamed_models() == ["painter", "smol"]
 
 
 class PaintingTool(GatedTool):
@@ -152,6 +161,9 @@ class PaintingTool(GatedTool):
     def __init__(self) -> None:
         super().__init__("image")
         self.parts: list[UsagePart] = []
+
+    def unnamed_models(self) -> list[str]:
+        return ["painter"]
 
     def most_parts(self, answers_with: object) -> list[UsagePart]:
         return self.parts

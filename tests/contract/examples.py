@@ -470,6 +470,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         STATUS, reads_images=True, prompt_bounds=PromptBounds(per_byte=1, per_text=5, per_image=1088)
     ),
     "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
+    "worker_status_unnamed_models": msgspec_replace(STATUS, unnamed_models=["smollm2-135m-instruct"]),
     "worker_status_tools": msgspec_replace(STATUS, tools=[WEATHER_TOOL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
     "worker_status_scores": msgspec_replace(STATUS, task=Task.SCORE),

@@ -212,6 +212,8 @@ async def test_heartbeats_bound_what_a_call_uses(
     assert (parts["painter"].units if "painter" in parts else None) == units
     assert ("writer" in parts) is (units is not None)
     assert parts["tool.image"].units == {"call": 1}
+    named_or_missing = "model" in spec or units is None
+    assert ("painter" in process.abilities.unnamed_models()) is not named_or_missing
 
 
 async def test_size_and_number_are_bounded(platform: Platform) -> None:

@@ -62,3 +62,10 @@ def test_invalid_names_and_long_lists_are_refused(models: list[str]) -> None:
     with pytest.raises(UnacceptableValue):
         checked_models(models, "models")
     assert len(checked_models([str(n) for n in range(MAX_MODELS)], "models")) == MAX_MODELS
+
+
+def test_only_a_list_of_forbidden_models_forbids() -> None:
+    allowed, denied = ModelPolicy(PolicyMode.ALLOW, frozenset({"a"})), ModelPolicy(PolicyMode.DENY, frozenset({"b"}))
+    assert ModelAccess((allowed, denied)).forbids(["x", "b"])
+    assert not ModelAccess((allowed, denied)).forbids(["c"])
+    assert not ModelAccess().forbids(["b"])

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 import structlog.testing
 
-from auth_billing.access.model_access import ALL_MODELS
+from auth_billing.access.model_access import ALL_MODELS, ModelAccess, ModelPolicy, PolicyMode
 from auth_billing.access.principal import Principal
 from gateway.admission.model_catalogue import ModelCatalogue, read_aliases
+from gateway.errors import ModelNotFound
 from router.model_registry import ModelInfo, ModelRegistry
 from router.producer.errors import ModelUnavailable
 from runtime.lifecycle import StartupError
@@ -169,3 +171,34 @@ async def test_every_listed_name_can_be_requested(set_stage: SetStage, aliases: 
         "key-1", "tenant-1", "salt-1", models=ALL_MODELS.restricted_to(frozenset({MODEL}))
     )
     assert [model["id"] for model in (await stage.client.get("/v1/models")).json()["data"]] == [MODEL]
+
+
+@pytest.mark.parametrize(
+    ("mode", "models", "may"),
+    [
+        (PolicyMode.DENY, {"small"}, False),
+        (PolicyMode.DENY, {"gpt-4o"}, False),  # an alias of it
+        (PolicyMode.DENY, {"other"}, True),
+        (PolicyMode.ALLOW, {"assistant"}, True),
+        (PolicyMode.ALLOW, {"small"}, False),
+    ],
+)
+def test_a_forbidden_model_can_not_be_reached_through_an_assistant(
+    mode: PolicyMode, models: set[str], may: bool
+) -> None:
+    catalogue = ModelCatalogue(ModelRegistry(lambda: 0.0), {"gpt-4o": "small"})
+    catalogue.observe(msgspec.structs.replace(status("assistant"), unnamed_models=["small"]))
+    access = ModelAccess((ModelPolicy(mode, frozenset(models)),))
+    assert ("assistant" in dict(catalogue.listed(access))) == may
+    if may:
+        assert catalogue.find("assistant", access).unnamed_models == ("small",)
+    else:
+        with pytest.raises(ModelNotFound):
+            catalogue.find("assistant", access)
+
+
+def test_a_model_that_the_operator_named_is_reached_through_an_assistant() -> None:
+    catalogue = ModelCatalogue(ModelRegistry(lambda: 0.0), {})
+    catalogue.observe(status("assistant"))
+    forbidden = ModelAccess((ModelPolicy(PolicyMode.DENY, frozenset({"small"})),))
+    assert catalogue.find("assistant", forbidden).name == "assistant"
