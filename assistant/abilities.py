@@ -103,11 +103,12 @@ class Abilities:
     def unnamed_models(self) -> list[str]:
         """Return the models that this assistant uses because they are served, without being named by the catalogue."""
         named = {self.spec.answers_with, self.spec.routing.model, self.spec.routing.embeddings}
-        used = {each.name for each in (self.answers_with, self.sees_with) if each is not None}
+        served = (self.answers_with, self.sees_with, self.embeds_with)
+        used = {each.name for each in served if each is not None}
         for tool in self.tools():
             if isinstance(tool, UsesModels):
                 used.update(tool.unnamed_models())
-        return sorted(used - named)
+        return sorted(each for each in used if each not in named)
 
     def callable_tools(self) -> list[OwnTool]:
         """Return the tools that are on and may be called by their names; those of MCP servers are not passed on."""
