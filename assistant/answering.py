@@ -19,6 +19,7 @@ import msgspec
 from assistant.abilities import Abilities, tool_part
 from assistant.attempt import AssistantAttempt
 from assistant.conversation import Conversation, prompt_limit
+from assistant.mcp.tool import text_for_model
 from assistant.model_calls import ModelCalls
 from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
 from assistant.routing import function_prompt
@@ -186,8 +187,7 @@ class Answering:
         if (earlier := self._earlier("tool")) is not None:
             return earlier
         self._put_step("tool", name, StepState.RUNNING, {"arguments": arguments})
-        language = self._conversation.language
-        job, bill = self._job, self._unbilled.append
+        language, job, bill = self._conversation.language, self._job, self._unbilled.append
         headers, number = self._attempt.delivery.headers, len(self._attempt.steps)
         call = JobCall(job, headers, number, self._calls, self._answers_with().name, bill)
         allowed = frozenset(self._prompt.tools_allowed)
@@ -396,5 +396,5 @@ def _chat(attempt: AssistantAttempt) -> ChatPrompt:
 def _for_model(step: Step, tool: Tool | None) -> str:
     """Return what the answering model learns of an ended tool step."""
     if step.state is StepState.DONE:
-        return "" if tool is None else tool.for_model(step.data["result"])
+        return text_for_model(step.data["result"]) if tool is None else tool.for_model(step.data["result"])
     return f"[The tool {step.name} could not help: {step.data['error']['message']}]"

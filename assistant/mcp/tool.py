@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,6 +40,18 @@ class Consents(NamedTuple):
         """Return the consents to a call of the tool `name`."""
         call = json.dumps([fingerprint, arguments], sort_keys=True, separators=(",", ":"))
         return cls(name, f"{name}@{fingerprint}", f"{name}@{hashlib.sha256(call.encode()).hexdigest()}")
+
+
+def text_for_model(result: Mapping[str, Any]) -> str:
+    """Return the texts of a result `mcp` as a delimited block of data, "" for others.
+
+    It needs no connection: a process that continues an answer may not have reached the server yet.
+    """
+    if result["type"] != "mcp":
+        return ""
+    failed = "error of the tool" if result["is_error"] else "result of the tool"
+    name = tool_name(result["server"], result["tool"])
+    return delimited(f"{failed} {name}", [part["text"] for part in result["content"]])
 
 
 @dataclass(frozen=True)
@@ -97,8 +109,7 @@ class McpTool:
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return the result's texts as a delimited block of data."""
-        failed = "error of the tool" if result["is_error"] else "result of the tool"
-        return delimited(f"{failed} {self.name}", [part["text"] for part in result["content"]])
+        return text_for_model(result)
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
         """Return the question for a tool that needs exactly one text, and nothing for one that needs nothing."""

@@ -471,6 +471,28 @@ async def test_the_deadline_ends_a_tool(platform: Platform) -> None:
     assert platform.fleet.records[0].parts == [], "a call that has no result is not billed"
 
 
+async def test_a_process_without_the_server_of_a_tool_goes_on_with_its_result(platform: Platform) -> None:
+    first = await platform.assistant(platform.talents())
+    worker = await platform.fleet.start("worker-1", step_time=None)
+    answer = await platform.ask("weather")
+    await until(lambda: child_jobs(worker))
+    worker.engine.step(2)
+    await answer.read(2 + 2)
+    await first.kill()
+    without = platform.talents()
+    without.tools.remove(without.tool("weather"))
+    await platform.assistant(without, "assistant-2")
+    await until(lambda: [each for each in child_jobs(worker) if each.reply_to == "assistant-2"])
+    [job] = [each for each in child_jobs(worker) if each.reply_to == "assistant-2"]
+    assert isinstance(job.prompt, ChatPrompt)
+    assert "result of the tool mcp.s.weather" in str(job.prompt.messages)
+    stepping = asyncio.create_task(_step(worker))
+    await answer.read()
+    stepping.cancel()
+    assert answer.texts == [counted(5)]
+    assert isinstance(answer.terminal, Finished)
+
+
 async def test_a_job_that_two_assistants_get_is_answered_once(platform: Platform) -> None:
     talents = platform.talents()
     tool: GatedTool = talents.tool("weather")

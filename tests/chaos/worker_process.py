@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 from inference_worker import __main__ as program
 from inference_worker.engine import engine_main
+from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import WorkerSettings
 from router.messages import Task
 from tests.chaos import counting_engine
@@ -28,7 +27,7 @@ def counting_target(settings: WorkerSettings) -> engine_main.Target:
 
 def main() -> None:
     """Run the worker."""
-    source = cast(Any, SimpleNamespace(task=Task.GENERATE))
+    source = ModelSource("safetensors", Path("counting"), "counting", Task.GENERATE)
     program._read_model = lambda settings: (source, counting_text())
     program._engine_target = counting_target
     program.main()

@@ -45,7 +45,7 @@ MODULES = {SERVER: "tests.kills.desk", MATHEMATICS: "assistant.tools.mathematics
 """What the command lines of tools' processes contain."""
 SETTLING = 0.1
 """Most seconds from an answer's last token to the kill, if it strikes during settlement."""
-REST = 90.0
+REST = 180.0
 """Seconds within which all jobs are settled."""
 
 Say = Callable[[str], None]

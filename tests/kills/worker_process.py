@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 from inference_worker import __main__ as program
 from inference_worker.engine import engine_main
+from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import WorkerSettings
 from router.messages import Task
 from tests.fakes.counting_text import counting_text
@@ -27,7 +26,8 @@ def main() -> None:
         log = Path(os.environ["CHAOS_COUNTS"]) / f"{settings.id}-{os.getpid()}.jsonl"
         return partial(engines.run, draws=draws, step_seconds=float(os.environ["CHAOS_STEP_SECONDS"]), log=log)
 
-    source = cast(Any, SimpleNamespace(task=Task.IMAGE if draws else Task.GENERATE, path=None))
+    task = Task.IMAGE if draws else Task.GENERATE
+    source = ModelSource("safetensors", Path("counting"), "counting", task)
     program._read_model = lambda settings: (source, None if draws else counting_text())
     program._engine_target = target
     program.main()

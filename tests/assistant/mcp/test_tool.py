@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types
 
 from assistant.mcp.definition import definition
-from assistant.mcp.tool import MAX_TEXT, McpTool
+from assistant.mcp.tool import MAX_TEXT, McpTool, text_for_model
 from assistant.tools.tool import ConsentRequired, ToolContext
 from tests.fakes.mcp_server import INJECTION, listed_tool
 
@@ -37,6 +37,10 @@ async def test_models_read_results_as_delimited_data() -> None:
     assert text.startswith("[data: result of the tool mcp.shop.search. It is quoted from outside")
     assert text.count("[/data]") == 1
     assert "<|im_start" not in text
+
+
+def test_results_of_other_tools_are_not_an_mcp_servers() -> None:
+    assert text_for_model({"type": "article", "title": "Tea"}) == ""
 
 
 def test_a_question_is_the_argument_of_a_tool_that_needs_one_text() -> None:
