@@ -15,8 +15,9 @@ from PIL import Image
 from router.messages import Outcome
 from tests.fakes.tiny_vision_model import CONTEXT
 from tests.gateway.conftest import eventually
-from tests.integration.test_images import MODEL, Platform, platform
+from tests.integration.worker_processes import WorkerProcesses, worker_processes
 
+MODEL = "reader"
 TOKENS = 600
 """So many that the worker is killed long before the last one."""
 
@@ -36,7 +37,7 @@ def question(*urls: str) -> dict[str, Any]:
     return {"model": MODEL, "messages": [{"role": "user", "content": content}], **fields}
 
 
-async def running_worker(seeing: Platform) -> str:
+async def running_worker(seeing: WorkerProcesses) -> str:
     """Wait until the only job's answer has begun, and return its worker."""
     async with asyncio.timeout(60):
         while True:
@@ -49,7 +50,7 @@ async def running_worker(seeing: Platform) -> str:
 async def test_an_answer_about_an_image_goes_on_with_the_same_tokens_after_its_worker_was_killed(
     rabbitmq_url: str, vision_folder: Path
 ) -> None:
-    async with platform(rabbitmq_url, vision_folder) as seeing:
+    async with worker_processes(rabbitmq_url, vision_folder, MODEL, {"HEADRACE_DTYPE": "float32"}) as seeing:
         await asyncio.gather(*map(seeing.start_worker, ("worker-1", "worker-2")))
         whole = await seeing.client.chat.completions.create(**question(url()))
         assert whole.usage is not None
