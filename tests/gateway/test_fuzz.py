@@ -49,6 +49,7 @@ OPERATIONS = [
     ("POST", "/v1/images/generations", PAINTER),
     ("POST", "/v1/score", SCORER),
     ("POST", "/v1/rerank", SCORER),
+    ("POST", "/v1/mcp", None),
     ("GET", "/v1/models", None),
     ("GET", "/v1/models/{name}", None),
     ("GET", "/v1/blobs/{blob_id}", None),
@@ -170,8 +171,12 @@ def ask_for(case: Case[Any], model: str | None) -> None:
 def check(response: Response) -> None:
     assert response.headers["x-request-id"][0].startswith("req_")
     if response.status_code >= 400:
-        error: dict[str, Any] = json.loads(response.content)["error"]
+        body = json.loads(response.content)
+        error: dict[str, Any] = body["error"]
+        if "jsonrpc" in body:  # of `/v1/mcp`
+            assert isinstance(error["code"], int)
+            return
         assert error.keys() == {"message", "type", "param", "code"}
         assert isinstance(error["message"], str)
-    elif response.headers["content-type"][0].startswith("text/event-stream"):
+    elif response.headers.get("content-type", [""])[0].startswith("text/event-stream"):
         assert response.content.endswith(b"data: [DONE]\n\n")

@@ -47,6 +47,7 @@ from gateway.mcp.messages import (
 )
 from gateway.mcp.running_calls import CallKey
 from gateway.openai.base import RequestBody
+from gateway.openai.error import ErrorBody
 from router.messages import FailureCode
 from router.producer.errors import JobFailed
 from runtime import strict_json
@@ -63,6 +64,13 @@ _Caller = Annotated[Principal, Security(ApiKeySecurity(Scope.CHAT_COMPLETIONS))]
 P = TypeVar("P", bound=RequestBody)
 
 router = APIRouter()
+
+_DOCUMENTED = document_route(McpResponse, body=McpRequest)
+_DOCUMENTED["responses"] |= {
+    202: {"description": "The notification was accepted"},
+    "4XX": {"model": McpResponse | ErrorBody, "description": "Error of the request; that of a key in OpenAI's format"},
+    "5XX": {"model": McpResponse | ErrorBody, "description": "Error of the service"},
+}
 
 
 class _Exchange(NamedTuple):
@@ -82,7 +90,7 @@ class _Exchange(NamedTuple):
         return CallKey(self.caller.key_id, self.request.headers.get(protocol.SESSION_HEADER, "")[:256], request_id)
 
 
-@router.post("/v1/mcp", **document_route(McpResponse, body=McpRequest))
+@router.post("/v1/mcp", **_DOCUMENTED)
 async def exchange_mcp_messages(request: Request, caller: _Caller) -> Response:
     """Answer a message of the Model Context Protocol: list the tools of the assistants, or call one."""
     message: McpRequest | None = None

@@ -11,7 +11,7 @@ from assistant.mcp.tool import MAX_TEXT, McpTool, text_for_model
 from assistant.tools.tool import ConsentRequired, ToolContext
 from tests.fakes.mcp_server import INJECTION, listed_tool
 
-QUERY = {"properties": {"query": {"type": "string"}}, "required": ["query"]}
+QUERY: dict[str, Any] = {"properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
 def tool(*texts: str, asks: bool = False, **schema: Any) -> McpTool:
