@@ -91,6 +91,10 @@ def _embedding(prompt: EmbeddingPrompt, upstream: UpstreamSpec, model: str) -> d
 
 
 def _chat(prompt: ChatPrompt) -> dict[str, Any]:
+    if prompt.images:
+        raise RequestRefused("Images in prompts are not available for this model.", param="messages")
+    if prompt.own_tool_call is not None:
+        raise RequestRefused("This model has no tools of its own.", param="model")
     body: dict[str, Any] = {"messages": prompt.messages}
     if prompt.reasoning_effort:
         body["reasoning_effort"] = prompt.reasoning_effort

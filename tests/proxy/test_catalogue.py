@@ -109,3 +109,16 @@ def test_image_models_and_no_others_have_sizes(tmp_path: Path, fields: str, acce
     else:
         with pytest.raises(StartupError, match="image_sizes"):
             read(write(tmp_path, text))
+
+
+def test_scores_of_upstreams_are_not_served(tmp_path: Path) -> None:
+    text = """
+        [upstreams.u]
+        base_url = "http://u/v1"
+        [models.m]
+        max_model_len = 100
+        task = "score"
+        routes = [{ upstream = "u" }]
+    """
+    with pytest.raises(StartupError, match="not served by upstreams"):
+        read(write(tmp_path, text))

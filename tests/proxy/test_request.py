@@ -16,8 +16,10 @@ from router.messages import (
     Grammar,
     GrammarKind,
     Job,
+    OwnToolCall,
     Prompt,
     SamplingParams,
+    ScorePrompt,
     TextOptions,
     TextPrompt,
     TokenPrompt,
@@ -196,6 +198,9 @@ def test_a_suffix_and_an_effort() -> None:
     [
         {"sampling": SamplingParams(seed=1, prompt_logprobs=1)},
         {"text": TextOptions(echo=True)},
+        {"prompt": ChatPrompt(messages=[], images=[b"png"])},
+        {"prompt": ChatPrompt(messages=[], own_tool_call=OwnToolCall(name="weather", arguments={}))},
+        {"prompt": ScorePrompt(contexts=["q"], candidates=["a"])},
     ],
 )
 def test_options_without_an_upstream_field_are_rejected(fields: dict[str, Any]) -> None:
@@ -210,8 +215,8 @@ def test_every_field_of_a_job_is_translated_or_rejected() -> None:
         "frequency_penalty repetition_penalty logit_bias logprobs prompt_logprobs allowed_token_ids stop_token_ids "
         "ignore_eos",
         TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens echo",
-        ChatPrompt: "messages tools tool_choice add_generation_prompt continue_final_message template_kwargs "
-        "reasoning_effort tools_off tools_allowed",
+        ChatPrompt: "messages images own_tool_call tools tool_choice add_generation_prompt continue_final_message "
+        "template_kwargs reasoning_effort tools_off tools_allowed",
         TextPrompt: "text suffix",
         ToolChoice: "mode names parallel",
         Grammar: "kind source param",
