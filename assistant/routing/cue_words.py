@@ -70,6 +70,7 @@ WEATHER = (
     r"|wind chill"
 )
 SKY = (
+    r"cool down|warm up|ochlodzi\w*|ociepli\w*|"
     r"warmer|colder|hotter|cooler|wetter|windier|cieplej|zimniej|gorecej|goracej|chlodniej|wial[aoy]?|wialo"
     r"|padalo|lalo|swieci|swiecic|grzmi\w*|blyska\w*|shovel|"
     r"gololedz|mzawk\w+|drizzle|lunie|zacina|przejasni\w*|rozpogodz\w*|wiatrem|wiatru|wietrzn\w*|rainfall|sleet"

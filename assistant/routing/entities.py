@@ -41,15 +41,17 @@ weekend week morning afternoon evening night moment future summer winter spring 
 hours days weekendzie tygodniu nocy poniedzialek wtorek srode czwartek piatek sobote niedziele miesiacu roku
 ogole zime lato jutro dzis teraz case fact english polish mind front words style black colour celsius
 """
+_MOST_SUBJECT_WORDS = 6
 _TIME_WORDS = frozenset(_WORDS_OF_TIME.split())
 _TOPIC = re.compile(
     r"^(?:and |so |a |hi,? |ok,? )?(?:(?:what|who)(?:'s| is| are| was| were) (?:a |an |the )?(?!capital"
     r"|population|name|currency|weather|temperature)"
-    r"|(?:please )?(?:tell me (?:more |something )?about|look up|explain|describe|give me (?:some )?(?:background"
+    r"|(?:please )?(?:tell me (?:more |something (?:\w+ )?|anything )?about|what do you know about|look up|explain"
+    r"|describe|give me (?:some )?(?:background"
     r"|information|facts) (?:on|about))"
     r" (?:a |an |the )?|(?:the )?history of (?:the )?|how do(?:es)? (?:a |an |the )?|wikipedia article (?:about|on) "
     r"|co to (?:jest|są|za \w+|był[aoy]?) |czym (?:jest|są|był[aoy]?) |kim (?:jest|są|był[ai]?) "
-    r"|opowiedz (?:mi )?o |historia "
+    r"|opowiedz (?:mi )?(?:coś )?o |co wiesz o |powiedz (?:mi )?coś (?:\w+ )?o |historia "
     r"|znajdź (?:mi )?informacje o |na czym polega(?:ł[aoy]?|ją)? )(.+?)(?: work| made| about| known for)?[?.!]*$",
     re.IGNORECASE,
 )
@@ -58,6 +60,8 @@ _EXPRESSION = re.compile(
     r"|(?<![^\W\d_])[xyztnk](?![^\W\d_])|[-+*/^=()²³√%!×÷π])\s*)+",
     re.IGNORECASE,
 )
+_SHARE = re.compile(r"\d+(?:[.,]\d+)?\s?(?:%|percent|procent) (?:of|z|from) \d+(?:[.,]\d+)*", re.IGNORECASE)
+"""A percentage of a number."""
 _DOCUMENT = re.compile(
     r"(?:(?:my|our|the|your|this) )?(?:(?:uploaded|attached|scanned|employment|employee|rental|insurance|privacy"
     r"|annual|lease|last) )*"
@@ -70,10 +74,33 @@ _DOCUMENT = re.compile(
     r"|prezentacj\w+|prac\w+ magistersk\w+)",
     re.IGNORECASE,
 )
+_POLITE = re.compile(
+    r"^(?:(?:hi|hello|hey|ok|please|cześć|hej|proszę)[,!.]? )*(?:(?:could|can|would) you (?:please )?(?:tell me"
+    r"|explain)"
+    r"|do you (?:happen to )?know|i(?:'d| would) like to know|(?:czy )?możesz mi powiedzieć|czy wiesz|powiedz mi"
+    r"|wiesz),? "
+    r"(?=(?:who|what|which|where|when|how|why|kto|co|kim|czym|gdzie|kiedy|jak\w*|ile|któr\w+)\b)",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(
+    r"^(?:who|kto) (?:\w+ed|\w+|(?:is|was|jest|był[ao]?) (?:the )?\w+ (?:of )?) (?:the |a |an )?(\w[\w '-]*?)[?.!]*$",
+    re.IGNORECASE,
+)
+"""What a question for a person is about: "radium" in "Who discovered radium?"."""
+_CONTENT = re.compile(
+    r"^(?:(?:what|when|where|why|how|which|is|are|was|were|did|does|do|has|have|had|can|could|will|the|a|an|long"
+    r"|many|much|far"
+    r"|old|tall|kiedy|gdzie|jak|jakie|jaka|jaki|ile|ilu|co|czy|czym|czemu|dlaczego|po|to|jest|są|był|była|było"
+    r"|był[aoy]?|się"
+    r"|tell|me|something|interesting|about|powiedz|mi|coś|ciekawego|opowiedz|o|of|in|on|w|na|z)\b[ ,]*)+",
+    re.IGNORECASE,
+)
+_ASKS_WHO = re.compile(r"^(?:and |a |so )?(?:who|kto|kim|przez kogo|by whom)\b", re.IGNORECASE)
 _ASKS_WHERE = re.compile(r"^(?:and |a )?(?:where|gdzie|how far)\b", re.IGNORECASE)
 _ORIGIN = re.compile(r"^(?:from|z|ze)\b")
 _ASKS_FOR_ENTITY = re.compile(
-    r"^(?:and |a |so )?(?:who (?!is|was|are|were)\w+|which|what(?:'s| is| was) the (?:capital|name|highest"
+    r"^(?:and |a |so )?(?:who (?!is|was|are|were)\w+|who (?:is|was|are|were) the|which|what(?:'s| is"
+    r"| was) the (?:capital|name|highest"
     r"|longest|largest|biggest|tallest|oldest)"
     r"|kto|jaka jest stolica|jaki\w* (?:jest|był\w*) (?:naj\w+|stolica)|któr\w+|naj\w+|what (?:city|country"
     r"|mountain|river))",
@@ -111,6 +138,8 @@ def lower_case_places(text: str) -> list[Place]:
 
 def expression(text: str) -> str:
     """Return the longest mathematical expression in a text; "" if there is none."""
+    if share := _SHARE.search(text):
+        return share[0]
     # "z" is also a Polish preposition: "całka z sin(x)".
     found = [re.sub(r"^z (?=[\w(])", "", match[0].strip(" ,.")) for match in _EXPRESSION.finditer(text)]
     fit = [each for each in found if re.search(r"\d|[xyztnk]\b", each) and len(each) > 1 and _balanced(each)]
@@ -142,6 +171,26 @@ def last_topic(history: Sequence[Turn]) -> str:
     return _last_named(history, without_places=False)
 
 
+def last_thing(history: Sequence[Turn]) -> str:
+    """Return what the conversation was about last that is no person; "" if there is nothing."""
+    for question, answer in _exchanges(history):
+        asked = _candidates(question, "", without_places=False)
+        if _ASKS_WHO.match(question) and (asked or _ASKED.match(question)):
+            whole = _ASKED.match(question)
+            return asked[0] if asked or whole is None else whole[1]
+        if found := _named_by(question, answer, without_places=False):
+            return found
+    return subject(history)
+
+
+def subject(history: Sequence[Turn]) -> str:
+    """Return the subject of the last turn of the user: its text without the words that ask."""
+    question = next(_of_role(history, "user"), "")
+    rest = _CONTENT.sub("", _POLITE.sub("", question)).strip(" ?.!")
+    asked = rest != question.strip(" ?.!")
+    return rest if asked and 0 < len(rest.split()) <= _MOST_SUBJECT_WORDS else ""
+
+
 def last_expression(history: Sequence[Turn]) -> str:
     """Return the expression of the user's last turn that has one; "" if there is none."""
     return next((found for text in _of_role(history, "user") if (found := expression(text))), "")
@@ -155,7 +204,7 @@ def last_document(history: Sequence[Turn]) -> str:
 def _place_of(question: str, answer: str) -> Place | None:
     named = [place for place in places(question) if not _ORIGIN.match(place.phrase)]
     if _ASKS_FOR_ENTITY.match(question) and (answered := _candidates(answer, question, without_places=False)):
-        return Place(answered[0])
+        return Place(next((each for each in answered if plain(each) not in plain(question)), answered[0]))
     if named and not _ASKS_WHERE.match(question):
         return named[0]
     if (in_question := _candidates(question, "", without_places=False)) and in_question[0][:1].isupper():
@@ -166,21 +215,24 @@ def _place_of(question: str, answer: str) -> Place | None:
 
 
 def _last_named(history: Sequence[Turn], without_places: bool) -> str:
-    for question, answer in _exchanges(history):
-        asked = _candidates(question, "", without_places)
-        answered = [each for each in _candidates(answer, question, without_places) if each not in asked]
-        ordered = [*answered, *asked] if _ASKS_FOR_ENTITY.match(question) else [*asked, *answered]
-        if ordered:
-            return ordered[0]
-    return ""
+    named = (_named_by(question, answer, without_places) for question, answer in _exchanges(history))
+    return next((each for each in named if each), "")
+
+
+def _named_by(question: str, answer: str, without_places: bool) -> str:
+    """Return what a question with its answer was about: what it asked for, or what it named; "" if neither."""
+    asked = _candidates(question, "", without_places)
+    answered = [each for each in _candidates(answer, question, without_places) if each not in asked]
+    ordered = [*answered, *asked] if _ASKS_FOR_ENTITY.match(question) else [*asked, *answered]
+    return next(iter(ordered), "")
 
 
 def _exchanges(history: Sequence[Turn]) -> Iterator[tuple[str, str]]:
-    """Yield the user's turns with the answers to them, latest first."""
+    """Yield the user's turns, without polite beginnings, with the answers to them, latest first."""
     answer = ""
     for turn in reversed(history):
         if turn.role == "user":
-            yield turn.text, answer
+            yield _POLITE.sub("", turn.text), answer
             answer = ""
         else:
             answer = turn.text
@@ -190,7 +242,8 @@ def _candidates(text: str, question: str, without_places: bool) -> list[str]:
     """Return what a text may be about, best first; names in an answer lose the words that its question has too."""
     in_places = {place.name for place in places(text)} if without_places else set()
     asked = {word[:5] for word in plain(question).split() if len(word) > 4}
-    named = [_without_words(each, asked) for each in names(text) if each not in in_places]
+    named = [each for each in names(text) if each not in in_places and plain(each) not in plain(question)]
+    named = [_without_words(each, asked) for each in named]
     named = [each for each in named if each]
     topic = _TOPIC.match(text)
     if topic is None:
@@ -221,8 +274,9 @@ def _is_subject(rest: str) -> bool:
     """Return whether a verb of being follows, so that the word before is a name though it begins the sentence."""
     return bool(
         re.match(
-            r" (?:is|was|has|had|lies|are|were|jest|był|była|było|ma|leży|liczy|po raz|wrote"
-            r"|napisał)\b",
+            r" (?:is|was|has|had|lies|are|were|jest|był|była|było|ma|leży|liczy|po raz|wrote|won|sang|made|built|to"
+            r"|\w+ed"
+            r"|\w+(?:ał|ała|ali|ił|iła|ili|ył|yła))\b|[.! ]*$",
             rest,
         )
     )
@@ -232,8 +286,8 @@ def _is_opener(word: str) -> bool:
     return plain(word).strip(",.'") in _OPENERS
 
 
-def _of_role(history: Sequence[Turn], role: str) -> list[str]:
-    return [turn.text for turn in reversed(history) if turn.role == role]
+def _of_role(history: Sequence[Turn], role: str) -> Iterator[str]:
+    return (turn.text for turn in reversed(history) if turn.role == role)
 
 
 def _balanced(text: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from enum import StrEnum
 
+from assistant.routing.anaphora import OF_THING, PERSON_NOUN, POINTS, THAT_DOCUMENT, THING_NOUN, Reference, mentioned
 from assistant.routing.cue_words import TIME
 from assistant.routing.cues import GROUPS
 from assistant.routing.entities import document, expression, last_document, last_expression, names, places
@@ -17,41 +17,41 @@ MAX_WORDS = 30
 """Words of a question above which it is taken to stand alone."""
 
 
-class Reference(StrEnum):
-    """What a question lacks to stand alone."""
-
-    PLACE = "place"
-    PERSON = "person"
-    TOPIC = "topic"
-    EXPRESSION = "expression"
-    DOCUMENT = "document"
-    REQUEST = "request"
-    """The request for a picture that it changes."""
-    QUESTION = "question"
-    """The question of which it replaces a part: "and on Sunday?"."""
-
-
 LEAD = re.compile(
-    r"^(?:(?:ok|okay|thanks|thank you|great|dobrze|dzieki|super|hm+|no(?: to)?|to(?= teraz)|and|or|but|also|so|a"
+    r"^(?:(?:ok|okay|thanks|thank you|great|nice|perfect|cool|lovely|dobrze|dzieki|super|swietnie|fajnie|ladnie|hm+"
+    r"|no(?: to)?|to(?= teraz)|and|or|but|also|so|a"
     r"|i|oraz|albo|now"
     r"|then|teraz)[,.!]? )+"
 )
 """Words at the beginning that link a question to the turn before (normal form)."""
-ABOUT = re.compile(r"^(?:and |ok |a |no )*(?:what about|how about|what if|a gdyby|co z|a co z|jak z) ")
+ABOUT = re.compile(
+    r"^(?:and |ok |a |no )*(?:what about|how about|what if|a gdyby|co z|a co z|jak z|jak(?= (?:w|we|na|u) )"
+    r"|(?:the )?same (?:question|thing),?(?: but)?|(?:the )?same,? but|(?:to|o) samo(?: pytanie)?,?"
+    r" (?:ale|tylko|lecz|dla)"
+    r"|(?:(?:sorry|no|przepraszam|nie),? )?(?:i (?:meant|mean)|chodzilo mi o|mial[ea]m na mysli)) "
+)
 
 _ABOUT_THE_ANSWER = re.compile(
-    r"^(?:and |a |but |ok |so |now |please |can you |could you |teraz |to )*(?:why|really|are you sure"
+    r"^(?:and |a |but |ok |so |now |please |can you |could you |teraz |to )*(?:(?:why|dlaczego|czemu)(?: (?:not|so"
+    r"|nie|tak|is that|do you)\b.*|[?.! ]*$)|really|are you sure"
     r"|what do you mean|explain|translate|rewrite|rephrase"
     r"|shorten|summari[sz]e|make (?:it|this|that) (?:shorter|longer|simpler|funnier|more formal|formal|clearer)"
     r"|put (?:it|this|that) (?:into|in)"
-    r"|say (?:it|that)|repeat|continue|go on|write|how do you know|thanks?\b|thank you|yes\b|no[.!]?$|dlaczego"
-    r"|czemu|naprawde|jestes pewn|skad wiesz|co masz na mysli"
+    r"|say (?:it|that)|repeat|continue|go on|write|how do you know|thanks?\b|thank you|yes\b|no[.!]?$"
+    r"|naprawde|jestes pewn|skad wiesz|co masz na mysli"
     r"|wytlumacz|wyjasnij|przetlumacz|napisz|streszcz|skroc|powtorz|kontynuuj|dziek|super|swietnie|tak[.!,]?$"
     r"|nie[.!]?$|krocej|podaj przyklad)"
 )
 """Requests about the answer itself: the answering model has the conversation, and no tool is needed."""
 _PICTURE_EDIT = re.compile(
-    r"^(?:and |ok |now |please |can you |could you |a |no |teraz |to |prosze |jeszcze )*(?:add|remove|make it"
+    r"^(?:and |ok |now |please |can you |could you |i'd like you to |i want you to |a |no |teraz |to |prosze "
+    r"|jeszcze |czy |mozesz "
+    r"|moglbys |moglabys |chce,? zebys |chcialbym,? zebys )*(?:add|remove|make it|give (?:it|him|her|them)|turn it"
+    r"|put (?:it|a|some)"
+    r"|let it|use|less|more|niech|another|one more|jeszcze jed\w+|kolejn\w+|a bit|a little|slightly|much|even|troche"
+    r"|bardziej|ze? (?!wikip)\w+|i'd (?:prefer|like|rather have) (?:it|him|her|them)|can (?:it|he|she|they) (?:be|have)"
+    r"|wolal(?:bym|abym) (?:go|ja|je|to)|zrobic (?:go|ja|je|to)|zmienic|dodac|usunac|pomaluj|zmniejsz|powieksz"
+    r"|przerob|make (?:him|her|them)"
     r"|make the|change|replace|again|the same|same|darker|brighter"
     r"|with(?:out)?|in (?:the style|black|watercolou?r|colou?r)|but|bigger|smaller|redo|try|draw (?:it|them|that"
     r"|him|her)|paint (?:it|them)|dodaj|dorysuj|domaluj|usun|zmien|zamien"
@@ -63,7 +63,9 @@ _THERE = re.compile(
     r"|been|would|any|a|an|no)\b)|\b(?:tam|stamtad|tamtejsz\w+)\b(?! i z powrotem)"
 )
 PLACE_NOUN = (
-    r"\b(?:that|this|the same) (?:city|town|village|place|country|island|region|capital)\b"
+    r"\b(?:in |of |about |to )?the (?:city|capital|town|country|island|region|village)"
+    r"(?= (?:right now|now|at the moment|today|tomorrow|tonight|this|on|next|at|by)\b|[?.!]*$)"
+    r"|\b(?:that|this|the same) (?:capital|city|town|village|place|country|island|region|capital)\b"
     r"|\bthe (?:\w+ )?(?:city|town|village|place|country|island|region|capital|one) (?:that |which )?(?:(?:we|you"
     r"|i)(?:'ve| have| had)? (?:just |were )?(?:discussed|mentioned|talked about|talking about|spoke about"
     r"|asked about|said|named)(?: earlier| before)?|(?:from|mentioned|named|discussed) (?:earlier|before|above))"
@@ -71,6 +73,7 @@ PLACE_NOUN = (
 """A noun phrase for a place that was named before: "that city", "the city we discussed"."""
 _PLACE_NOUN = re.compile(
     rf"{PLACE_NOUN}"
+    r"|\b(?:w|o|z|do) (?:tej )?stolicy(?=[?.!]*$| (?:teraz|jutro|dzis\w*|obecnie))"
     r"|\b(?:w |z |do |o )?(?:tym|tego|tej|ta|to|tamtym|tamtej) (?:samym |samej )?(?:miescie|miasta|miasto|miejscu"
     r"|miejsca|kraju|wyspie|wyspy|miejscowosci|regionie)\b"
     r"|\b(?:w |we |o )?(?:miescie|miasta|miejscu|kraju),? o (?:ktorym|ktorej) (?:\w+ )?(?:rozmawial\w+|mowil\w+"
@@ -115,12 +118,24 @@ _EXPRESSION_REFERENCE = re.compile(
     r"|te funkcje|tej funkcji|ja|go|te|jej|jego)\b"
 )
 _OPERATION = re.compile(
-    r"\b(?:integrate|differentiate|derivative|simplify|factor|expand|plot|graph|solve|square|squared|cubed|root"
+    r"\b(?:limit|granic\w*|wartosc\w*|value|integrate|differentiate|derivative|simplify|factor|expand|plot|graph"
+    r"|solve|square|squared|cubed|root"
     r"|divided?|times|multipl\w+|plus|minus|add|subtract|half|double|percent"
     r"|evaluate|percentage|doubled|halved|tripled|scalkuj|calk\w+|pochodn\w+|zrozniczkuj|upros\w+|rozloz\w*"
     r"|narysuj|wykres\w*|podziel\w*|pomnoz\w*|razy|dodac|dodaj|odejmij|odjac|polow\w+|kwadrat\w*|pierwiast\w+"
     r"|poteg\w*|policz|oblicz|rozwiaz)\b"
 )
+_VALUE = re.compile(r"\b[xyz] = -?\d+(?:[.,]\d+)?")
+"""A value of a variable, for which the expression of an earlier turn is evaluated."""
+_DOCUMENT_SAYS = re.compile(
+    r"^(?:co|jak\w+|ile|kogo|kto) (?:\w+ ){0,3}(?:wymienia|podaje|zawiera|okresla|przewiduje|wspomina|stanowi"
+    r"|opisuje)\W*$"
+)
+_CONTINUES = re.compile(
+    r"^(?:times|plus|minus|divided by|multiplied by|razy|dodac|odjac|podzielic|podzielone przez|do (?:potegi|kwadratu)"
+    r"|to the power|squared|from \S+ to|od \S+ do|(?:w granicach|na przedziale) od) ?[-\w. ]{0,30}[?.!]*$"
+)
+"""The rest of a calculation whose beginning is an expression of an earlier turn."""
 _DOCUMENT_REFERENCE = re.compile(
     r"\b(?:it|there|that|this|they|tam|w nim|w niej|z niego|z niej|tego|nim|niej|jego|jej|go|ja|which page|what page"
     r"|na ktorej stronie|ktora to strona|ktora strona|jaki paragraf)\b"
@@ -140,12 +155,15 @@ _QUESTION_WORD = re.compile(
     r"|oblicz|policz|opowiedz|znajdz|sprawdz|pokaz|napisz|rozwiaz)\b"
 )
 _SUBJECTLESS = re.compile(
-    r"^(?:kiedy|gdzie|ile|jak\w*|skad|co|czy|z kim|dlaczego|w (?:ktorym|jakim) roku|na co|z czego|ilu"
-    r"|do kiedy) (?:\w+ ){0,2}?(?:(?:sie |wtedy |go |ja |je |tez |jeszcze |juz )*)"
-    r"(?:\w{2,}(?:l|la|lo|li|ly)|jest|sa|ma|maja|lezy|zyje|zyja|mieszka|zyl|nazywa|je|jedza|wazy|kosztuje|liczy"
+    r"^(?:(?:z|ze|w|na|do|od|za|o|po|przy|dla|przez|przed) )?(?:kiedy|gdzie|ile|ilu|jak\w*|skad|dokad|co|czy|kim"
+    r"|czym|czego"
+    r"|kogo|komu|dlaczego|ktor\w+) (?:\w+ ){0,2}?(?:(?:sie |wtedy |go |ja |je |tez |jeszcze |juz )*)"
+    r"(?:\w{2,}(?:l|la|lo|li|ly|uje|uja|ywa|ywaja|iwa|odzi|odza|ezy|eza|aje|aja|eje|eja|yje|yja)|stoi|przestanie"
+    r"|minie|ustanie|jest|sa|ma|maja|lezy|zyje|zyja|mieszka|zyl|nazywa|je|jedza|wazy|kosztuje|liczy"
     r"|znaczy|oznacza|trwa|pochodzi)\b(?P<rest>.*)$"
 )
 _FILLER_WORDS = """
+i kiedy gdzie zmarl zmarla umarl umarla urodzil urodzila
 sie wtedy lat lata roku rok dzieci zone meza studia mieszkancow ludnosci dokladnie jeszcze tez potem juz
 wlasciwie go ja je dlugo metrow kilometrow pochowany pochowana pochowane zbudowany zbudowana zbudowane znany
 znana najbardziej wysoki wysoka wysokie stary stara stare duzy duza duze dlugi dluga dlugie gleboki glebokie
@@ -155,8 +173,21 @@ czlonkow pracownikow metry
 """
 _FILLERS = frozenset(_FILLER_WORDS.split())
 _PREPOSITION = re.compile(r"^(?:in|at|for|near|w|we|na|nad|dla)\b")
+_UNITS = re.compile(r"\b(?:fahrenheit\w*|celsius|celsj\w+|kelvin\w*)\b")
+_NOUN_FIRST = re.compile(
+    r"^(?:jak\w+|ktor\w+|ile|ilu) \w+ (?:\w+ )?\w+(?:uje|uja|ywa|ywaja|iwa|odzi|odza|ezy|eza|aje|aja|eje|eja|yje|yja)\b"
+)
+"""A question whose noun may be the subject of its verb."""
+_PREPOSITIONS = frozenset(
+    ["z", "ze", "w", "we", "na", "do", "od", "za", "o", "po", "przy", "dla", "przez", "przed", "nad", "pod", "u", "bez"]
+)
+_OBLIQUE = ("ą", "ę", "ego", "ej", "emu", "ych", "ymi", "iem", "em", "ami", "ów", "owi", "ach", "om")
+"""Endings that no subject of a Polish sentence has."""
+_ADJECTIVE = ("ego", "ej", "emu", "ych", "ymi", "ą")
 _OTHER_SUBJECTS = ("none.", "documents.", "image.", "wikipedia.fact", "math.symbol")
-_INNER = re.compile(r"\b(?:an?|my|our|your|some|every|each|moj\w*|nasz\w*|twoj\w*|pewn\w+) [\w-]+(?: [\w-]+){0,2}")
+_INNER = re.compile(
+    r"\b(?:an?|my|our|your|some(?! of)|every|each|moj\w*|nasz\w*|twoj\w*|pewn\w+) [\w-]+(?: [\w-]+){0,2}"
+)
 _TIME_ONLY = re.compile(
     rf"^(?:(?:and|a|or|albo|for|on|in|the|w|we|na|next|this|po|za) )*(?:{TIME})"
     r"(?: (?:morning|evening|afternoon|night|rano|wieczorem|week|month|tydzien|noc))*[?.!]*$"
@@ -170,6 +201,9 @@ def reference_of(question: str, history: Sequence[Turn]) -> Reference | None:
     if not users or not text or len(text.split()) > MAX_WORDS:
         return None
     last = plain(users[-1])
+    pictures = any(is_picture_request(plain(each)) for each in users)
+    if reference := mentioned(text, history, pictures=pictures):
+        return reference
     if _changes_picture(question, text, history):
         return Reference.REQUEST
     if _ABOUT_THE_ANSWER.match(text):
@@ -201,27 +235,39 @@ def _changes_picture(question: str, text: str, history: Sequence[Turn]) -> bool:
         return False
     fragment = LEAD.sub("", text)
     styled = GROUPS["image.style"].search(text) is not None and not GROUPS["image.first"].search(text)
-    return bool(_PICTURE_EDIT.match(text)) or (fragment != text and styled and len(text.split()) <= 8)
+    return bool(_PICTURE_EDIT.match(text) or _PICTURE_EDIT.match(fragment)) or (
+        fragment != text and styled and len(text.split()) <= 8
+    )
 
 
 def _of_expression(question: str, text: str, last: str, history: Sequence[Turn]) -> Reference | None:
     asks = GROUPS["math.word"].search(last) or GROUPS["math.symbol"].search(last)
-    if not asks or not _OPERATION.search(text) or not last_expression(history):
+    value = _VALUE.search(text) or _CONTINUES.match(text)
+    if not asks or not (value or _OPERATION.search(text)) or not last_expression(history):
         return None
-    own = expression(question)
-    if re.search(r"[xyz]", own) or re.search(r"\d\s*[-+*/^]\s*\d", own) or len(re.findall(r"\d+", question)) > 1:
+    own = expression(_VALUE.sub("", question))
+    if (
+        (not _CONTINUES.match(text) and re.search(r"[xyz]", own))
+        or re.search(r"\d\s*[-+*/^]\s*\d", own)
+        or len(re.findall(r"\d+", question)) > 1
+    ):
         return None
-    linked = LEAD.match(text) or ABOUT.match(text) or _EXPRESSION_REFERENCE.search(text)
+    linked = value or LEAD.match(text) or ABOUT.match(text) or _EXPRESSION_REFERENCE.search(text)
     return Reference.EXPRESSION if linked and not names(question) else None
 
 
 def _of_document(question: str, text: str, history: Sequence[Turn]) -> Reference | None:
     users = [turn.text for turn in history if turn.role == "user"]
-    if document(question) or not document(users[-1]) or not last_document(history):
+    if not document(users[-1]) or not last_document(history):
+        return None
+    if THAT_DOCUMENT.search(text):
+        return Reference.DOCUMENT
+    if document(question):
         return None
     if not (GROUPS["documents.own"].search(plain(users[-1])) or GROUPS["documents.word"].search(plain(users[-1]))):
         return None
     linked = _DOCUMENT_REFERENCE.search(text) or (ABOUT.match(text) and len(text.split()) <= 8)
+    linked = linked or (LEAD.match(text) and len(text.split()) <= 5) or _DOCUMENT_SAYS.search(text)
     return Reference.DOCUMENT if linked and not names(question) else None
 
 
@@ -235,7 +281,7 @@ def _of_place(question: str, text: str, users: Sequence[str]) -> Reference | Non
         return Reference.PLACE
     if _TIME_ONLY.match(text) or ABOUT.match(text):
         return None
-    asked_before = any(_about_weather(plain(each)) for each in users)
+    asked_before = any(_about_weather(plain(each)) for each in users) or bool(places(users[-1]))
     return Reference.PLACE if asked_before and _is_forecast_without_place(question, text) else None
 
 
@@ -244,7 +290,8 @@ def _is_forecast_without_place(question: str, text: str) -> bool:
     others = (each for name, each in GROUPS.items() if name != "none.advice" and name.startswith(_OTHER_SUBJECTS))
     if '"' in question or not _about_weather(text) or any(each.search(text) for each in others):
         return False
-    return bool(_QUESTION_WORD.match(LEAD.sub("", text))) and not places(question) and len(text.split()) <= 9
+    asks = _QUESTION_WORD.match(LEAD.sub("", text)) or language_of(question) == "pl" or text.endswith("?")
+    return bool(asks) and not places(question) and not names(question) and len(text.split()) <= 9
 
 
 def _about_weather(text: str) -> bool:
@@ -254,7 +301,13 @@ def _about_weather(text: str) -> bool:
 def _of_pronoun(question: str, text: str) -> Reference | None:
     polish = language_of(question) == "pl"
     persons, things = (_PERSON_PL, _THING_PL) if polish else (_PERSON, _THING)
-    for pattern, reference in ((persons, Reference.PERSON), (things, Reference.TOPIC)):
+    if OF_THING.search(text):
+        return Reference.THING
+    for pattern, reference in ((PERSON_NOUN, Reference.PERSON), (THING_NOUN, Reference.THING)):
+        noun = pattern.search(text)
+        if noun and not names(question) and (POINTS.match(noun[0]) or not _INNER.search(text)):
+            return reference
+    for pattern, reference in ((persons, Reference.PERSON), (things, Reference.THING)):
         for match in pattern.finditer(text):
             if match[0] == "it" and (_EXPLETIVE.search(text) or _about_weather(text)):
                 continue
@@ -265,7 +318,7 @@ def _of_pronoun(question: str, text: str) -> Reference | None:
 
 def _has_antecedent(question: str, text: str, position: int) -> bool:
     """Return whether the question itself names, before the pronoun at `position`, what the pronoun refers to."""
-    before = text[:position]
+    before = re.sub(r"\b(?:an?|some) (?:[\w-]+ ){1,3}(?:of|about|like|for|with) $", "", text[:position])
     if _names_before(question, text, position) or _INNER.search(before) or re.search(r"\d", before):
         return True
     clauses = re.split(r"[.?!:;,]", before)
@@ -283,18 +336,44 @@ def _of_ellipsis(question: str, text: str, last: str) -> Reference | None:
     words = len(fragment.split())
     if not names(question) and _is_relational(fragment, linked):
         return Reference.TOPIC
+    if _UNITS.search(text) and words <= 7 and _about_weather(last):
+        return Reference.QUESTION
     if _QUESTION_WORD.match(fragment):
-        subjectless = _SUBJECTLESS.match(fragment.rstrip("?. ")) if language_of(question) == "pl" or linked else None
-        if subjectless and words <= 7 and not names(question) and not expression(question):
-            rest = [word for word in re.findall(r"\w+", subjectless["rest"]) if word not in _FILLERS]
-            return Reference.TOPIC if not rest else None
-        return None
+        polish = language_of(question) == "pl" or linked
+        return Reference.TOPIC if polish and words <= 7 and _lacks_subject(question, fragment) else None
     if linked and words <= 6 and GROUPS["image.first"].search(fragment) is None:
         return Reference.QUESTION if _about_tool(last) else None
     if _TIME_ONLY.match(text) and _about_weather(last):
         return Reference.QUESTION
     is_place = places(question) and words <= 3 and _PREPOSITION.match(text)
     return Reference.QUESTION if is_place and _about_weather(last) else None
+
+
+def _lacks_subject(question: str, fragment: str) -> bool:
+    """Return whether a Polish question has a verb without subject: "kiedy umarł?"."""
+    found = _SUBJECTLESS.match(fragment.rstrip("?. "))
+    if found is None or _NOUN_FIRST.match(fragment) or expression(question):
+        return False
+    named = any(plain(each) not in _FILLERS for each in names(question))
+    return not named and not _has_subject(question, found["rest"])
+
+
+def _has_subject(question: str, rest: str) -> bool:
+    """Return whether a word after the verb may be its subject: neither in an oblique case nor after a preposition."""
+    words = question.split()[len(question.split()) - len(rest.split()) :] if rest.strip() else []
+    oblique = False
+    for word in (each.lower().strip(" ?.!,") for each in words):
+        if plain(word) in _FILLERS or not word:
+            continue
+        if word in _PREPOSITIONS:
+            oblique = True
+        elif word.endswith(_OBLIQUE):
+            oblique = word.endswith(_ADJECTIVE)
+        elif oblique:
+            oblique = False
+        else:
+            return True
+    return False
 
 
 def _is_relational(fragment: str, linked: bool) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from assistant.routing.anaphora import MENTIONED, Reference
 from assistant.routing.cue_words import TIME
 from assistant.routing.cues import GROUPS
 from assistant.routing.entities import (
@@ -13,11 +14,13 @@ from assistant.routing.entities import (
     last_expression,
     last_person,
     last_place,
+    last_thing,
     last_topic,
     lower_case_places,
     places,
+    subject,
 )
-from assistant.routing.follow_ups import ABOUT, LEAD, PLACE_NOUN, Reference, is_picture_request, reference_of
+from assistant.routing.follow_ups import ABOUT, LEAD, PLACE_NOUN, is_picture_request, reference_of
 from assistant.routing.language import language_of
 from assistant.routing.normal_form import plain, without_match
 from assistant.turn import Turn
@@ -46,12 +49,21 @@ _THING = re.compile(
     r"|war)\b",
     re.IGNORECASE,
 )
+_THE_NOUN = re.compile(
+    r"\b(?:the|that|this|the same) (?!same\b|year\b|first\b|last\b|name\b|most\b)[a-z]+\b(?! (?:of|in)\b)",
+    re.IGNORECASE,
+)
 _EXPRESSION = re.compile(
     r"\b(?:it|that|this|the (?:result|answer|expression|function|equation)|tego|te funkcję|tę funkcję|ją|go|to"
     r"|wynik)\b",
     re.IGNORECASE,
 )
 _DOCUMENT = re.compile(r"\b(?:it|there)\b", re.IGNORECASE)
+_THAT_DOCUMENT = re.compile(
+    r"\b(?:(?:that|this|the same) (?:document|file|contract|report|letter|agreement|policy|paper|text)"
+    r"|the (?:document|file))\b",
+    re.IGNORECASE,
+)
 _TIME = re.compile(
     rf"(?:\b(?:on|for|w|we|na) )?(?:\b(?:next|this|the) )?\b(?:{TIME})\b"
     r"(?: (?:rano|wieczorem|morning|evening|afternoon|night))?"
@@ -89,16 +101,37 @@ def _resolve(question: str, recent: Sequence[Turn]) -> Resolved | None:
     if reference is None:
         return None
     language = language_of(question, recent)
+    if resolved := _with_mentioned(question, reference, recent):
+        return resolved
     resolvers: dict[Reference, Callable[[], Resolved | None]] = {
         Reference.PLACE: lambda: _with_place(question, recent, language),
         Reference.EXPRESSION: lambda: _with_expression(question, last_expression(recent)),
         Reference.DOCUMENT: lambda: _with_document(question, last_document(recent), language),
         Reference.REQUEST: lambda: _with_request(question, recent),
         Reference.QUESTION: lambda: _with_question(question, recent),
-        Reference.PERSON: lambda: _with_topic(question, last_person(recent) or last_topic(recent), language),
-        Reference.TOPIC: lambda: _with_topic(question, last_topic(recent), language),
+        Reference.PERSON: lambda: _with_topic(question, last_person(recent) or last_thing(recent), language),
+        Reference.TOPIC: lambda: _with_topic(question, last_topic(recent) or subject(recent), language),
+        Reference.THING: lambda: _with_topic(question, last_thing(recent), language),
     }
     return resolvers[reference]()
+
+
+def _with_mentioned(question: str, reference: Reference, recent: Sequence[Turn]) -> Resolved | None:
+    """Return the question with the name of what it calls, for example, the city we discussed."""
+    text = plain(question)
+    found = MENTIONED.search(text)
+    if found is None or reference in (Reference.EXPRESSION, Reference.DOCUMENT, Reference.REQUEST):
+        return None
+    place = last_place(recent) if reference is Reference.PLACE else None
+    person = last_person(recent) if reference is Reference.PERSON else ""
+    entity = place.name if place else person or last_thing(recent)
+    if not entity:
+        return None
+    # The normal form has as many words as the question.
+    first, last = text[: found.start()].count(" "), text[: found.end()].count(" ") + 1
+    words = question.split()
+    end = words[last - 1][len(words[last - 1].rstrip("?.!,")) :]
+    return Resolved(" ".join([*words[:first], entity + end.replace(",", ""), *words[last:]]), entity)
 
 
 def _rewritten(history: Sequence[Turn]) -> list[Turn]:
@@ -115,8 +148,10 @@ def _with_place(question: str, history: Sequence[Turn], language: str) -> Resolv
     if place is None:
         return None
     if language == "en":
-        if _PLACE_NOUN.search(question):
-            return Resolved(_PLACE_NOUN.sub(place.name, question, count=1), place.name)
+        if found := _PLACE_NOUN.search(question):
+            lead = re.match(r"(?:in|of|about|to) (?=the )", found[0], re.IGNORECASE)
+            named = f"{lead[0] if lead else ''}{place.name}"
+            return Resolved(_PLACE_NOUN.sub(named, question, count=1), place.name)
         if _THERE.search(question):
             return Resolved(_THERE.sub(f"in {place.name}", question, count=1), place.name)
         return Resolved(_append(question, f"in {place.name}"), place.name)
@@ -132,7 +167,7 @@ def _with_topic(question: str, topic: str, language: str) -> Resolved | None:
     if language == "en":
         if _POSSESSIVE.search(question):
             return Resolved(_POSSESSIVE.sub(f"{topic}'s", question, count=1), topic)
-        for pattern in (_PERSON, _THING):
+        for pattern in (_PERSON, _THING, _THE_NOUN):
             if pattern.search(question):
                 return Resolved(pattern.sub(topic, question, count=1), topic)
         return Resolved(_append(question, f"of {topic}"), topic)
@@ -158,6 +193,8 @@ def _with_expression(question: str, found: str) -> Resolved:
 
 
 def _with_document(question: str, found: str, language: str) -> Resolved:
+    if language == "en" and _THAT_DOCUMENT.search(question):
+        return Resolved(_THAT_DOCUMENT.sub(found, question, count=1), found)
     if language == "en" and _DOCUMENT.search(question):
         inside = f"in {found}" if re.search(r"\bthere\b", question, re.IGNORECASE) else found
         return Resolved(_DOCUMENT.sub(inside, question, count=1), found)

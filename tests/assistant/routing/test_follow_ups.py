@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assistant.routing.follow_ups import Reference, is_picture_request, reference_of
+from assistant.routing.anaphora import Reference
+from assistant.routing.follow_ups import is_picture_request, reference_of
 from assistant.routing.normal_form import plain
 from assistant.turn import Turn
 
@@ -16,7 +17,7 @@ from assistant.turn import Turn
         ("Jak tam jest?", "Opowiedz o Oslo", Reference.PLACE),
         ("Where did he live?", "Who was Kant?", Reference.PERSON),
         ("Gdzie on mieszkał?", "Kim był Kant?", Reference.PERSON),
-        ("How old is it?", "Where is the Colosseum?", Reference.TOPIC),
+        ("How old is it?", "Where is the Colosseum?", Reference.THING),
         ("Kiedy umarł?", "Kim był Kant?", Reference.TOPIC),
         ("now plot it", "simplify x + x", Reference.EXPRESSION),
         ("who signed it?", "Summarise my contract", Reference.DOCUMENT),

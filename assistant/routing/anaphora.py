@@ -1,0 +1,127 @@
+"""Noun phrases and pronouns that name what was mentioned before: "the ship", "that planet", "the city we discussed".
+
+Patterns match the normal form of a text (`normal_form.plain`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from assistant.routing.entities import last_document, last_expression
+from assistant.turn import Turn
+
+
+class Reference(StrEnum):
+    """What a question lacks to stand alone."""
+
+    PLACE = "place"
+    PERSON = "person"
+    TOPIC = "topic"
+    THING = "thing"
+    """A topic that is no person."""
+    EXPRESSION = "expression"
+    DOCUMENT = "document"
+    REQUEST = "request"
+    """The request for a picture that it changes."""
+    QUESTION = "question"
+    """The question of which it replaces a part: "and on Sunday?"."""
+
+
+PERSON_NOUN = re.compile(
+    r"\b(?:the|that|this|the same) (?:man|woman|composer|painter|artist|author|writer|poet|scientist|king|queen|emperor"
+    r"|president|actor|actress|director|singer|inventor|philosopher|explorer|physicist|musician|player|founder"
+    r"|leader)\b"
+    r"(?! (?:of|in|who|that|from|with)\b)"
+    r"|\b(?:ten|ta|tego|tej|tym|temu) (?:mezczyzn\w+|kobiet\w+|artyst\w+|aktor\w*|rezyser\w*|piosenkar\w*|wynalazc\w+"
+    r"|filozof\w*|odkrywc\w+|fizyk\w*|muzyk\w*|cesarz\w*|prezydent\w*|uczon\w+)\b"
+    r"|^(?:\w+ ){1,3}(?:kompozytor|malarz|pisarz|poeta|naukowiec|aktor|rezyser|wynalazca|filozof|wladca"
+    r"|krol)(?: \w+l[aoiy]?)?\W*$"
+)
+THING_NOUN = re.compile(
+    r"\b(?:the|that|this|the same) (?:ship|volcano|painting|picture|statue|tower|bridge|castle|church|palace"
+    r"|building|book"
+    r"|novel|film|movie|song|album|series|animal|bird|fish|plant|tree|river|lake|mountain|desert|island|company|team"
+    r"|club"
+    r"|war|battle|event|treaty|invention|machine|planet|moon|star|element|metal|disease|language|dish|festival|game"
+    r"|band"
+    r"|organi[sz]ation|museum|university|theory|law|empire|kingdom|dynasty|species|structure|work|play|opera"
+    r"|symphony)\b"
+    r"(?! (?:of|in|where|that|which|with|between|by|about|called|from|on|near)\b)(?! [a-z]+ing\b)"
+    r"|\b(?:ten|ta|to|te|tego|tej|tym|temu|tych) (?:statk\w+|statek|wulkan\w*|rzezb\w+|wiez\w+|most\w*|kosciol\w*"
+    r"|palac\w*"
+    r"|dziel\w+|utwor\w*|piosenk\w+|plyt\w+|serial\w*|ptak\w*|ryb\w+|roslin\w+|drzew\w+|pustyn\w+|wysp\w+|firm\w+"
+    r"|druzyn\w+|klub\w*|wydarzeni\w+|traktat\w*|wynalaz\w+|maszyn\w+|planet\w+|ksiezyc\w*|gwiazd\w+|pierwiast\w+"
+    r"|metal\w*"
+    r"|chorob\w+|jezyk\w*|danie|potraw\w+|festiwal\w*|gr[aey]|zespol\w*|organizacj\w+|muzeum|uczelni\w*|prawo|prawa"
+    r"|imperium|krolestw\w+|gatun\w+|budowl\w+|sztuk\w+|oper\w+|symfoni\w+|zwierzet\w+|zabyt\w+)\b"
+    r"|^(?:\w+ ){1,4}(?:statek|budynek|obraz|wulkan|film|utwor|ksiazka|zamek|most|wieza|firma|rzeka"
+    r"|gora)(?: sie)? \w+(?:l[aoiy]?|to)\W*$"
+)
+OF_THING = re.compile(
+    r"\bna (?:jej|jego|ich) podstawie\b|^(?:and |now |please |can you |could you )*(?:draw|paint"
+    r"|sketch) (?:me )?one\b|^(?:a |teraz )*(?:narysuj|namaluj) (?:mi )?jed\w+\b"
+    r"|^(?:and |now |please )*compare (?:it|that|this|them) (?:with|to)\b"
+    r"|^(?:a |teraz |prosze )*porownaj (?:to|go|ja|je) z\b"
+)
+MENTIONED = re.compile(
+    r"\bthe (?:same |very )?(?P<noun>\w+) (?:that |which |who |whom )?(?:we|you|i)(?:'ve|'d| have| had| were"
+    r"| was)?(?: just)?"
+    r" (?:discussed|mentioned|talked about|talking about|spoke about|speaking of|asked about|named|described|drew"
+    r"|showed"
+    r"|told me about|calculated|computed|introduced)(?: me)?(?: earlier| before| above| just now| a moment ago"
+    r"| previously)?"
+    r"|\bthe (?:aforementioned|previous|above|last-mentioned|said) (?P<noun2>\w+)"
+    r"|\b(?P<noun3>\w+),? (?:o|od|z|do|w) ktor(?:ym|ej|ych|ego) (?:\w+ ){0,2}?(?:rozmawia|mowi|wspomina|wspomnia"
+    r"|pisa|pyta)\w*"
+    r"(?: (?:wczesniej|przed chwila|wyzej))?,?"
+    r"|\b(?P<noun4>\w+),? ktor[aeyiąę]\w* (?:\w+ )?(?:wymieni|opisa|narysowa|wspomnia|poda|omowi|omawia|wskaza)l\w+,?"
+    r"|\b(?:wspomnian|wymienion|omawian|wyzej wymienion|poprzedni)\w* (?P<noun5>\w+)",
+    re.IGNORECASE,
+)
+"""A noun phrase for what was mentioned before: "the city we discussed", in normal form."""
+_MENTIONED_KINDS = (
+    (
+        Reference.PLACE,
+        r"city|town|village|place|country|island|region|capital|lake|beach|resort|miast\w*|miejsc\w+|kraj\w*|wysp\w+"
+        r"|region\w*|stolic\w+|jezior\w*|plaz\w+|miejscowosc\w*|wies|wsi|miescie",
+    ),
+    (
+        Reference.EXPRESSION,
+        r"result|number|answer|sum|function|equation|expression|wynik\w*|liczb\w+|funkcj\w+|rownani\w+",
+    ),
+    (Reference.REQUEST, r"picture|image|drawing|painting|sketch|obraz\w*|rysun\w+|grafik\w+|zdjeci\w+"),
+    (
+        Reference.DOCUMENT,
+        r"document|file|contract|report|letter|agreement|policy|dokument\w*|plik\w*|umow\w+|raport\w*",
+    ),
+    (
+        Reference.PERSON,
+        r"\w+(?:ician|ist|er|or|man|woman)|person|king|queen|poet|scientist|\w+(?:yczk\w+|arz\w*|arka|arki|ista|isty"
+        r"|torka"
+        r"|tor|logo?w?i?e?|wca|zca|wcy|zcy|wczyni)|osob\w+|krol\w*|poet\w+|naukow\w+|postac\w*",
+    ),
+)
+POINTS = re.compile(r"that\b|this\b|the same\b|te\w*\b|t[ao]\b|ty\w+\b")
+THAT_DOCUMENT = re.compile(
+    r"\b(?:(?:that|this|the same) (?:document|file|contract|report|letter|agreement|policy|paper|text)"
+    r"|the (?:document|file)|(?:ten|tego|tym|ta|tej|te|tamt\w+) (?:sam\w* )?(?:dokument\w*|plik\w*|umow\w+|raport\w*"
+    r"|pism\w+|list\w*"
+    r"|tekst\w*))\b"
+)
+
+
+def mentioned(text: str, history: Sequence[Turn], *, pictures: bool) -> Reference | None:
+    """Return what kind of thing a phrase such as "the city we discussed" refers to; `pictures`: one was drawn."""
+    found = MENTIONED.search(text)
+    noun = next((each for each in found.groups() if each), "") if found else ""
+    if not noun:
+        return None
+    kind = next((kind for kind, nouns in _MENTIONED_KINDS if re.fullmatch(nouns, noun)), Reference.THING)
+    if kind is Reference.REQUEST and not pictures:
+        return Reference.THING
+    lacks = (kind is Reference.EXPRESSION and not last_expression(history)) or (
+        kind is Reference.DOCUMENT and not last_document(history)
+    )
+    return None if lacks else kind
