@@ -7,7 +7,14 @@ import pytest
 from assistant.tools import tool
 from assistant.tools.sentences import Sentence
 
-ERRORS = [tool.NotFound, tool.Unavailable, tool.TooLarge, tool.Refused, tool.InvalidArguments, tool.ToolOff]
+ERRORS: list[type[tool.ToolError]] = [
+    tool.NotFound,
+    tool.Unavailable,
+    tool.TooLarge,
+    tool.Refused,
+    tool.InvalidArguments,
+    tool.ToolOff,
+]
 
 
 @pytest.mark.parametrize("error", ERRORS)
