@@ -92,7 +92,8 @@ _CONTENT = re.compile(
     r"|many|much|far"
     r"|old|tall|kiedy|gdzie|jak|jakie|jaka|jaki|ile|ilu|co|czy|czym|czemu|dlaczego|po|to|jest|są|był|była|było"
     r"|był[aoy]?|się"
-    r"|tell|me|something|interesting|about|powiedz|mi|coś|ciekawego|opowiedz|o|of|in|on|w|na|z)\b[ ,]*)+",
+    r"|(?:tell me|powiedz mi|opowiedz(?: mi)?)(?: something| coś)?(?: interesting| ciekawego)? (?:about|o)"
+    r"|of|in|on|w|na|z)\b[ ,]*)+",
     re.IGNORECASE,
 )
 _ASKS_WHO = re.compile(r"^(?:and |a |so )?(?:who|kto|kim|przez kogo|by whom)\b", re.IGNORECASE)

@@ -14,6 +14,7 @@ from assistant.routing.entities import (
     lower_case_places,
     names,
     places,
+    subject,
 )
 from assistant.turn import Turn
 
@@ -76,6 +77,19 @@ def test_the_question_names_its_topic() -> None:
     assert last_topic(after("What are quasars?", "Bright objects.")) == "quasars"
     assert last_person(after("Who was Kepler?", "An astronomer from Germany.")) == "Kepler"
     assert last_place(after("Gdzie leży Toruń?", "Nad Wisłą.")) == Place("Toruń")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Tell me something interesting about hedgehogs", "hedgehogs"),
+        ("Powiedz mi coś o jeżach", "jeżach"),
+        ("tell me a joke", ""),
+        ("opowiedz mi dowcip", ""),
+    ],
+)
+def test_what_is_told_about_is_a_subject_but_not_what_is_told(text: str, found: str) -> None:
+    assert subject(after(text, "Ha.")) == found
 
 
 def test_the_last_turn_counts_first() -> None:
