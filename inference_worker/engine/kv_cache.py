@@ -83,7 +83,7 @@ def quantise(vectors: Tensor) -> Tensor:
     """Quantise [..., D] floats to [..., D + 4] int8: codes, then the bytes of the scale that makes the largest 127."""
     vectors = vectors.float()
     highest = vectors.abs().amax(dim=-1, keepdim=True)
-    largest = torch.full_like(highest, LARGEST)  # a number over a tensor would be its rounded reciprocal times the number
+    largest = torch.full_like(highest, LARGEST)  # torch takes number / tensor as a product
     factor = torch.where(highest > 0, largest / highest, 0.0)
     codes = (vectors * factor).round().to(torch.int8)
     return torch.cat([codes, (highest / LARGEST).to(SCALE).view(torch.int8)], dim=-1)
