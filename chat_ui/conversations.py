@@ -20,7 +20,7 @@ from auth_billing.ids import new_id
 from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, NoSuchConversation, existing
 from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
-from chat_ui.history.conversation_images import ConversationImages
+from chat_ui.history.conversation_images import ConversationImages, ImageReference
 from chat_ui.history.conversation_lists import ListedConversation
 from chat_ui.history.limits import MAX_ATTACHMENT_BYTES, MAX_CONVERSATION_BYTES, MAX_MESSAGES
 from chat_ui.history.message_tree import branch, by_id
@@ -52,6 +52,7 @@ class Question:
     parent: str | None
     text: str
     attachments: Sequence[Attachment] = ()
+    images: Sequence[ImageReference] = ()
 
 
 class Conversations:
@@ -156,7 +157,7 @@ class Conversations:
         """Store a question, start its answer, and return both messages.
 
         Raises:
-            InvalidField: no model is selected, the parent is no answer, or the files are too large.
+            InvalidField: no model is selected, the parent is no answer, or files or images are too large or too many.
             AnswerRunning: the parent is being written.
             ConversationFull: the conversation has reached its limit of messages or bytes.
             StorageFull: the owner has reached the limit of bytes.
@@ -174,6 +175,7 @@ class Conversations:
             question.text,
             now,
             question.attachments,
+            images=await self._images.attach(owner, conversation_id, question.images),
         )
         answer = self._answer(asked, project, settings, now)
         size = await self._reserve(owner, conversation, settings, [asked, answer])
@@ -181,6 +183,8 @@ class Conversations:
         self._generations.start(owner, answer)
         changes = {"leaf": answer.id, "updated": now, "settings": settings}
         await self._conversations.change(owner, conversation_id, changes, {"messages": 2, "size": size})
+        if asked.images:
+            await self._images.release_if_deleted(owner, conversation_id)
         try:
             await self._conversations.add_terms(owner, conversation_id, search_terms([question.text]))
         except StoreUnavailable as error:  # the question is stored already, only search misses it
@@ -237,6 +241,19 @@ class Conversations:
     async def message(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
         """Return the stored message with this id, its attachments without their text. Raises `NoSuchConversation`."""
         return existing(await self._messages.find(owner, conversation_id, message_id), message_id)
+
+    async def files_of(
+        self, owner: Owner, conversation_id: str, message_id: str
+    ) -> tuple[Sequence[Attachment], Sequence[ImageReference]]:
+        """Return the files of a question with their text, and those of its images that are still stored.
+
+        Raises `NoSuchConversation`.
+        """
+        found = await self._messages.find_many(owner, conversation_id, [message_id])
+        message = existing(found[0] if found else None, message_id)
+        present = await self._images.present(owner, [each.blob for each in message.images])
+        images = [ImageReference(each.blob, each.name) for each in message.images if each.blob in present]
+        return message.attachments, images
 
     def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:
         """Return a reader that streams the events (text, state, end) of one answer; nothing is read yet."""

@@ -18,6 +18,7 @@ from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.model_client import ModelClient
+from chat_ui.history.conversation_images import ConversationImages
 from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.records import Owner, PresetStore
 from chat_ui.history.storage import StorageQuota
@@ -33,6 +34,7 @@ class ChatServices:
     audit: AuditLog
     conversations: Conversations
     lists: ConversationLists
+    images: ConversationImages
     presets: PresetStore
     storage: StorageQuota
     generations: Generations

@@ -75,7 +75,7 @@ def _row(conversation: Conversation, message: Message, *, in_pieces: bool) -> Ro
         settings.max_tokens,
         settings.system,
         text,
-        ", ".join(each.name for each in message.attachments),
+        ", ".join([*(each.name for each in message.attachments), *(each.name for each in message.images)]),
         message.state.value,
         *_tokens(usage),
         None if message.cost is None else Decimal(message.cost) / NANO,

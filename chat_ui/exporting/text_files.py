@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from chat_ui.exporting.conversation_batches import Batches, FullConversation
 from chat_ui.history.message_tree import branch, by_id
-from chat_ui.history.records import Message
+from chat_ui.history.records import AttachedImage, Attachment, Message
 from chat_ui.history.steps import Step
 
 FORMAT = "headrace-chat"
@@ -70,7 +70,8 @@ def _markdown(batch: Sequence[FullConversation]) -> Iterator[str]:
 
 def _turn(message: Message) -> str:
     author = message.model or message.role.value
-    files = "".join(f"\n\n*{_line(each.name)}* ({each.size} bytes)" for each in message.attachments)
+    attached: list[Attachment | AttachedImage] = [*message.attachments, *message.images]
+    files = "".join(f"\n\n*{_line(each.name)}* ({each.size} bytes)" for each in attached)
     steps = "".join(map(_step, message.steps))
     return f"## {_line(author)}, {_at(message.created)}\n\n{steps}{message.text}{files}\n\n"
 

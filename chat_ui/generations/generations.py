@@ -164,4 +164,6 @@ class Generations:
         tree = by_id(await self._messages.all(owner, answer.conversation))
         ids = [each.id for each in branch(tree, answer.parent)]
         whole = by_id(await self._messages.find_many(owner, answer.conversation, ids))
-        return prompt_turns([whole[each] for each in ids if each in whole])
+        found = [whole[each] for each in ids if each in whole]
+        blobs = {image.blob for message in found for image in message.images}
+        return prompt_turns(found, await self._context.images.present(owner, blobs))

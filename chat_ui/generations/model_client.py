@@ -20,6 +20,8 @@ class Turn:
 
     role: Role
     text: str
+    images: tuple[str, ...] = ()
+    """Blob ids of the images before the text, in order."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class ServedModel:
     price: Price | None
     ready: bool
     tools: Sequence[str] = ()
+    reads_images: bool = False
 
 
 class ModelClient(Protocol):

@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from chat_ui.generations.model_client import Turn
-from chat_ui.history.records import Attachment, Message, Role
+from chat_ui.history.records import AttachedImage, Attachment, Message, Role
+from stored_objects.prompt_image_limits import MAX_IMAGES, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
 
 
-def prompt_turns(branch: Sequence[Message]) -> list[Turn]:
+def prompt_turns(branch: Sequence[Message], present: Collection[str] = ()) -> list[Turn]:
     """Return a branch as turns of alternating roles, as chat templates need: drop empty messages, merge equal roles.
 
-    A question's turn includes the text of its attached files.
+    A question's turn includes the text of its attached files, and its images: of all images in `present` (blob ids
+    that can be read) the latest that fit a prompt. Others are replaced by a note with their name.
     """
+    shown = _latest_images(branch, present)
     turns: list[Turn] = []
     for message in branch:
         text = question_with_files(message) if message.role is Role.USER else message.text
         if not text.strip():
             continue
+        images = tuple(each.blob for each in message.images if each in shown)
+        text = "\n\n".join([*(_note(each) for each in message.images if each not in shown), text])
         if turns and turns[-1].role is message.role:
-            text = f"{turns.pop().text}\n\n{text}"
-        turns.append(Turn(message.role, text))
+            earlier = turns.pop()
+            images, text = earlier.images + images, f"{earlier.text}\n\n{text}"
+        turns.append(Turn(message.role, text, images))
     return turns
+
+
+def _latest_images(branch: Sequence[Message], present: Collection[str]) -> Collection[AttachedImage]:
+    """Return the latest of a branch's readable images that are together within the limits of a prompt."""
+    chosen: list[AttachedImage] = []
+    for image in (each for message in reversed(branch) for each in message.images if each.blob in present):
+        chosen.append(image)
+        if (
+            len(chosen) > MAX_IMAGES
+            or sum(each.size for each in chosen) > MAX_TOTAL_BYTES
+            or sum(each.pixels for each in chosen) > MAX_TOTAL_PIXELS
+        ):
+            return chosen[:-1]
+    return chosen
 
 
 def question_with_files(message: Message) -> str:
     """Return a question's text, preceded by the texts of its attached files."""
     return "\n\n".join([*(_file(each) for each in message.attachments), message.text])
+
+
+def _note(image: AttachedImage) -> str:
+    return f"(The image {' '.join(image.name.split())} is not shown any more.)"
 
 
 def _file(attachment: Attachment) -> str:

@@ -49,6 +49,17 @@ class Attachment:
     """Bytes of UTF-8."""
 
 
+@dataclass(frozen=True)
+class AttachedImage:
+    """An image attached to a question; its file is the stored object `blob` of the owner."""
+
+    blob: str
+    name: str
+    size: int
+    """Bytes of the file."""
+    pixels: int
+
+
 class Role(StrEnum):
     """The author of a message."""
 
@@ -106,7 +117,7 @@ class QueueStatus:
 
 @dataclass(frozen=True)
 class Message:
-    """A question or an answer. `settings` and the fields after it are set for answers only."""
+    """A question or an answer. `settings` and the fields after it, except `images`, are set for answers only."""
 
     id: str
     conversation: str
@@ -130,6 +141,8 @@ class Message:
     """How often the text was restarted."""
     steps: Sequence[Step] = ()
     """What an assistant did before the text; models never get it."""
+    images: Sequence[AttachedImage] = ()
+    """Images of a question."""
     waiting: QueueStatus | None = None
     """Queue position while the answer waits, as its writer last stored it (every few seconds)."""
 

@@ -196,8 +196,12 @@ def settings_growth(before: ModelSettings, after: ModelSettings) -> int:
 
 
 def message_bytes(message: Message) -> int:
-    """Return the bytes that a message is counted for; its files must have their texts."""
+    """Return the bytes that a message is counted for; its files must have their texts.
+
+    Files of images are counted as stored objects (`stored_objects.quota`).
+    """
     files = sum(text_bytes(each.text) + text_bytes(each.name) for each in message.attachments)
+    files += sum(text_bytes(each.name) for each in message.images)
     system = "" if message.settings is None else message.settings.system
     return RECORD_BYTES + _answer_bytes(message) + files + text_bytes(system)
 

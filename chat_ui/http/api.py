@@ -23,6 +23,7 @@ from chat_ui.http.routes import (
     conversations,
     events,
     export_import,
+    images,
     oidc,
     password_reset,
     people,
@@ -76,6 +77,7 @@ def app_with_routes() -> FastAPI:
         events,
         presets,
         export_import,
+        images,
         usage,
         admin,
     )

@@ -29,8 +29,9 @@ def step(value: Step, address: BlobAddress) -> schemas.Step:
 
 def message(value: records.Message, address: BlobAddress, *, is_shared: bool = False) -> schemas.Message:
     """Convert a message to a response model; if `is_shared`, without settings, cost, usage and error."""
-    shown = schemas.Message.model_validate(replace(value, steps=[]))
-    shown = shown.model_copy(update={"steps": [step(each, address) for each in value.steps]})
+    shown = schemas.Message.model_validate(replace(value, steps=[], images=[]))
+    images = [schemas.AttachedImage(name=each.name, size=each.size, url=address(each.blob)) for each in value.images]
+    shown = shown.model_copy(update={"steps": [step(each, address) for each in value.steps], "images": images})
     return shown.model_copy(update=dict.fromkeys(_NOT_SHARED)) if is_shared else shown
 
 

@@ -1,6 +1,7 @@
 """Reads this chat's own JSON export (`exporting/text_files.py`), without usage and cost: they were billed elsewhere.
 
-Images of steps are not imported either: their ids are those of blobs that another installation or person may own.
+Images of questions and steps are not imported either: their ids are those of blobs that another installation or person
+may own.
 """
 
 from __future__ import annotations

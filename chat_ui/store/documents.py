@@ -11,6 +11,7 @@ from typing import Any
 from auth_billing.store.documents import from_document
 from chat_ui.history.records import (
     AnswerError,
+    AttachedImage,
     Attachment,
     Conversation,
     Message,
@@ -86,6 +87,7 @@ def message_from(document: dict[str, Any]) -> Message:
         role=Role(document["role"]),
         state=State(document["state"]),
         attachments=attachments,
+        images=[AttachedImage(**each) for each in document.get("images", ())],
         steps=[_step_from(each) for each in document.get("steps", ())],
         **parts,
     )

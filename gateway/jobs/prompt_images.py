@@ -21,13 +21,8 @@ from stored_objects.addresses import PATH, AddressSigner
 from stored_objects.errors import AddressExpired, AddressForged, BlobNotFound
 from stored_objects.image_header import read_image_header
 from stored_objects.objects import StoredObjects
+from stored_objects.prompt_image_limits import MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
 
-MAX_TOTAL_BYTES = 8 * 2**20
-"""Maximum bytes of all image files of a request: a job of this size, in base64, is within RabbitMQ's own limit."""
-MAX_PIXELS = 16 * 2**20
-"""Maximum pixels of one image."""
-MAX_TOTAL_PIXELS = 64 * 2**20
-"""Maximum pixels of all images of a request."""
 INLINE_CHARACTERS = 64 * 1024
 """Longer data URLs are decoded in a thread, so that they do not block the event loop."""
 _DATA_URL = re.compile(r"data:image/[a-z0-9.+-]{1,32};base64,", re.IGNORECASE)

@@ -14,7 +14,6 @@ from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import Answer, ApiModel, Ignored, OmitIfNone, Refused, conflict
 from gateway.openai.messages import (
-    MAX_IMAGES,
     AssistantMessage,
     Content,
     Message,
@@ -28,6 +27,7 @@ from gateway.openai.sampling import INT32_MAX, SamplingRequest
 from gateway.openai.steps import AnswerStep
 from gateway.openai.tools import NamedTool, ToolChoiceOption, Tools, check_tool_choice
 from gateway.openai.usage import CompletionUsage
+from stored_objects.prompt_image_limits import MAX_IMAGES
 
 MAX_MESSAGES = 2048
 OwnToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]

@@ -11,8 +11,6 @@ from pydantic_core import PydanticCustomError
 from gateway.openai.base import ApiModel, Ignored
 
 MAX_PARTS = 1024
-MAX_IMAGES = 16
-"""Maximum number of images of one request."""
 _UNSUPPORTED_PARTS = ("input_audio", "file", "input_text", "input_image", "video_url", "audio_url")
 
 Name = Annotated[str, StringConstraints(max_length=256)]

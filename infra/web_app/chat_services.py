@@ -93,6 +93,7 @@ def chat(
             joined=lambda owner: browsers.members.joined(owner.organisation, owner.user),
         ),
         lists=ConversationLists(conversations, messages),
+        images=images,
         importer=Importer(
             ImportStores(conversations, messages, MongoImportStore(connection), storage, timings=gateway.timings),
             quota,

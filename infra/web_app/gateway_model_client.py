@@ -58,7 +58,7 @@ class GatewayModelClient:
         begun = False
         try:
             async with aclosing(
-                in_process.complete(self._gateway, self._prices, principal, _fields(request))
+                in_process.complete(self._gateway, self._prices, principal, self._fields(request))
             ) as events:  # type: ignore[type-var]
                 async for each in events:
                     if isinstance(each, in_process.QueueUpdate):
@@ -87,11 +87,41 @@ class GatewayModelClient:
 
         return [
             model_client.ServedModel(
-                name, model.max_model_len, price(model.name), model.alive and model.workers > 0, _tools(model)
+                name,
+                model.max_model_len,
+                price(model.name),
+                model.alive and model.workers > 0,
+                _tools(model),
+                model.reads_images,
             )
             for name, model in self._gateway.catalogue.listed(principal.models)
             if model.task is Task.GENERATE
         ]
+
+    def _fields(self, request: model_client.AnswerRequest) -> dict[str, Any]:
+        """Return the request's fields in OpenAI's format."""
+        settings = request.settings
+        system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
+        fields: dict[str, Any] = {
+            "model": settings.model,
+            "messages": [*system, *map(self._message, request.turns)],
+            "temperature": TEMPERATURE if settings.temperature is None else settings.temperature,
+            "top_p": TOP_P if settings.top_p is None else settings.top_p,
+            "repetition_penalty": settings.repetition_penalty,
+            "max_completion_tokens": settings.max_tokens,
+            "tools_off": list(settings.tools_off),
+            "tools_allowed": list(settings.tools_allowed),
+        }
+        if request.continues:
+            fields |= {"continue_final_message": True, "add_generation_prompt": False}
+        return fields
+
+    def _message(self, turn: model_client.Turn) -> dict[str, Any]:
+        if not turn.images:
+            return {"role": turn.role.value, "content": turn.text}
+        urls = map(self._gateway.addresses.address, turn.images)
+        images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        return {"role": turn.role.value, "content": [*images, {"type": "text", "text": turn.text}]}
 
 
 class GatewayFleet:
@@ -111,25 +141,6 @@ class GatewayFleet:
     def queued(self, model: str) -> int:
         """Return the number of sequences, of all gateways' requests, that wait for a worker of `model`."""
         return self._gateway.queues.waiting(model)
-
-
-def _fields(request: model_client.AnswerRequest) -> dict[str, Any]:
-    """Return the request's fields in OpenAI's format."""
-    settings = request.settings
-    system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
-    fields: dict[str, Any] = {
-        "model": settings.model,
-        "messages": [*system, *({"role": turn.role.value, "content": turn.text} for turn in request.turns)],
-        "temperature": TEMPERATURE if settings.temperature is None else settings.temperature,
-        "top_p": TOP_P if settings.top_p is None else settings.top_p,
-        "repetition_penalty": settings.repetition_penalty,
-        "max_completion_tokens": settings.max_tokens,
-        "tools_off": list(settings.tools_off),
-        "tools_allowed": list(settings.tools_allowed),
-    }
-    if request.continues:
-        fields |= {"continue_final_message": True, "add_generation_prompt": False}
-    return fields
 
 
 def _tools(model: ModelInfo) -> list[str]:

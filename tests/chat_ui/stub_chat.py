@@ -132,10 +132,8 @@ class StubChat:
 
     async def _models(self, _request: Request) -> Response:
         price = {"input_nano": 100, "cached_input_nano": 50, "output_nano": 400}
-        models = [
-            {"id": name, "context": 8192, "price": price, "ready": True, "tools": list(self.tools)}
-            for name in self.models
-        ]
+        common = {"context": 8192, "price": price, "ready": True, "tools": list(self.tools), "reads_images": False}
+        models = [{"id": name, **common} for name in self.models]
         return JSONResponse({"models": models})
 
     async def _presets(self, _request: Request) -> Response:
@@ -225,7 +223,7 @@ class StubChat:
             "seconds",
             "first_token_seconds",
         )
-        message |= dict.fromkeys(answered) | {"attachments": [], "steps": []} | more
+        message |= dict.fromkeys(answered) | {"attachments": [], "images": [], "steps": []} | more
         conversation["messages"].append(message)
         conversation["leaf"] = message["id"]
         return message

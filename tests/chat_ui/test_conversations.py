@@ -307,4 +307,5 @@ async def test_models_have_prices_and_readiness(scene: Scene) -> None:
     person = await scene.person()
     models = (await person.call("GET", "/models"))["models"]
     price = {"input_nano": 3, "cached_input_nano": 2, "output_nano": 6}
-    assert models == [{"id": MODEL, "context": 128, "price": price, "ready": True, "tools": []}]
+    described = {"id": MODEL, "context": 128, "price": price, "ready": True, "tools": [], "reads_images": False}
+    assert models == [described]

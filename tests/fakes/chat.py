@@ -150,6 +150,7 @@ class ChatHouse:
             reset_mails=ResetMails(access.reset_links, access.throttle, AuditLog(audit), mailer, PUBLIC_URL),
             audit=AuditLog(audit),
             conversations=self.conversations(generations),
+            images=self.images(),
             lists=ConversationLists(DictConversationStore(self.history), DictMessageStore(self.history)),
             importer=self.importer(parse_file),
             presets=DictPresetStore(self.history),

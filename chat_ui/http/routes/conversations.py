@@ -14,6 +14,7 @@ from auth_billing.access.roles import Role
 from auth_billing.errors import NotPermitted
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.conversations import Question
+from chat_ui.history.conversation_images import ImageReference
 from chat_ui.history.limits import MAX_PAGE_SIZE
 from chat_ui.history.records import Attachment
 from chat_ui.http import serialisation
@@ -119,9 +120,11 @@ async def ask(request: Request, conversation_id: str, caller: Caller, body: Ques
     settings = None if body.settings is None else serialisation.settings_of(body.settings)
     conversations, owner = services_of(request).conversations, owner_of(caller)
     files = [Attachment(each.name, each.text, len(each.text.encode())) for each in body.attachments]
+    images = [ImageReference(each.blob, each.name) for each in body.images]
     if body.attachments_of is not None:
-        files = [*(await conversations.message(owner, conversation_id, body.attachments_of)).attachments, *files]
-    question = Question(body.parent, body.text, files)
+        earlier_files, earlier_images = await conversations.files_of(owner, conversation_id, body.attachments_of)
+        files, images = [*earlier_files, *files], [*earlier_images, *images]
+    question = Question(body.parent, body.text, files, images)
     asked, answer = await conversations.ask(owner, _project(caller), conversation_id, question, settings)
     question_shown, answer_shown = (serialisation.message(each, _address(request)) for each in (asked, answer))
     return schema_response(Asked(question=question_shown, answer=answer_shown), 202)

@@ -17,6 +17,7 @@ from chat_ui.history.limits import (
 )
 from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
+from stored_objects.prompt_image_limits import MAX_IMAGES
 
 ModelName = Annotated[str, StringConstraints(max_length=200)]
 ToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -61,6 +62,16 @@ class Attachment(Schema):
     """Bytes of UTF-8."""
 
 
+class AttachedImage(Schema):
+    """An image of a question."""
+
+    name: str
+    size: int
+    """Bytes of the file."""
+    url: str
+    """Signed address, valid for an hour."""
+
+
 class TokenUsage(Schema):
     """Tokens that an answer used."""
 
@@ -103,6 +114,8 @@ class Message(Schema):
     """The text so far, while an answer is being written."""
     created: float
     attachments: list[Attachment]
+    images: list[AttachedImage]
+    """Images of a question."""
     steps: list[Step]
     """Steps of an assistant's answer, in order; empty for other models."""
     model: str | None
@@ -184,14 +197,23 @@ class AttachmentBody(Body):
     text: str
 
 
+class ImageReferenceBody(Body):
+    """An uploaded image to attach to a question."""
+
+    blob: Annotated[str, StringConstraints(max_length=100)]
+    """Id that the upload answered with."""
+    name: FileName
+
+
 class QuestionBody(Body):
     """A question after `parent`, or at the beginning. A second question with the same parent starts a branch."""
 
     parent: str | None = None
     text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUESTION_CHARS)]
     attachments: Annotated[list[AttachmentBody], Field(max_length=MAX_ATTACHMENTS)] = Field(default_factory=list)
+    images: Annotated[list[ImageReferenceBody], Field(max_length=MAX_IMAGES)] = Field(default_factory=list)
     attachments_of: str | None = None
-    """Id of a question whose files are attached to this one too; an edited question keeps its files this way."""
+    """Id of a question whose files and images are attached to this one too, as those of an edited question are."""
     settings: SettingsBody | None = None
     """Missing: the conversation's settings are used. Given: they become the conversation's settings."""
 

@@ -62,6 +62,8 @@ class ChatModel(Schema):
     """Whether a live worker serves the model."""
     tools: list[str]
     """Names of an assistant's own tools, which settings can switch off; empty for other models."""
+    reads_images: bool
+    """Whether questions may have images."""
 
 
 class ModelList(Schema):

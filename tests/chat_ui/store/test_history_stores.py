@@ -14,6 +14,7 @@ from auth_billing.store.connection import StoreConnection
 from chat_ui.history.limits import MAX_TERMS
 from chat_ui.history.records import (
     AnswerError,
+    AttachedImage,
     Attachment,
     Conversation,
     Message,
@@ -106,6 +107,7 @@ def answer(name: str = "a", **more: Any) -> Message:
 
 
 QUESTION = Message("msg-q", "conv-x", None, Role.USER, "Hi żółw", 1.0, [Attachment("a.txt", "text", 4)])
+QUESTION = replace(QUESTION, images=[AttachedImage("blob_a", "a.png", 9, 12)])
 
 
 async def test_lists_are_sorted_and_paged(stores: Stores) -> None:

@@ -40,6 +40,7 @@ from chat_ui.history.steps import StepState
 from gateway.errors import ServerShutdown
 from infra.web_app.gateway_model_client import TEMPERATURE, TOP_P, GatewayFleet, GatewayModelClient
 from router.messages import ChatPrompt, FailureCode, ServiceClass
+from stored_objects.records import ObjectKind, ObjectOwner
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import PART_BOUNDS, WEATHER, answer_in_steps, fail, start_and_wait, status
 from tests.gateway.conftest import MODEL, Stage, eventually, stage
@@ -116,6 +117,22 @@ async def test_the_default_sampling_is_conservative(here: Stage) -> None:
     await said(here, replace(ASK, settings=ModelSettings(MODEL, max_tokens=4)))
     sampling = here.worker.jobs[0].sampling
     assert (sampling.temperature, sampling.top_p) == (TEMPERATURE, TOP_P)
+
+
+async def test_images_reach_the_worker_before_the_text() -> None:
+    file = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes([0, 0, 0, 4, 0, 0, 0, 3, 8, 2, 0, 0, 0])
+    async with stage() as here:
+        assert [each.reads_images for each in await engine_of(here).models(ADA)] == [False]
+        here.worker.bus.send_status(msgspec.structs.replace(status(MODEL), reads_images=True))
+        await eventually(lambda: here.gateway.models.models()[0].reads_images)
+        assert [each.reads_images for each in await engine_of(here).models(ADA)] == [True]
+        owner = ObjectOwner(ADA.tenant, ADA.user)
+        stored = await here.gateway.objects.put(owner, file, kind=ObjectKind.IMAGE, media_type="image/png")
+        await said(here, replace(ASK, turns=[Turn(Role.USER, "What is this?", (stored.id,))]))
+        prompt = here.worker.jobs[0].prompt
+        assert isinstance(prompt, ChatPrompt)
+        assert prompt.images == [file]
+        assert prompt.messages[-1]["content"] == [{"type": "image"}, {"type": "text", "text": "What is this?"}]
 
 
 async def test_a_continuation_continues_the_last_turn(here: Stage) -> None:

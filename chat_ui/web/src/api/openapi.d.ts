@@ -569,6 +569,26 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/images": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Upload Image
+         * @description Store an image of the caller: a PNG, JPEG, WebP or GIF file within the limits of prompts.
+         */
+        readonly post: operations["upload_image_api_images_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/import": {
         readonly parameters: {
             readonly query?: never;
@@ -1285,6 +1305,24 @@ export interface components {
             readonly question: components["schemas"]["Message"];
         };
         /**
+         * AttachedImage
+         * @description An image of a question.
+         */
+        readonly AttachedImage: {
+            /** Name */
+            readonly name: string;
+            /**
+             * Size
+             * @description Bytes of the file.
+             */
+            readonly size: number;
+            /**
+             * Url
+             * @description Signed address, valid for an hour.
+             */
+            readonly url: string;
+        };
+        /**
          * Attachment
          * @description A text file of a question. Its text goes to the model and is not returned here.
          */
@@ -1456,6 +1494,11 @@ export interface components {
             readonly id: string;
             /** @description `null`: no price is set, so the model can't be used. */
             readonly price: components["schemas"]["TokenPrice"] | null;
+            /**
+             * Reads Images
+             * @description Whether questions may have images.
+             */
+            readonly reads_images: boolean;
             /**
              * Ready
              * @description Whether a live worker serves the model.
@@ -1795,6 +1838,24 @@ export interface components {
             readonly identities: readonly components["schemas"]["Identity"][];
         };
         /**
+         * ImageBody
+         * @description An image file.
+         */
+        readonly ImageBody: {
+            /** Data */
+            readonly data: string;
+        };
+        /**
+         * ImageReferenceBody
+         * @description An uploaded image to attach to a question.
+         */
+        readonly ImageReferenceBody: {
+            /** Blob */
+            readonly blob: string;
+            /** Name */
+            readonly name: string;
+        };
+        /**
          * Import
          * @description The import of a file with `total` conversations, of which `done` were processed.
          */
@@ -2039,6 +2100,11 @@ export interface components {
             readonly first_token_seconds: number | null;
             /** Id */
             readonly id: string;
+            /**
+             * Images
+             * @description Images of a question.
+             */
+            readonly images: readonly components["schemas"]["AttachedImage"][];
             /** Model */
             readonly model: string | null;
             /**
@@ -2671,6 +2737,8 @@ export interface components {
              * @default null
              */
             readonly attachments_of?: string | null;
+            /** Images */
+            readonly images?: readonly components["schemas"]["ImageReferenceBody"][];
             /**
              * Parent
              * @default null
@@ -3064,6 +3132,22 @@ export interface components {
             readonly completion_tokens: number;
             /** Prompt Tokens */
             readonly prompt_tokens: number;
+        };
+        /**
+         * UploadedImage
+         * @description An image that was stored, and expires after an hour unless a question has it.
+         */
+        readonly UploadedImage: {
+            /**
+             * Blob
+             * @description Id by which a question attaches the image.
+             */
+            readonly blob: string;
+            /**
+             * Url
+             * @description Signed address, valid for an hour.
+             */
+            readonly url: string;
         };
         /**
          * Usage
@@ -4642,6 +4726,48 @@ export interface operations {
                     readonly "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": string;
                     readonly "text/csv": string;
                     readonly "text/markdown": string;
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly upload_image_api_images_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["ImageBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 201: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["UploadedImage"];
                 };
             };
             /** @description The request is invalid or not permitted */

@@ -8,7 +8,7 @@ import ChatPage from "./ChatPage.svelte";
 
 afterEach(() => void vi.useRealTimers());
 
-const MODEL: Model = { id: "tiny", context: 100, price: null, ready: true, tools: [] };
+const MODEL: Model = { id: "tiny", context: 100, price: null, ready: true, tools: [], reads_images: false };
 
 it("holds a message until a model is available, and says so", async () => {
   vi.useFakeTimers({ shouldAdvanceTime: true });

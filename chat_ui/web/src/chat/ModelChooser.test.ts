@@ -6,8 +6,8 @@ import { Models } from "../state/models.svelte";
 import ModelChooser from "./ModelChooser.svelte";
 
 const LIST = [
-  { id: "small", context: 4096, price: { input_nano: 150, cached_input_nano: 75, output_nano: 600 }, ready: true, tools: [] },
-  { id: "large", context: 8192, price: null, ready: false, tools: [] },
+  { id: "small", context: 4096, price: { input_nano: 150, cached_input_nano: 75, output_nano: 600 }, ready: true, tools: [], reads_images: false },
+  { id: "large", context: 8192, price: null, ready: false, tools: [], reads_images: false },
 ];
 
 it("opens on the selected model, and returns the focus when it closes", async () => {

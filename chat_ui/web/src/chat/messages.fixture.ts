@@ -14,6 +14,7 @@ export function apiMessage(changes: Partial<Message> = {}): Message {
     text: "Text.",
     created: made,
     attachments: [],
+    images: [],
     steps: [],
     model: "tiny",
     settings: null,

@@ -4,7 +4,7 @@ import type { Model } from "../api/chat_types";
 import { ApiError, failureOf } from "../api/failure";
 import { Models } from "./models.svelte";
 
-const model = (id: string, ready: boolean): Model => ({ id, context: 100, price: null, ready, tools: [] });
+const model = (id: string, ready: boolean): Model => ({ id, context: 100, price: null, ready, tools: [], reads_images: false });
 
 it("loads, keeps its list when a later load fails, and recovers", async () => {
   const models = new Models();
