@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,6 +71,12 @@ class Visit:
         await self.page.get_by_label("Write a message").fill(question)
         await expect(self.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
         await self.page.keyboard.press("Enter")
+
+    async def choose_model(self, name: str) -> None:
+        """Select a model with the mouse."""
+        await self.page.get_by_role("button", name=re.compile("^Model")).click()
+        await self.page.get_by_role("group", name="Model").get_by_text(name, exact=True).click()
+        await expect(self.page.get_by_role("button", name=f"Model: {name}", exact=True)).to_be_visible()
 
     async def walk(self, message: Locator, button: str) -> None:
         """Switch to another version of a message, and wait until the server has stored the selection."""

@@ -50,6 +50,17 @@ async def test_conversation(visit: Visit, stub: StubChat) -> None:
     await visit.expect_clean()
 
 
+async def test_a_model_is_chosen_with_the_mouse(visit: Visit, stub: StubChat) -> None:
+    stub.models = ("large", "small")
+    await visit.page.reload()
+    await visit.choose_model("small")
+    await expect(visit.page.get_by_role("radio")).to_have_count(0)
+    await visit.ask("Hello")
+    await expect(visit.page.locator(".answer strong")).to_have_text("bold")
+    assert stub.asked[0]["settings"]["model"] == "small"
+    await visit.expect_clean()
+
+
 async def test_an_answer_outlives_the_page_and_is_shown_in_two_tabs(visit: Visit, stub: StubChat) -> None:
     page = visit.page
     await visit.ask(ENDLESS)

@@ -23,7 +23,7 @@ from playwright.async_api import Browser, FilePayload, Locator, Page, ViewportSi
 
 from infra.launcher.readiness import free_port
 from tests.chat_ui.chromium import Visit, chromium
-from tests.e2e.launcher_process import Launched
+from tests.e2e.launcher_process import MODEL, Launched
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store, pytest.mark.asyncio(loop_scope="module")]
 
@@ -132,9 +132,10 @@ def answers(page: Page) -> Locator:
 
 
 async def begin(visit: Visit, **settings: float) -> None:
-    """Start a conversation with settings, given by the labels of their fields."""
+    """Start a conversation with the language model and with settings, given by the labels of their fields."""
     page = visit.page
     await page.goto(f"{visit.origin}/")
+    await visit.choose_model(MODEL)
     await page.get_by_role("button", name="Settings", exact=True).click()
     for label, value in {"Temperature": 0, **settings}.items():
         await page.get_by_label(label.replace("_", " "), exact=label == "Temperature").fill(str(value))

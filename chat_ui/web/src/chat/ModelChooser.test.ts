@@ -29,6 +29,18 @@ it("opens on the selected model, and returns the focus when it closes", async ()
   expect([document.activeElement, button.getAttribute("aria-label")]).toEqual([button, "Model: large"]);
 });
 
+it("selects the model whose name is pressed with the mouse", async () => {
+  const user = userEvent.setup();
+  vi.spyOn(api, "listModels").mockResolvedValue(LIST);
+  const models = new Models();
+  await models.load();
+  render(ModelChooser, { models, value: "small" });
+  const button = screen.getByRole("button", { name: "Model: small" });
+  await user.click(button);
+  await user.click(screen.getByText("large"));
+  expect(button.getAttribute("aria-label")).toBe("Model: large");
+});
+
 it("closes when the focus leaves it, and says that no model is served", async () => {
   const user = userEvent.setup();
   vi.spyOn(api, "listModels").mockResolvedValueOnce(LIST).mockResolvedValueOnce(LIST).mockResolvedValue([]);
