@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from chat_ui.generations.model_client import Turn
-from chat_ui.history.records import AttachedImage, Attachment, Message, Role
+from chat_ui.history.records import AttachedImage, Attachment, Message, Role, State
+from chat_ui.history.steps import StepState
 from stored_objects.prompt_image_limits import MAX_IMAGES, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
 
 
@@ -14,12 +15,14 @@ def prompt_turns(branch: Sequence[Message], present: Collection[str] = ()) -> li
 
     A question's turn includes the text of its attached files, and its images: of all images in `present` (blob ids
     that can be read) the latest that fit a prompt. Others are replaced by a note with their name.
+    An answer of steps alone, such as a drawn image, is a turn without text, so that its question is
+    not read as a part of the next one.
     """
     shown = _latest_images(branch, present)
     turns: list[Turn] = []
     for message in branch:
         text = question_with_files(message) if message.role is Role.USER else message.text
-        if not text.strip():
+        if not text.strip() and not _answered_by_tool(message):
             continue
         images = tuple(each.blob for each in message.images if each in shown)
         text = "\n\n".join([*(_note(each) for each in message.images if each not in shown), text])
@@ -42,6 +45,11 @@ def _latest_images(branch: Sequence[Message], present: Collection[str]) -> Colle
         ):
             return chosen[:-1]
     return chosen
+
+
+def _answered_by_tool(message: Message) -> bool:
+    steps = [each for each in message.steps if each.kind == "tool"]
+    return message.state is State.DONE and any(each.state is StepState.DONE for each in steps)
 
 
 def question_with_files(message: Message) -> str:

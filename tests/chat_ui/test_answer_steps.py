@@ -106,12 +106,21 @@ async def test_models_get_only_the_texts_of_ten_tool_answers(scene: Scene) -> No
     assert "Gdańsk" not in str(asked)
 
 
-async def test_an_answer_of_steps_alone_is_no_turn_of_the_prompt(scene: Scene) -> None:
+async def test_an_answer_of_steps_alone_separates_its_question_from_the_next(scene: Scene) -> None:
     scene.engine.words = [RUNNING, DONE]
     ada = await person(scene)
     chat = await ada.conversation()
     first = await ada.answered(chat, "One")
     assert (first["state"], first["text"]) == ("done", "")
+    await ada.answered(chat, "Two", first["id"])
+    assert [each.text for each in scene.engine.asked[-1][1].turns] == ["One", "", "Two"]
+
+
+async def test_the_question_of_an_answer_without_result_is_read_with_the_next(scene: Scene) -> None:
+    scene.engine.words = [ROUTE]
+    ada = await person(scene)
+    chat = await ada.conversation()
+    first = await ada.answered(chat, "One")
     await ada.answered(chat, "Two", first["id"])
     assert [each.text for each in scene.engine.asked[-1][1].turns] == ["One\n\nTwo"]
 
