@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 _START_OF_FRAME = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """Second bytes of the JPEG markers whose segment has the size."""
-_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD8)})
+_MAX_JPEG_MARKERS = 1_024
+"""Markers and bytes of padding that are read before the size: a file of nothing else must not take time."""
 _PNG_HEADER = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 
@@ -56,12 +57,12 @@ def _little(file: bytes, at: int, width: int) -> int:
 
 def _jpeg_size(file: bytes) -> tuple[int, int] | None:
     at = 2
-    while at + 4 <= len(file) and file[at] == 0xFF:
+    for _ in range(_MAX_JPEG_MARKERS):
+        if at + 4 > len(file) or file[at] != 0xFF:
+            return None
         marker = file[at + 1]
         if marker == 0xFF:  # padding
             at += 1
-        elif marker in _WITHOUT_LENGTH:
-            at += 2
         elif marker in _START_OF_FRAME:
             size = _big_endian(file, at + 5, 2)
             return None if size is None else (size[1], size[0])

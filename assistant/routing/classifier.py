@@ -18,7 +18,7 @@ from assistant.model_port import ModelPort
 from assistant.routing.cues import cues
 from assistant.routing.labelled_prompts import LABELS, Label, LabelledPrompt
 from assistant.routing.language import language_of
-from assistant.routing.normal_form import plain
+from assistant.routing.normal_form import cut, plain
 from assistant.routing.router import Choice
 from assistant.tools.tool import Tool
 from assistant.turn import Turn
@@ -37,9 +37,6 @@ WORDS_REGULARISATION, CUES_REGULARISATION = 10.0, 1.0
 WORD = r"\b\w+\b"
 SMALLEST = 1e-6
 """Added to probabilities before their logarithm is taken."""
-MAX_CHARACTERS = 2_000
-"""Characters of a question that are classified: the first and the last half of them."""
-
 StandAlone = Callable[[str, Sequence[Turn]], str]
 
 
@@ -150,9 +147,3 @@ def _probabilities(pipeline: Pipeline, features: object) -> dict[Label, float]:
     found: list[float] = pipeline.predict_proba([features])[0].tolist()
     labels: list[Label] = pipeline.classes_.tolist()
     return dict(zip(labels, found, strict=True))
-
-
-def cut(question: str, most: int = MAX_CHARACTERS) -> str:
-    """Return the first and the last half of `most` characters of a longer question."""
-    half = most // 2
-    return question if len(question) <= most else f"{question[:half]} {question[-half:]}"

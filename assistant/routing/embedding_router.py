@@ -11,9 +11,10 @@ import structlog
 from sklearn.linear_model import LogisticRegression
 
 from assistant.model_port import ModelCallFailed, ModelPort
-from assistant.routing.classifier import ClassifierRouter, StandAlone, ToolClassifier, cut, mixed, verdict
+from assistant.routing.classifier import ClassifierRouter, StandAlone, ToolClassifier, mixed, verdict
 from assistant.routing.labelled_prompts import LABELS, Label, LabelledPrompt
 from assistant.routing.language import Language, language_of
+from assistant.routing.normal_form import cut
 from assistant.routing.router import Choice
 from assistant.tools.tool import Tool
 from assistant.turn import Turn

@@ -60,7 +60,7 @@ _EXPRESSION = re.compile(
     r"|(?<![^\W\d_])[xyztnk](?![^\W\d_])|[-+*/^=()²³√%!×÷π])\s*)+",
     re.IGNORECASE,
 )
-_SHARE = re.compile(r"\d+(?:[.,]\d+)?\s?(?:%|percent|procent) (?:of|z|from) \d+(?:[.,]\d+)*", re.IGNORECASE)
+_SHARE = re.compile(r"(?<!\d)\d+(?:[.,]\d+)?\s?(?:%|percent|procent) (?:of|z|from) \d+(?:[.,]\d+)*", re.IGNORECASE)
 """A percentage of a number."""
 _DOCUMENT = re.compile(
     r"(?:(?:my|our|the|your|this) )?(?:(?:uploaded|attached|scanned|employment|employee|rental|insurance|privacy"

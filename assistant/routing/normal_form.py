@@ -1,9 +1,12 @@
-"""Normal form of text for matching: lower case, without diacritics, one space between words."""
+"""Normal form of text for matching: lower case, without diacritics, one space; and bounds of its length."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+
+MAX_CHARACTERS = 2_000
+"""Characters of a text that are matched and classified, because some patterns take time by the square of them."""
 
 _WITHOUT_DECOMPOSITION = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "’": "'", "−": "-"})
 
@@ -24,3 +27,9 @@ def without_match(pattern: re.Pattern[str], text: str) -> str:
         last = normal[: match.end()].rstrip().count(" ")
         kept[first : last + 1] = [False] * (last + 1 - first)
     return " ".join(word for word, keep in zip(words, kept, strict=True) if keep)
+
+
+def cut(text: str, most: int = MAX_CHARACTERS) -> str:
+    """Return the first and the last half of `most` characters of a longer text."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} {text[-half:]}"

@@ -22,7 +22,7 @@ from assistant.routing.entities import (
 )
 from assistant.routing.follow_ups import ABOUT, LEAD, PLACE_NOUN, is_picture_request, reference_of
 from assistant.routing.language import language_of
-from assistant.routing.normal_form import plain, without_match
+from assistant.routing.normal_form import MAX_CHARACTERS, cut, plain, without_match
 from assistant.turn import Turn
 
 MAX_TURNS = 12
@@ -88,12 +88,12 @@ def stand_alone(question: str, history: Sequence[Turn]) -> str:
 
 def resolve(question: str, history: Sequence[Turn]) -> Resolved | None:
     """Return the resolved follow-up; `None` if the question stands alone, or the turns have not what it lacks."""
-    return _resolve(question, _rewritten(history[-MAX_TURNS:]))
+    return _resolve(question, _recent(history)) if len(question) <= MAX_CHARACTERS else None
 
 
 def is_follow_up(question: str, history: Sequence[Turn]) -> bool:
     """Return whether a question lacks what only the turns before it say."""
-    return reference_of(question, _rewritten(history[-MAX_TURNS:])) is not None
+    return len(question) <= MAX_CHARACTERS and reference_of(question, _recent(history)) is not None
 
 
 def _resolve(question: str, recent: Sequence[Turn]) -> Resolved | None:
@@ -134,12 +134,13 @@ def _with_mentioned(question: str, reference: Reference, recent: Sequence[Turn])
     return Resolved(" ".join([*words[:first], entity + end.replace(",", ""), *words[last:]]), entity)
 
 
-def _rewritten(history: Sequence[Turn]) -> list[Turn]:
-    """Return the turns with the user's earlier follow-ups rewritten, so that references reach over several turns."""
+def _recent(history: Sequence[Turn]) -> list[Turn]:
+    """Return the last turns, cut, with the user's follow-ups rewritten, so that references reach over several turns."""
     done: list[Turn] = []
-    for turn in history:
-        resolved = _resolve(turn.text, done) if turn.role == "user" else None
-        done.append(turn if resolved is None else Turn("user", resolved.question))
+    for turn in history[-MAX_TURNS:]:
+        text = cut(turn.text)
+        resolved = _resolve(text, done) if turn.role == "user" else None
+        done.append(Turn(turn.role, text if resolved is None else cut(resolved.question)))
     return done
 
 

@@ -117,7 +117,7 @@ class Toolbox:
         """
         entry = self._entry(name, off)
         began = self._clock()
-        key = _key(name, arguments, context.language)
+        key = _key(name, arguments, context)
         entry.schema.check(name, arguments)
         found = entry.cache.get(key)
         if found is not None:
@@ -130,7 +130,7 @@ class Toolbox:
     def check(self, name: str, arguments: dict[str, Any]) -> None:
         """Raise `InvalidArguments` if `arguments` do not match the schema of the tool `name`, if there is one."""
         if (entry := self._entries.get(name)) is not None:
-            _key(name, arguments, "")
+            _key(name, arguments)
             entry.schema.check(name, arguments)
 
     def _entry(self, name: str, off: Collection[str]) -> _Entry:
@@ -152,9 +152,11 @@ class _Entry:
         self.cache: TtlCache[bytes, bytes] = TtlCache(tool.cache_seconds, CACHED_RESULTS, clock)
 
 
-def _key(name: str, arguments: dict[str, Any], language: str) -> bytes:
+def _key(name: str, arguments: dict[str, Any], context: ToolContext | None = None) -> bytes:
+    """Return the key of a result in the cache. Organisations share none: it would tell what others asked."""
+    shared = (context.tenant, context.language) if context is not None else ()
     try:
-        key = msgspec.json.encode([arguments, language], order="sorted")
+        key = msgspec.json.encode([arguments, *shared], order="sorted")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArguments(sentences.WRONG_ARGUMENTS, tool=name, problem=str(error)) from error
     if len(key) > MAX_ARGUMENT_BYTES:

@@ -461,8 +461,10 @@ async def test_the_deadline_ends_a_tool(platform: Platform) -> None:
     tool: GatedTool = talents.tool("weather")
     tool.gate.shut()
     await platform.fleet.start("worker-1")
-    await platform.assistant(talents)
-    answer = await platform.ask("weather", deadline=time.time() + 1)
+    process = await platform.assistant(talents)
+    answer = await platform.ask("weather", deadline=time.time() + 600)
+    await until(lambda: tool.gate.arrived)
+    process.skip(600)
     await answer.read()
     assert isinstance(answer.terminal, Failed)
     assert answer.terminal.code is FailureCode.DEADLINE_EXCEEDED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from assistant.tools.toolbox import Toolbox
 from assistant.turn import Turn
 from assistant.worker import AssistantWorker
 from router.bus import Bus
+from router.consumer.gateway_clocks import GatewayClocks
 from router.producer.child_jobs import ChildJobs
 from router.producer.metrics import ProducerMetrics
 from router.timings import DEFAULT_TIMINGS, Timings
@@ -168,6 +170,10 @@ class AssistantProcess:
         while not self.worker._consumer._consumers and not self.running[1].done():
             await asyncio.sleep(0.002)
         return self
+
+    def skip(self, seconds: float) -> None:
+        """Let `seconds` pass on the clock by which jobs reach their deadlines."""
+        self.worker._consumer.clocks = GatewayClocks(lambda: time.time() + seconds)
 
     @property
     def answering(self) -> list[asyncio.Task[None]]:

@@ -44,6 +44,13 @@ def test_other_files_have_none(file: bytes) -> None:
     assert read_image_header(file) is None
 
 
+def test_padding_before_the_size_of_a_jpeg_is_bounded() -> None:
+    file = image("JPEG")
+    assert read_image_header(file[:2] + b"\xff" * 100 + file[2:]) == ImageHeader("image/jpeg", *SIZE)
+    assert read_image_header(file[:2] + b"\xff" * 3_000_000 + file[2:]) is None
+    assert read_image_header(file[:2] + b"\xff\xd0" * 3_000 + file[2:]) is None, "restarts come after the size"
+
+
 def test_a_bomb_is_seen_by_its_header() -> None:
     bomb = bytearray(image("PNG"))
     bomb[16:24] = struct.pack(">II", 100_000, 100_000)

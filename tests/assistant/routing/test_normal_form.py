@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assistant.routing.normal_form import plain
+from assistant.routing.normal_form import MAX_CHARACTERS, cut, plain
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,8 @@ from assistant.routing.normal_form import plain
 )
 def test_plain(text: str, normal: str) -> None:
     assert plain(text) == normal
+
+
+def test_a_longer_text_is_cut_in_its_middle() -> None:
+    assert cut("a" * MAX_CHARACTERS) == "a" * MAX_CHARACTERS
+    assert cut("abcdefgh", 4) == "ab gh"

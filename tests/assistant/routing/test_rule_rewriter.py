@@ -63,3 +63,7 @@ def test_long_questions_and_conversations_take_little_time() -> None:
     history = conversation(*["and what about it in the city? " * 200] * 200)
     assert stand_alone("it " * 10_000, history) == "it " * 10_000
     stand_alone("what is it?", history)
+    digits = "7" * 200_000
+    history = conversation(*[f"what is 2 + 2? {digits}", digits] * 200)
+    assert stand_alone(f"divide it by {digits}", history) == f"divide it by {digits}"
+    stand_alone("now divide it by 2", history)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -148,7 +149,7 @@ async def test_results_that_are_not_json_are_refused() -> None:
         await Toolbox([Echo(behaviour=wrong)]).run("echo", {"text": "hi"}, ENGLISH)
 
 
-async def test_the_cache_is_per_arguments_and_language_and_ends() -> None:
+async def test_the_cache_is_per_organisation_arguments_and_language_and_ends() -> None:
     clock, echo = Clock(), Echo(cache_seconds=10)
     toolbox = Toolbox([echo], clock=clock)
     first = await toolbox.run("echo", {"text": "hi"}, ENGLISH)
@@ -156,6 +157,7 @@ async def test_the_cache_is_per_arguments_and_language_and_ends() -> None:
     again = await toolbox.run("echo", {"text": "hi"}, ENGLISH)
     assert (again.cached, again.result["text"], echo.calls) == (True, "hi", 1)
     assert not (await toolbox.run("echo", {"text": "hi"}, POLISH)).cached
+    assert not (await toolbox.run("echo", {"text": "hi"}, replace(ENGLISH, tenant="rival"))).cached
     assert not (await toolbox.run("echo", {"text": "ho"}, ENGLISH)).cached
     clock.now = 10.0
     assert not (await toolbox.run("echo", {"text": "hi"}, ENGLISH)).cached
