@@ -2,13 +2,32 @@ import { render, screen, waitFor } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { afterEach, expect, it, vi } from "vitest";
 import * as api from "../api/chat_api";
-import type { Model } from "../api/chat_types";
+import type { ConversationSummary, Model } from "../api/chat_types";
 import { ApiError, failureOf } from "../api/failure";
+import { texts } from "../ui/messages";
 import ChatPage from "./ChatPage.svelte";
 
 afterEach(() => void vi.useRealTimers());
 
 const MODEL: Model = { id: "tiny", context: 100, price: null, ready: true, tools: [], reads_images: false };
+
+it("starts a conversation with the model that was used last, or else with an assistant", async () => {
+  const flags = { pinned: false, archived: false, shared: false, running: false };
+  const row: ConversationSummary = { id: "c", title: "Mills", created: 1, updated: 1, model: "tiny", match: null, ...flags };
+  const list = vi.spyOn(api, "listConversations").mockResolvedValue({ conversations: [], next: null, total: 0 });
+  vi.spyOn(api, "listPresets").mockResolvedValue([]);
+  vi.spyOn(api, "listModels").mockResolvedValue([MODEL, { ...MODEL, id: "helper", tools: ["math"] }]);
+  const { unmount } = render(ChatPage, { id: null });
+  expect(await screen.findByRole("button", { name: "Model: helper" })).toBeTruthy();
+  expect(screen.getByRole("button", { name: texts.toolSuggestions.math })).toBeTruthy();
+  unmount();
+  list.mockImplementation(async () => {
+    await new Promise((done) => setTimeout(done, 50)); // the list of conversations arrives after that of models
+    return { conversations: [row], next: null, total: 1 };
+  });
+  render(ChatPage, { id: null });
+  expect(await screen.findByRole("button", { name: "Model: tiny" })).toBeTruthy();
+});
 
 it("holds a message until a model is available, and says so", async () => {
   vi.useFakeTimers({ shouldAdvanceTime: true });

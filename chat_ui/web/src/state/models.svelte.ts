@@ -23,9 +23,10 @@ export class Models {
     return this.list.find((model) => model.id === id);
   }
 
-  /** Returns `wished` if it exists, else the first model that is ready, else the first one; empty if there is none. */
+  /** Returns `wished` if it exists, else the first ready model, preferably with tools, else the first one; empty if there is none. */
   choose(wished: string): string {
     if (this.find(wished) !== undefined) return wished;
-    return (this.list.find((model) => model.ready) ?? this.list[0])?.id ?? "";
+    const ready = this.list.filter((model) => model.ready);
+    return (ready.find((model) => model.tools.length > 0) ?? ready[0] ?? this.list[0])?.id ?? "";
   }
 }

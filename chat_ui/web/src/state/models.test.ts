@@ -19,12 +19,15 @@ it("loads, keeps its list when a later load fails, and recovers", async () => {
   await expect(models.load()).rejects.toThrow("a bug");
 });
 
-it("chooses the wanted model, else one that is ready, else any", async () => {
+it("chooses the wanted model, else one that is ready and has tools, else one that is ready, else any", async () => {
   const models = new Models();
   expect(models.choose("a")).toBe("");
   const list = vi.spyOn(api, "listModels").mockResolvedValue([model("a", false), model("b", true)]);
   await models.load();
   expect([models.choose("a"), models.choose("gone")]).toEqual(["a", "b"]);
+  list.mockResolvedValue([model("b", true), { ...model("c", false), tools: ["math"] }, { ...model("d", true), tools: ["math"] }]);
+  await models.load();
+  expect([models.choose("b"), models.choose("")]).toEqual(["b", "d"]);
   list.mockResolvedValue([model("a", false)]);
   await models.load();
   expect(models.choose("gone")).toBe("a");

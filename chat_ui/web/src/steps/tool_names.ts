@@ -9,6 +9,11 @@ export function toolName(tool: string): string {
   return known(texts.toolNames, tool) ?? tool.replace(/^mcp\./, "");
 }
 
+/** Returns a question for a tool of the assistant; undefined for a tool of an MCP server. */
+export function toolSuggestion(tool: string): string | undefined {
+  return known(texts.toolSuggestions, tool);
+}
+
 /** Returns what a running tool does. */
 export function toolRunning(tool: string): string {
   return known(texts.toolRunning, tool) ?? texts.otherToolRunning(toolName(tool));

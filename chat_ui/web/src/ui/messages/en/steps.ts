@@ -18,6 +18,13 @@ export const steps = {
     image: "Images",
     web_page: "Web pages",
   },
+  toolSuggestions: {
+    weather: "What will the weather be like in Gdańsk tomorrow?",
+    wikipedia: "Who was Albert Einstein? Look it up in Wikipedia",
+    math: "Integrate x^2*sin(x) and plot the result",
+    image: "Draw a lighthouse at night",
+    web_page: "What does the page https://www.example.org/ say?",
+  },
   toolRunning: {
     weather: "Looking up the weather…",
     wikipedia: "Looking it up in Wikipedia…",

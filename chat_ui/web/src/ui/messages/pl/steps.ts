@@ -23,6 +23,13 @@ export const steps: typeof english = {
     image: "Obrazy",
     web_page: "Strony internetowe",
   },
+  toolSuggestions: {
+    weather: "Jaka będzie jutro pogoda w Gdańsku?",
+    wikipedia: "Kim był Mikołaj Kopernik? Sprawdź w Wikipedii",
+    math: "Scałkuj x^2*sin(x) i narysuj wykres wyniku",
+    image: "Narysuj latarnię morską nocą",
+    web_page: "Co jest na stronie https://www.example.org/?",
+  },
   toolRunning: {
     weather: "Sprawdzam pogodę…",
     wikipedia: "Szukam w Wikipedii…",
