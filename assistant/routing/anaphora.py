@@ -48,7 +48,7 @@ THING_NOUN = re.compile(
     r"|band"
     r"|organi[sz]ation|museum|university|theory|law|empire|kingdom|dynasty|species|structure|work|play|opera"
     r"|symphony)\b"
-    r"(?! (?:of|in|where|that|which|with|between|by|about|called|from|on|near)\b)(?! [a-z]+ing\b)"
+    r"(?! (?:of|in|where|that|which|with|between|by|about|called|from|on|near|and|or)\b)(?! [a-z]+ing\b)"
     r"|\b(?:ten|ta|to|te|tego|tej|tym|temu|tych) (?:statk\w+|statek|wulkan\w*|rzezb\w+|wiez\w+|most\w*|kosciol\w*"
     r"|palac\w*"
     r"|dziel\w+|utwor\w*|piosenk\w+|plyt\w+|serial\w*|ptak\w*|ryb\w+|roslin\w+|drzew\w+|pustyn\w+|wysp\w+|firm\w+"
@@ -103,7 +103,42 @@ _MENTIONED_KINDS = (
         r"|tor|logo?w?i?e?|wca|zca|wcy|zcy|wczyni)|osob\w+|krol\w*|poet\w+|naukow\w+|postac\w*",
     ),
 )
+EXPLETIVE = re.compile(
+    r"\b(?:is|was|will|would|does|did|if|whether|how|and|that|because|when|could|might|can|should|so|has|make"
+    r"|makes|find|think|like|what's|what time is|) ?it(?:'s|'ll)?"
+    r"(?: (?:is|was|will|be|going|gonna|to|get|getting|still|really|too|very|ever|always|already|so|not|currently"
+    r"|supposed|likely|just|has|been))*"
+    r" (?:rain\w*|snow\w*|cold\w*|hot\w*|warm\w*|sunny|windy|cloudy|dry|wet|freez\w*|foggy|humid|chilly|pour\w*"
+    r"|storm\w*|hail\w*|take\w*|possible|true|safe|better|best|worth|normal|ok|okay|legal|hard|easy|difficult"
+    r"|important|mean\w*|cost\w*|called|like|time|that|late|early|nice|good|bad|\d\w*)\b"
+    r"|\bwhat (?:time|day) is it\b|\bhow is it going\b|\bhow does it feel to\b|\b(?:rain|snow|drizzle"
+    r"|hail)\b.{0,12}\bit\b|\bwhat is it like\b|\bwhat's it like\b"
+)
+EXTRAPOSED = re.compile(r"\b(?:is|was|isn't) (?:it|that) (?:an? )?(?:\w+ ){1,3}?(?:to|that|if)\b")
+"""A clause for which "it" or "that" only stands in: "is it a good idea to learn Latin"."""
+PLURAL_SUBJECT = re.compile(
+    r"\b(?:do|did|can|could|should|will|would|have|are|were|why|how) (?:\w{2,}s|people|children|men|women)\b"
+)
+CLAUSE_END = re.compile(
+    r"[.?!:;,]|\b(?:so that|because|if|when|while|before|after|until|bo|zeby|jesli|jezeli|gdy|poniewaz)\b"
+    r"|\b(?:and|i|oraz) (?=(?:who|what|when|where|which|how|why|is|was|does|did|kto|co|kiedy|gdzie|jak\w*|ile|czy)\b)"
+)
 POINTS = re.compile(r"that\b|this\b|the same\b|te\w*\b|t[ao]\b|ty\w+\b")
+_DEMONSTRATIVE = re.compile(
+    r"(?<!\bso )(?<!\bthink )(?<!\bsay )(?<!\bknow )(?<!\bmean )"
+    r"\b(?:that|this|those|these|the same) (?P<noun>[a-z]{3,})"
+    r"(?=[?.!]*$| (?:is|was|are|were|does|did|do|has|have|had|can|could|will|would|really|still|in|on|at|for)\b"
+    r"| \w+ed\b)"
+    r"|\b(?:ten|ta|te|tego|tej|tych|tym|tymi|temu) (?:sam\w* )?(?P<noun2>[a-z]{3,})"
+)
+_NO_REFERENT = re.compile(
+    r"(?:year|month|week|weekend|day|morning|afternoon|evening|night|time|season|summer|winter|spring|autumn|way|kind"
+    r"|sort|case|question|problem|point|sentence|word|text|code|mean|means|work|works|possible|correct|true|right|enough"
+    r"|does|are|was|were|has|have|had|can|could|will|would|should|they|there|you|she|the"
+    r"|rok\w*|miesi\w+|tydzien|tygodni\w+|weekend\w*|dzien|dni\w*|noc\w*|wiecz\w+|ran\w+|raz\w*|czas\w*|sposob\w*"
+    r"|sezon\w*|lat\w+|zim\w+|wiosn\w+|jesien\w*|zdani\w+|slow\w+|pytani\w+|kod\w*|tekst\w*|jest|sie|nie|ze|por\w+)"
+)
+"""Nouns that a demonstrative points at outside the conversation, as in "this week", or words that are no nouns."""
 THAT_DOCUMENT = re.compile(
     r"\b(?:(?:that|this|the same) (?:document|file|contract|report|letter|agreement|policy|paper|text)"
     r"|the (?:document|file)|(?:ten|tego|tym|ta|tej|te|tamt\w+) (?:sam\w* )?(?:dokument\w*|plik\w*|umow\w+|raport\w*"
@@ -125,3 +160,13 @@ def mentioned(text: str, history: Sequence[Turn], *, pictures: bool) -> Referenc
         kind is Reference.DOCUMENT and not last_document(history)
     )
     return None if lacks else kind
+
+
+def demonstrative(text: str) -> Reference | None:
+    """Return what kind of thing a demonstrative with any noun refers to: "that skyscraper", "ten wieżowiec"."""
+    found = _DEMONSTRATIVE.search(text)
+    noun = next((each for each in found.groups() if each), "") if found else ""
+    if not noun or _NO_REFERENT.fullmatch(noun):
+        return None
+    kind = next((kind for kind, nouns in _MENTIONED_KINDS if re.fullmatch(nouns, noun)), Reference.THING)
+    return kind if kind in (Reference.PLACE, Reference.PERSON) else Reference.THING

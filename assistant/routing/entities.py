@@ -264,9 +264,9 @@ def _without_words(name: str, beginnings: set[str]) -> str:
 def _names(text: str) -> Iterator[tuple[int, str]]:
     for match in _NAME.finditer(text):
         words = match[0].split()
+        begins = not _is_opener(words[0]) and (match.start() == 0 or text[: match.start()].rstrip()[-1:] in ".?!:")
         while words and _is_opener(words[0]):
             words = words[1:]
-        begins = match.start() == 0 or text[: match.start()].rstrip()[-1:] in ".?!:"
         if words and (not begins or len(words) > 1 or _is_subject(text[match.end() :])):
             yield match.start(), " ".join(words).strip(",. ")
 

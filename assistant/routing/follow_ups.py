@@ -5,7 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assistant.routing.anaphora import OF_THING, PERSON_NOUN, POINTS, THAT_DOCUMENT, THING_NOUN, Reference, mentioned
+from assistant.routing.anaphora import (
+    CLAUSE_END,
+    EXPLETIVE,
+    EXTRAPOSED,
+    OF_THING,
+    PERSON_NOUN,
+    PLURAL_SUBJECT,
+    POINTS,
+    THAT_DOCUMENT,
+    THING_NOUN,
+    Reference,
+    demonstrative,
+    mentioned,
+)
 from assistant.routing.cue_words import TIME
 from assistant.routing.cues import GROUPS
 from assistant.routing.entities import document, expression, last_document, last_expression, names, places
@@ -16,7 +29,6 @@ from assistant.turn import Turn
 MAX_WORDS = 30
 """Words of a question above which it is taken to stand alone."""
 
-
 LEAD = re.compile(
     r"^(?:(?:ok|okay|thanks|thank you|great|nice|perfect|cool|lovely|dobrze|dzieki|super|swietnie|fajnie|ladnie|hm+"
     r"|no(?: to)?|to(?= teraz)|and|or|but|also|so|a"
@@ -26,7 +38,8 @@ LEAD = re.compile(
 """Words at the beginning that link a question to the turn before (normal form)."""
 ABOUT = re.compile(
     r"^(?:and |ok |a |no )*(?:what about|how about|what if|a gdyby|co z|a co z|jak z|jak(?= (?:w|we|na|u) )"
-    r"|(?:the )?same (?:question|thing),?(?: but)?|(?:the )?same,? but|(?:to|o) samo(?: pytanie)?,?"
+    r"|(?:the )?same (?:question|thing),?(?: but)?|(?:the )?same(?= (?:for|in|at) )|(?:the )?same,? but"
+    r"|(?:to|o) samo(?: pytanie)?,?"
     r" (?:ale|tylko|lecz|dla)"
     r"|(?:(?:sorry|no|przepraszam|nie),? )?(?:i (?:meant|mean)|chodzilo mi o|mial[ea]m na mysli)) "
 )
@@ -91,7 +104,7 @@ _PERSON_PL = re.compile(
     r"|pisark\w+|autor\w*|naukowiec|naukowca|krol\w*|malarz\w*|poet\w+|kompozytor\w*|osob\w+|postac\w*)\b"
 )
 _THING = re.compile(
-    r"\b(?:its|them|they|their|those|these)\b|\bit\b|\b(?:about|of|is|was|does|did|like|from|with|for|to|call"
+    r"\b(?:its|them|they|their|those|these)\b|\bit\b(?!-)|\b(?:about|of|is|was|does|did|like|from|with|for|to|call"
     r"|called) (?:this|that)\b(?! \w)|\bthat (?:one|book|film|movie|animal|mountain|river|lake|building|battle"
     r"|war|event|theory)\b"
     r"|\bthe same (?:thing|one|book|film)\b"
@@ -101,17 +114,6 @@ _THING_PL = re.compile(
     r"|nazw))|je(?= (?:napis|zbud|odkr|namal|zal|wyna|wymy))|tego|temu)\b"
     r"|\b(?:ta|tej|ten|tego|te|tym|to) (?:ksiazk\w+|film\w*|gor\w+|rzek\w+|jezior\w+|zwierze\w*|budyn\w+|bitw\w+"
     r"|wojn\w+|teori\w+|zam(?:ek|ku)|obraz\w*|powiesc\w*)\b"
-)
-_EXPLETIVE = re.compile(
-    r"\b(?:is|was|will|would|does|did|if|whether|how|and|that|because|when|could|might|can|should|so|has|make"
-    r"|makes|find|think|like|what's|what time is|) ?it(?:'s|'ll)?"
-    r"(?: (?:is|was|will|be|going|gonna|to|get|getting|still|really|too|very|ever|always|already|so|not|currently"
-    r"|supposed|likely|just|has|been))*"
-    r" (?:rain\w*|snow\w*|cold\w*|hot\w*|warm\w*|sunny|windy|cloudy|dry|wet|freez\w*|foggy|humid|chilly|pour\w*"
-    r"|storm\w*|hail\w*|take\w*|possible|true|safe|better|best|worth|normal|ok|okay|legal|hard|easy|difficult"
-    r"|important|mean\w*|cost\w*|called|like|time|that|late|early|nice|good|bad|\d\w*)\b"
-    r"|\bwhat (?:time|day) is it\b|\bhow is it going\b|\bhow does it feel to\b|\b(?:rain|snow|drizzle"
-    r"|hail)\b.{0,12}\bit\b|\bwhat is it like\b|\bwhat's it like\b"
 )
 _EXPRESSION_REFERENCE = re.compile(
     r"\b(?:it|that|this|them|the (?:result|answer|expression|function|equation|same)|z tego|to|tego|temu|wynik\w*"
@@ -148,7 +150,8 @@ _RELATION = re.compile(
     r"|burmistrz\w*|jezyk\w*|zon[aey]|maz\b|meza|dzieci|lat)\b"
 )
 _QUESTION_WORD = re.compile(
-    r"^(?:in |at |from |since |w |z |od |do |o |na |za )?(?:who|whose|what|when|where|which|how|why|is|are|was"
+    r"^(?:in |at |from |since |w |z |od |do |o |na |za |po |przy |przez |dla |pod |nad )?"
+    r"(?:who|whose|what|when|where|which|how|why|is|are|was"
     r"|were|did|does|do|will|can|could|should|has|have|kto|kim|kogo|komu|czym|co|kiedy|gdzie|jak\w*|ile|ilu"
     r"|czy\w*|skad|dokad|ktor\w+|ktorym|dlaczego"
     r"|tell|show|give|draw|paint|find|search|look|compare|calculate|compute|solve|write|narysuj|namaluj|podaj"
@@ -157,9 +160,9 @@ _QUESTION_WORD = re.compile(
 _SUBJECTLESS = re.compile(
     r"^(?:(?:z|ze|w|na|do|od|za|o|po|przy|dla|przez|przed) )?(?:kiedy|gdzie|ile|ilu|jak\w*|skad|dokad|co|czy|kim"
     r"|czym|czego"
-    r"|kogo|komu|dlaczego|ktor\w+) (?:\w+ ){0,2}?(?:(?:sie |wtedy |go |ja |je |tez |jeszcze |juz )*)"
+    r"|kogo|komu|dlaczego|ktor\w+) (?:(?!sie )\w+ ){0,2}?(?:(?:sie |wtedy |go |ja |je |tez |jeszcze |juz )*)"
     r"(?:\w{2,}(?:l|la|lo|li|ly|uje|uja|ywa|ywaja|iwa|odzi|odza|ezy|eza|aje|aja|eje|eja|yje|yja)|stoi|przestanie"
-    r"|minie|ustanie|jest|sa|ma|maja|lezy|zyje|zyja|mieszka|zyl|nazywa|je|jedza|wazy|kosztuje|liczy"
+    r"|minie|ustanie|jest|sa|ma|maja|lezy|graniczy|zyje|zyja|mieszka|zyl|nazywa|je|jedza|wazy|kosztuje|liczy"
     r"|znaczy|oznacza|trwa|pochodzi)\b(?P<rest>.*)$"
 )
 _FILLER_WORDS = """
@@ -307,9 +310,16 @@ def _of_pronoun(question: str, text: str) -> Reference | None:
         noun = pattern.search(text)
         if noun and not names(question) and (POINTS.match(noun[0]) or not _INNER.search(text)):
             return reference
+    pointed = demonstrative(text)
+    if pointed and not names(question) and not _INNER.search(text):
+        return pointed
     for pattern, reference in ((persons, Reference.PERSON), (things, Reference.THING)):
         for match in pattern.finditer(text):
-            if match[0] == "it" and (_EXPLETIVE.search(text) or _about_weather(text)):
+            if match[0] in ("it", "is that", "was that") and EXTRAPOSED.search(text):
+                continue
+            if match[0] in ("their", "they", "them") and PLURAL_SUBJECT.search(text[: match.start()]):
+                continue
+            if match[0] == "it" and (EXPLETIVE.search(text) or _about_weather(text)):
                 continue
             if not _has_antecedent(question, text, match.start()):
                 return reference
@@ -321,7 +331,7 @@ def _has_antecedent(question: str, text: str, position: int) -> bool:
     before = re.sub(r"\b(?:an?|some) (?:[\w-]+ ){1,3}(?:of|about|like|for|with) $", "", text[:position])
     if _names_before(question, text, position) or _INNER.search(before) or re.search(r"\d", before):
         return True
-    clauses = re.split(r"[.?!:;,]", before)
+    clauses = CLAUSE_END.split(before)
     return any(len(clause.split()) >= 3 for clause in clauses[:-1])
 
 
@@ -352,7 +362,7 @@ def _of_ellipsis(question: str, text: str, last: str) -> Reference | None:
 def _lacks_subject(question: str, fragment: str) -> bool:
     """Return whether a Polish question has a verb without subject: "kiedy umarł?"."""
     found = _SUBJECTLESS.match(fragment.rstrip("?. "))
-    if found is None or _NOUN_FIRST.match(fragment) or expression(question):
+    if found is None or "," in found["rest"] or _NOUN_FIRST.match(fragment) or expression(question):
         return False
     named = any(plain(each) not in _FILLERS for each in names(question))
     return not named and not _has_subject(question, found["rest"])

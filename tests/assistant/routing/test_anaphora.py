@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from assistant.routing.anaphora import OF_THING, PERSON_NOUN, THAT_DOCUMENT, THING_NOUN, Reference, mentioned
+from assistant.routing.anaphora import (
+    OF_THING,
+    PERSON_NOUN,
+    THAT_DOCUMENT,
+    THING_NOUN,
+    Reference,
+    demonstrative,
+    mentioned,
+)
 from assistant.turn import Turn
 
 HISTORY = [Turn("user", "Solve x^2 = 4 with the uploaded report"), Turn("assistant", "2 or -2")]
@@ -51,3 +59,18 @@ def test_nouns() -> None:
 def test_patterns_take_little_time_on_hostile_text(pattern) -> None:  # type: ignore[no-untyped-def]
     for text in ("the ship " * 300, "a" * 3000, "ten " * 800, "and now " * 400):
         pattern.search(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("who composed that waltz?", Reference.THING),
+        ("kiedy zmarl ten pisarz?", Reference.PERSON),
+        ("ilu mieszkancow ma to miasto?", None),
+        ("what river flows through that city?", Reference.PLACE),
+        ("what should i do this weekend?", None),
+        ("co robic w ten weekend?", None),
+    ],
+)
+def test_a_demonstrative_with_any_noun_refers_to_what_was_mentioned(text: str, kind: Reference | None) -> None:
+    assert demonstrative(text) is kind
