@@ -83,5 +83,10 @@ def test_an_image_is_not_run_by_root(built: Built, target: str) -> None:
     assert run(built, target, "sh", "-c", "touch /srv/headrace/x 2>/dev/null || echo refused") == "refused\n"
 
 
+def test_a_worker_has_the_packages_of_models_of_images(built: Built) -> None:
+    assert {"diffusers", "pillow"} <= set(bill_of_materials(built, "worker"))
+    run(built, "worker", "python", "-c", "import diffusers, PIL.Image")
+
+
 def test_kernels_for_every_processor_are_found_without_a_compiler(built: Built) -> None:
     assert run(built, "worker", "python", "-c", KERNELS).split() == ["avx512", "avx2"]
