@@ -7,13 +7,17 @@ import type {
   ConversationPage,
   ConversationSummary,
   ExportFormat,
+  ImageReference,
   Import,
   Message,
   Model,
   Preset,
   SharedConversation,
+  UploadedImage,
   WholeConversation,
 } from "./chat_types";
+
+export type { ImageReference };
 
 export interface ListQuery {
   readonly q: string;
@@ -46,11 +50,26 @@ export function deleteConversation(id: string): Promise<void> {
   return call("DELETE", at(id));
 }
 
+/** Uploads an image, which a question can have within an hour. */
+export async function uploadImage(file: Blob): Promise<UploadedImage> {
+  return call("POST", "/images", { data: await base64(file) });
+}
+
+function base64(file: Blob): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,/, ""));
+    reader.onerror = () => reject(reader.error ?? new Error("the file can't be read"));
+    reader.readAsDataURL(file);
+  });
+}
+
 export interface Question {
   readonly parent: string | null;
   readonly text: string;
   readonly attachments: readonly Attachment[];
-  /** Id of a question whose files are attached to this one too; an edited question keeps its files this way. */
+  readonly images: readonly ImageReference[];
+  /** Id of a question whose files and images are attached to this one too, as those of an edited question are. */
   readonly attachments_of: string | null;
   readonly settings: ChatSettings;
 }

@@ -14,6 +14,9 @@ export type ConversationPage = Schemas["ConversationPage"];
 /** Changes of a conversation; missing fields stay unchanged. */
 export type ConversationChanges = Partial<Pick<ConversationSummary, "title" | "pinned" | "archived">> & { leaf?: string; settings?: ChatSettings };
 export type Attachment = Schemas["AttachmentBody"];
+/** An uploaded image that a question shall have. */
+export type ImageReference = Schemas["ImageReferenceBody"];
+export type UploadedImage = Schemas["UploadedImage"];
 export type SharedConversation = Schemas["SharedConversation"];
 export type Preset = Schemas["Preset"];
 export type Import = Schemas["Import"];

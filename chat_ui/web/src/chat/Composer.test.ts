@@ -19,7 +19,7 @@ it("sends trimmed text with Enter, and starts a line with Shift+Enter", async ()
   const { sent, field } = shown(() => Promise.resolve(true));
   expect(document.activeElement).toBe(field);
   await user.keyboard(" one{Shift>}{Enter}{/Shift}two {Enter}");
-  expect(sent).toHaveBeenCalledExactlyOnceWith("one\ntwo", []);
+  expect(sent).toHaveBeenCalledExactlyOnceWith("one\ntwo", [], []);
   expect(field.value).toBe("");
 });
 

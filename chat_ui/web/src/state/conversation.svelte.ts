@@ -59,19 +59,22 @@ export class Conversation {
   async send(
     text: string,
     attachments: readonly Attachment[] = [],
+    images: readonly api.ImageReference[] = [],
     parent = this.#end(),
     attachments_of: string | null = null,
   ): Promise<boolean> {
     return this.#begin(async (id) => {
       const settings = this.settings.value;
-      const asked = await api.ask(id, { parent, text, attachments, attachments_of, settings });
+      const named = images.map(({ blob, name }) => ({ blob, name }));
+      const asked = await api.ask(id, { parent, text, attachments, images: named, attachments_of, settings });
       return [asked.question, asked.answer];
     });
   }
 
-  /** Sends an edited question as a new branch with the files of the old one. */
+  /** Sends an edited question as a new branch with the files and images of the old one. */
   async edit(question: ChatMessage, text: string): Promise<boolean> {
-    return this.send(text, [], question.parent, question.message.attachments.length > 0 ? question.id : null);
+    const { attachments, images } = question.message;
+    return this.send(text, [], [], question.parent, attachments.length + images.length > 0 ? question.id : null);
   }
 
   /** Requests another answer to the same question. */
