@@ -20,7 +20,7 @@ export const steps = {
   },
   toolSuggestions: {
     weather: "What will the weather be like in Gdańsk tomorrow?",
-    wikipedia: "Who was Albert Einstein? Look it up in Wikipedia",
+    wikipedia: "Who was Albert Einstein?",
     math: "Integrate x^2*sin(x) and plot the result",
     image: "Draw a lighthouse at night",
     web_page: "What does the page https://www.example.org/ say?",

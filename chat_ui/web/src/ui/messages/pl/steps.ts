@@ -25,7 +25,7 @@ export const steps: typeof english = {
   },
   toolSuggestions: {
     weather: "Jaka będzie jutro pogoda w Gdańsku?",
-    wikipedia: "Kim był Mikołaj Kopernik? Sprawdź w Wikipedii",
+    wikipedia: "Kim był Mikołaj Kopernik?",
     math: "Scałkuj x^2*sin(x) i narysuj wykres wyniku",
     image: "Narysuj latarnię morską nocą",
     web_page: "Co jest na stronie https://www.example.org/?",
