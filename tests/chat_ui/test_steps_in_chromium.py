@@ -179,7 +179,7 @@ async def test_images_are_enlarged_and_downloaded(visit: Visit, stub: StubChat, 
     async with page.expect_download() as downloading:
         await dialog.get_by_role("link", name="Download").click()
     downloaded = await downloading.value
-    assert downloaded.suggested_filename == "image.png"
+    assert downloaded.suggested_filename == "image-1.png"
     await page.keyboard.press("Escape")
     await expect(dialog).to_have_count(0)
     await visit.expect_clean()
