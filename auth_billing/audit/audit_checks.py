@@ -5,7 +5,7 @@ A transient difference, from a settlement between two writes, is filtered by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from auth_billing.audit.audit_records import Check, Difference, LedgerSums, RawLedgerEntry
 from auth_billing.money.billing_records import Balance, JobRecord, JobState
@@ -142,26 +142,30 @@ def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[D
 
 
 def check_usage_of_job(
-    job: JobRecord, worked: Sequence[JobUsage], now: float, timings: Timings
+    job: JobRecord, recorded: Mapping[str, JobUsage], now: float, timings: Timings
 ) -> Iterator[Difference]:
-    """Yield a difference if a finished job is charged for more than `worked`, its workers' usage records, has.
+    """Yield a difference if a finished job is charged for more than its workers recorded (`recorded`, by attempt).
 
-    Skipped are free jobs, failed ones (a crashed worker sends no record) and recent ones (a record may arrive late).
+    A worker that dies after its terminal reply leaves no record: what its replies reported then counts instead. Skipped
+    are free jobs, failed ones (a crashed worker sends no record) and recent ones (a record may arrive late).
     """
     final = job.final
     if final is None or not job.cost or final.outcome is not Outcome.FINISHED:
         return
     if final.at > now - timings.settlement_overdue_after:
         return
+    worked = list(recorded.values())
+    if final.reported is not None and final.reported.attempt not in recorded:
+        worked.append(JobUsage(final.reported.usage, final.reported.parts))
     completion = sum(each.answer.completion_tokens for each in worked)
     prompt = max((each.answer.prompt_tokens for each in worked), default=0)
     if final.usage.completion_tokens > completion or final.usage.prompt_tokens > prompt:
         detail = f"charged {_tokens(final.usage)}, worked {prompt} + {completion} tokens"
         yield Difference(Check.WORKED, job.organisation, job.id, detail)
-    recorded = {part.model: part.usage for part in merged(part for each in worked for part in each.parts)}
+    by_model = {part.model: part.usage for part in merged(part for each in worked for part in each.parts)}
     for part in final.parts:
-        if exceeds(part.usage, recorded.get(part.model, NO_USAGE)):
-            detail = f"charged {part.usage} of {part.model}, worked {recorded.get(part.model)}"
+        if exceeds(part.usage, by_model.get(part.model, NO_USAGE)):
+            detail = f"charged {part.usage} of {part.model}, worked {by_model.get(part.model)}"
             yield Difference(Check.WORKED, job.organisation, job.id, detail)
 
 

@@ -128,8 +128,8 @@ class AuditStore(Protocol):
         """Return the settlement entries of these jobs in the ledger, by job id."""
         ...
 
-    async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[JobUsage]]:
-        """Return the usage that workers recorded for these jobs: by job id, one entry per attempt."""
+    async def worked(self, jobs: Collection[str]) -> Mapping[str, Mapping[str, JobUsage]]:
+        """Return the usage that workers recorded for these jobs, by job id and attempt id."""
         ...
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:

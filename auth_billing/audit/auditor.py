@@ -113,7 +113,7 @@ class Auditor:
             readable = balance if isinstance(balance, Balance) else None
             found += audit_checks.check_hold_of_job(job, readable, now, self._timings)
             found += audit_checks.check_entry_of_job(job, rows.get(job.id))
-            found += audit_checks.check_usage_of_job(job, worked.get(job.id, ()), now, self._timings)
+            found += audit_checks.check_usage_of_job(job, worked.get(job.id, {}), now, self._timings)
         return found
 
     async def _rows(self) -> tuple[int, list[Difference]]:

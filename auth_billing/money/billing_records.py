@@ -14,7 +14,7 @@ from typing import Protocol
 
 from auth_billing.money.holds import budget_names
 from auth_billing.prices.pricing import Price
-from router.messages import Outcome, ServiceClass, Usage, UsagePart
+from router.messages import Outcome, ReportedUsage, ServiceClass, Usage, UsagePart
 from router.usage_arithmetic import JobUsage
 
 
@@ -51,6 +51,8 @@ class UsageStatement:
     _: KW_ONLY
     parts: tuple[UsagePart, ...] = ()
     """The usage of the steps, one part for each model, priced as that model."""
+    reported: ReportedUsage | None = None
+    """What the worker reported in its replies; `None` if the job did not finish."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from auth_billing.money.settler import SettlementResult, Settler
 from router import topology
 from router.bus import Bus, Envelope
 from router.errors import PublishError
-from router.messages import Receipt
+from router.messages import Receipt, ReportedUsage
 from router.usage_arithmetic import merged
 from runtime.retry import Backoff
 
@@ -94,4 +94,18 @@ def receipt_error(receipt: Receipt) -> str | None:
 
 
 def _statement(receipt: Receipt) -> UsageStatement:
-    return UsageStatement(receipt.usage, receipt.outcome, SettlementSource.RECEIPT, parts=merged(receipt.parts))
+    return UsageStatement(
+        receipt.usage,
+        receipt.outcome,
+        SettlementSource.RECEIPT,
+        parts=merged(receipt.parts),
+        reported=_plausible(receipt.reported),
+    )
+
+
+def _plausible(reported: ReportedUsage | None) -> ReportedUsage | None:
+    """Return what a worker reported, or `None` if it can't be true: that is no evidence, and parks no receipt."""
+    if reported is None:
+        return None
+    error = ids_error(reported.attempt) or usage_error(reported.usage) or parts_error(reported.parts)
+    return None if error else reported

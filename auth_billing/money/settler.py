@@ -108,6 +108,7 @@ class Settler:
             statement.source,
             self._clock(),
             parts=statement.parts,
+            reported=statement.reported,
             part_costs=parts,
         )
         unpriced = [part.model for part in statement.parts if part.model not in job.part_prices]

@@ -64,13 +64,13 @@ class MongoAuditStore:
         ids = {f"{job}:settle:0": job for job in jobs}
         return {ids[each["_id"]]: _row(each) for each in await _all(self._ledger, {"_id": {"$in": list(ids)}})}
 
-    async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[JobUsage]]:
-        """Return the usage that workers recorded for these jobs, by job id, one item per attempt."""
-        found: dict[str, list[JobUsage]] = defaultdict(list)
+    async def worked(self, jobs: Collection[str]) -> Mapping[str, Mapping[str, JobUsage]]:
+        """Return the usage that workers recorded for these jobs, by job id and attempt id."""
+        found: dict[str, dict[str, JobUsage]] = defaultdict(dict)
         for document in await _all(self._usage, {"job": {"$in": list(jobs)}}):
             used = _read(usage.used_from_document, document)
             if isinstance(used, JobUsage):
-                found[document["job"]].append(used)
+                found[document["job"]][str(document.get("attempt"))] = used
         return found
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:

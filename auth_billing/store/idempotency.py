@@ -7,12 +7,13 @@
         expires: date,
         answer: {
             status, headers, body,
-            usage: {job: {prompt_tokens, completion_tokens, cached_tokens, outcome, units | absent, parts | absent}}
+            usage: {job: {<usage>, outcome, parts: [<part>] | absent, reported: {<reported>} | absent}}
         } | null
     }
 
-The process that inserts the unique `_id` runs the request. A TTL index deletes expired records. Response bodies are
-compressed, because the frames of an event stream repeat their fields.
+`usage_documents.py` describes usage, parts and `reported`. The process that inserts the unique `_id` runs the request.
+A TTL index deletes expired records. Response bodies are compressed, because the frames of an event stream repeat their
+fields.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.usage_documents import (
     parts_from_documents,
     parts_to_documents,
+    reported_from_document,
+    reported_to_document,
     usage_from_document,
     usage_to_document,
 )
@@ -128,12 +131,17 @@ async def _from_document(document: dict[str, Any]) -> IdempotencyRecord:
 def _statement(stated: Mapping[str, Any]) -> UsageStatement:
     parts = parts_from_documents(stated.get("parts", ()))
     outcome = Outcome(stated["outcome"])
-    return UsageStatement(usage_from_document(stated), outcome, SettlementSource.SWEPT, parts=parts)
+    reported = reported_from_document(stated.get("reported"))
+    return UsageStatement(usage_from_document(stated), outcome, SettlementSource.SWEPT, parts=parts, reported=reported)
 
 
 def _stated(receipt: Receipt) -> dict[str, Any]:
     document = {**usage_to_document(receipt.usage), "outcome": receipt.outcome.value}
-    return {**document, "parts": parts_to_documents(receipt.parts)} if receipt.parts else document
+    if receipt.parts:
+        document["parts"] = parts_to_documents(receipt.parts)
+    if receipt.reported is not None:
+        document["reported"] = reported_to_document(receipt.reported)
+    return document
 
 
 async def _read(kept: dict[str, Any]) -> KeptAnswer:

@@ -21,12 +21,13 @@
             units | absent, unit_count, unit_cost: int | absent,
             parts: [{<part>, cost, input_cost, cached_cost, output_cost, unit_count, unit_cost: int}] | absent,
             part_cost: int | absent                the sum of the parts' `cost`, which is contained in the job's
+            reported: {<reported>} | absent        what the worker's replies reported, for the audit
         }
     }
 
-`usage_documents.py` describes `units` and parts. `final.source` is `receipt`, `void` (never queued) or `swept`
-(`billing_records.SettlementSource`); `final.outcome` is `finished`, `failed` or `cancelled`; `final.at` is the time of
-the settlement (Unix seconds).
+`usage_documents.py` describes `units`, parts and `reported`. `final.source` is `receipt`, `void` (never queued) or
+`swept` (`billing_records.SettlementSource`); `final.outcome` is `finished`, `failed` or `cancelled`; `final.at` is the
+time of the settlement (Unix seconds).
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from auth_billing.store.prices import rate_to_document
 from auth_billing.store.usage_documents import (
     parts_from_documents,
     parts_to_documents,
+    reported_from_document,
+    reported_to_document,
     usage_from_document,
     usage_to_document,
 )
@@ -217,6 +220,8 @@ def _final_to_document(charge: Charge) -> dict[str, Any]:
             for part, used, cost in zip(parts_to_documents(final.parts), final.parts, final.part_costs, strict=True)
         ]
         document["part_cost"] = sum(final.part_costs)
+    if final.reported is not None:
+        document["reported"] = reported_to_document(final.reported)
     return document
 
 
@@ -241,4 +246,5 @@ def _final_from_document(document: Mapping[str, Any]) -> FinalUsage:
         document["at"],
         parts=parts_from_documents(parts),
         part_costs=tuple(each["cost"] for each in parts),
+        reported=reported_from_document(document.get("reported")),
     )

@@ -2,6 +2,7 @@
 
 usage: {prompt_tokens, completion_tokens, cached_tokens: int, units: {<unit>: int} | absent}
 part: {model: str, <the fields of usage>}
+reported: {attempt: str, <the fields of usage>, parts: [<part>] | absent}
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from router.messages import Usage, UsagePart
+from router.messages import ReportedUsage, Usage, UsagePart
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
@@ -34,3 +35,17 @@ def parts_to_documents(parts: Iterable[UsagePart]) -> list[dict[str, Any]]:
 def parts_from_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[UsagePart, ...]:
     """Convert a document's list to parts of a job's usage."""
     return tuple(UsagePart(model=each["model"], usage=usage_from_document(each)) for each in documents)
+
+
+def reported_to_document(reported: ReportedUsage) -> dict[str, Any]:
+    """Convert what a worker reported of a finished job to the fields of a document."""
+    document = {"attempt": reported.attempt, **usage_to_document(reported.usage)}
+    return {**document, "parts": parts_to_documents(reported.parts)} if reported.parts else document
+
+
+def reported_from_document(document: Mapping[str, Any] | None) -> ReportedUsage | None:
+    """Convert the fields of a document to what a worker reported of a finished job; `None` without a document."""
+    if document is None:
+        return None
+    parts = parts_from_documents(document.get("parts", ()))
+    return ReportedUsage(attempt=document["attempt"], usage=usage_from_document(document), parts=parts)

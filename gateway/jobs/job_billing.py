@@ -33,6 +33,7 @@ from router.messages import (
     Outcome,
     Receipt,
     Reply,
+    ReportedUsage,
     Scored,
     Started,
     Step,
@@ -88,6 +89,10 @@ class _BilledJob:
         """The delivered usage in the last stored checkpoint."""
         self.parts: tuple[UsagePart, ...] = ()
         """Usage of the delivered steps, by model."""
+        self.reported: ReportedUsage | None = None
+        """What the worker of the finished job reported."""
+        self._reported_parts: tuple[UsagePart, ...] = ()
+        """What workers reported of the delivered steps, by model: `parts` before they are capped."""
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._tokens = 0
@@ -118,7 +123,8 @@ class _BilledJob:
                 self._prompt_tokens = reply.prompt_tokens
             case Delta(step=Step() as step):
                 if step.state.ended and step.parts:
-                    self.parts = self._capped_parts(merged([*self.parts, *step.parts]))
+                    self._reported_parts = merged([*self._reported_parts, *step.parts])
+                    self.parts = self._capped_parts(self._reported_parts)
             case Delta():
                 self._tokens += reply.positions
                 self._cached_tokens = max(self._cached_tokens, reply.cached_tokens)
@@ -128,6 +134,7 @@ class _BilledJob:
                 self._drawn += len(reply.images)
             case Finished():
                 self.finished = self._capped(reply.usage)
+                self.reported = ReportedUsage(attempt=reply.attempt_id, usage=reply.usage, parts=self._reported_parts)
 
     @property
     def so_far(self) -> Usage:
@@ -258,7 +265,7 @@ class RequestBilling:
         """Submit the receipts of the ended request; without usage unless the tenant `pays`."""
         receipts, self.receipts = self.receipts, []
         for each in receipts:
-            free = msgspec.structs.replace(each, usage=NO_USAGE, parts=[], outcome=Outcome.CANCELLED)
+            free = msgspec.structs.replace(each, usage=NO_USAGE, parts=[], reported=None, outcome=Outcome.CANCELLED)
             self._confirmations.append(self._port.submit_receipt(each if pays else free))
 
     async def wait_for_receipts(self, seconds: float) -> None:
@@ -287,5 +294,6 @@ class RequestBilling:
             outcome=outcome,
             usage=usage if pays else NO_USAGE,
             parts=list(job.parts) if pays else [],
+            reported=job.reported if pays else None,
             at=time.time(),
         )

@@ -73,4 +73,4 @@ from router.messages.replies import (
     merge_tool_calls,
 )
 from router.messages.steps import Step, StepState
-from router.messages.usage import Outcome, Receipt, Settlement, UsageRecord
+from router.messages.usage import Outcome, Receipt, ReportedUsage, Settlement, UsageRecord

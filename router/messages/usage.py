@@ -37,6 +37,18 @@ class UsageRecord(Message, frozen=True, kw_only=True, tag="usage"):
     """What the job's steps used, those of earlier attempts included."""
 
 
+class ReportedUsage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the worker of a finished job reported in its replies: evidence if the worker dies before its usage record.
+
+    `usage` is that of `Finished`, `parts` those of the accepted steps; neither is cut to the job's hold.
+    """
+
+    attempt: str
+    """Id of the attempt that finished, whose usage record has the same usage."""
+    usage: Usage
+    parts: tuple[UsagePart, ...] = ()
+
+
 class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
     """A gateway's record of what it delivered of a job; published with confirm. The job's cost follows from it.
 
@@ -52,6 +64,8 @@ class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
     at: float
     parts: list[UsagePart] = msgspec.field(default_factory=list)
     """What the accepted steps used, in addition to `usage`."""
+    reported: ReportedUsage | None = None
+    """What the worker reported; null if the job did not finish, or is not paid for."""
 
 
 Settlement = UsageRecord | Receipt

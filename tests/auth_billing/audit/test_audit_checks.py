@@ -23,10 +23,11 @@ from auth_billing.audit.audit_checks import (
 from auth_billing.audit.audit_records import Check, LedgerSums, RawLedgerEntry
 from auth_billing.money.billing_records import Balance, Hold, JobRecord, JobState
 from auth_billing.prices.pricing import Price
-from router.messages import Usage, UsagePart
+from router.messages import ReportedUsage, Usage, UsagePart
 from router.timings import Timings
 from router.usage_arithmetic import JobUsage
 from tests.auth_billing.money.test_usage_reports import job
+from tests.contract.examples import msgspec_replace
 
 NOW = 1_000_000.0
 TIMINGS = Timings()
@@ -130,13 +131,13 @@ def test_a_job_and_its_ledger_entry_agree() -> None:
 
 
 def test_a_finished_job_is_charged_no_more_than_its_workers_recorded() -> None:
-    assert not checks(check_usage_of_job(SETTLED, [JobUsage(USED)], NOW, TIMINGS))
-    split = [JobUsage(Usage(prompt_tokens=10, completion_tokens=tokens)) for tokens in (1, 2)]
-    assert not checks(check_usage_of_job(SETTLED, split, NOW, TIMINGS))  # two attempts
-    assert checks(check_usage_of_job(SETTLED, split[:1], NOW, TIMINGS)) == {Check.WORKED}
-    assert checks(check_usage_of_job(SETTLED, [], NOW, TIMINGS)) == {Check.WORKED}
+    assert not checks(check_usage_of_job(SETTLED, {"a": JobUsage(USED)}, NOW, TIMINGS))
+    one, two = (JobUsage(Usage(prompt_tokens=10, completion_tokens=tokens)) for tokens in (1, 2))
+    assert not checks(check_usage_of_job(SETTLED, {"a": one, "b": two}, NOW, TIMINGS))  # two attempts
+    assert checks(check_usage_of_job(SETTLED, {"a": one}, NOW, TIMINGS)) == {Check.WORKED}
+    assert checks(check_usage_of_job(SETTLED, {}, NOW, TIMINGS)) == {Check.WORKED}
     assert SETTLED.final is not None
-    assert not checks(check_usage_of_job(SETTLED, [], SETTLED.final.at, TIMINGS))  # the record may still arrive
+    assert not checks(check_usage_of_job(SETTLED, {}, SETTLED.final.at, TIMINGS))  # the record may still arrive
 
 
 @pytest.mark.parametrize(
@@ -188,5 +189,23 @@ def test_parts_cost_their_prices_and_are_in_the_ledger_and_in_usage_records() ->
     entry = replace(ENTRY, amount=job.cost, parts=PARTS)
     assert not checks(check_entry_of_job(job, entry))
     assert checks(check_entry_of_job(job, replace(entry, parts=PARTS[:1]))) == {Check.LEDGER_IS_JOBS}
-    assert not checks(check_usage_of_job(job, [JobUsage(USED, PARTS)], NOW, TIMINGS))
-    assert checks(check_usage_of_job(job, [JobUsage(USED, PARTS[:1])], NOW, TIMINGS)) == {Check.WORKED}
+    assert not checks(check_usage_of_job(job, {"a": JobUsage(USED, PARTS)}, NOW, TIMINGS))
+    assert checks(check_usage_of_job(job, {"a": JobUsage(USED, PARTS[:1])}, NOW, TIMINGS)) == {Check.WORKED}
+
+
+def test_what_a_worker_reported_counts_if_its_usage_record_was_lost() -> None:
+    reported = ReportedUsage(attempt="a", usage=USED, parts=PARTS)
+    job = _with_parts(reported=reported)
+    assert not checks(check_usage_of_job(job, {}, NOW, TIMINGS))
+    for less in (
+        msgspec_replace(reported, usage=Usage(prompt_tokens=10, completion_tokens=2)),
+        msgspec_replace(reported, usage=Usage(prompt_tokens=9, completion_tokens=3)),
+        msgspec_replace(reported, parts=PARTS[:1]),
+    ):
+        assert checks(check_usage_of_job(_with_parts(reported=less), {}, NOW, TIMINGS)) == {Check.WORKED}
+
+
+def test_what_a_worker_reported_does_not_count_beside_its_usage_record() -> None:
+    job = _with_parts(reported=ReportedUsage(attempt="a", usage=USED, parts=PARTS))
+    half = JobUsage(Usage(prompt_tokens=10, completion_tokens=2), PARTS)
+    assert checks(check_usage_of_job(job, {"a": half}, NOW, TIMINGS)) == {Check.WORKED}

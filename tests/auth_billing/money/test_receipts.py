@@ -16,11 +16,12 @@ from auth_billing.money.settler import Settler
 from router import topology
 from router.bus import Bus
 from router.diagnosis import REASON_HEADER
-from router.messages import Outcome, Receipt, Usage
+from router.messages import Outcome, Receipt, ReportedUsage, Usage
 from router.transport.memory import MemoryTransport
 from tests.auth_billing.conftest import Buses, Eventually
 from tests.auth_billing.money.test_usage_records import ready, record, running_settlement
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
+from tests.contract.examples import msgspec_replace
 from tests.fakes.accounts import Absence, DictUsageStore
 from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores, price_book
 
@@ -111,6 +112,26 @@ async def test_invalid_and_unknown_receipts_are_parked(
     await transport.start()
     parked = await transport.consume(topology.PARKED_QUEUE, prefetch=1)
     assert reason in str((await anext(aiter(parked))).headers[REASON_HEADER])
+
+
+@pytest.mark.parametrize(
+    ("reported", "kept"),
+    [
+        (ReportedUsage(attempt="a1", usage=Usage(prompt_tokens=100, completion_tokens=9)), True),
+        (ReportedUsage(attempt="no id", usage=Usage(prompt_tokens=100)), False),
+        (ReportedUsage(attempt="a1", usage=Usage(prompt_tokens=1, cached_tokens=2)), False),
+    ],
+)
+async def test_what_a_worker_reported_is_kept_if_it_can_be_true(
+    buses: Buses, stage: SettlementStage, eventually: Eventually, reported: ReportedUsage, kept: bool
+) -> None:
+    await stage.hold("job-1")
+    async with stage.on(buses.billing):
+        await buses.others.publish_settlement(msgspec_replace(receipt("job-1"), reported=reported))
+        await eventually(lambda: stage.receipts("settled") == 1)
+    final = (await stage.stores.jobs.find(["job-1"]))["job-1"].final
+    assert final is not None
+    assert (final.usage.completion_tokens, final.reported) == (3, reported if kept else None)
 
 
 async def test_receipts_wait_for_an_unavailable_store(

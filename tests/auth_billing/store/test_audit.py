@@ -26,7 +26,7 @@ async def test_malformed_documents_are_reported_with_a_reason(connection: StoreC
     await connection.durable("ledger").insert_one({"_id": "row-1", "amount": "much", "usage": 3})
     await connection.durable("usage").insert_many(
         [
-            {"_id": "job-1:a", "job": "job-1", "usage": {"prompt_tokens": 4}},
+            {"_id": "job-1:a", "job": "job-1", "attempt": "a", "usage": {"prompt_tokens": 4}},
             {"_id": "job-1:b", "job": "job-1", "usage": {"tokens": 4}},
         ]
     )
@@ -37,7 +37,7 @@ async def test_malformed_documents_are_reported_with_a_reason(connection: StoreC
     assert (dict(read.jobs), set(read.unreadable)) == ({}, {"job-1"})
     (row,) = await audit.rows("", 5)
     assert (row.amount, row.usage, row.kind) == ("much", None, None)
-    assert await audit.worked(["job-1"]) == {"job-1": [JobUsage(Usage(prompt_tokens=4))]}
+    assert await audit.worked(["job-1"]) == {"job-1": {"a": JobUsage(Usage(prompt_tokens=4))}}
 
 
 async def test_sums_cover_credit_up_to_a_number_and_all_settlements(connection: StoreConnection) -> None:

@@ -13,6 +13,7 @@ from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
 from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
+from router.messages import ReportedUsage
 from tests.contract.examples import CALL, RECEIPT, ROUTING, msgspec_replace
 
 pytestmark = pytest.mark.store
@@ -84,8 +85,9 @@ async def test_a_ttl_index_deletes_expired_keys(connection: StoreConnection) -> 
 
 async def test_the_parts_of_a_receipt_are_stored_with_the_answer(connection: StoreConnection) -> None:
     store = MongoIdempotencyStore(connection)
-    receipt = msgspec_replace(RECEIPT, parts=[ROUTING, CALL])
+    reported = ReportedUsage(attempt="a1", usage=RECEIPT.usage, parts=(ROUTING, CALL))
+    receipt = msgspec_replace(RECEIPT, parts=[ROUTING, CALL], reported=reported)
     assert await store.insert(IDEMPOTENT) is None
     assert await store.finish(IDEMPOTENT.id, IDEMPOTENT.run_id, replace(ANSWER, receipts=[receipt]))
     statement = (await store.statements([IDEMPOTENT.id]))[receipt.job]
-    assert (statement.usage, statement.parts) == (receipt.usage, (ROUTING, CALL))
+    assert (statement.usage, statement.parts, statement.reported) == (receipt.usage, (ROUTING, CALL), reported)

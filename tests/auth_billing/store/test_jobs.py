@@ -19,7 +19,7 @@ from auth_billing.money.billing_records import (
 from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore
-from router.messages import Outcome, Usage
+from router.messages import Outcome, ReportedUsage, Usage
 from router.usage_arithmetic import JobUsage
 from tests.auth_billing.conftest import SetAccount
 from tests.auth_billing.money.test_usage_reports import job
@@ -133,6 +133,7 @@ async def test_parts_are_stored_with_their_prices_and_costs(
         NOW,
         parts=MAX_PARTS,
         part_costs=(200, 1_200, 14, 0),
+        reported=ReportedUsage(attempt="a1", usage=Usage(prompt_tokens=1, units={"call": 4}), parts=MAX_PARTS),
     )
     assert await stores.jobs.charge([Charge(job, 1_416, final)])
     charged = (await stores.jobs.find(["job-1"]))["job-1"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from auth_billing.store.usage_documents import (
     parts_from_documents,
     parts_to_documents,
+    reported_from_document,
+    reported_to_document,
     usage_from_document,
     usage_to_document,
 )
-from router.messages import Usage, UsagePart
+from router.messages import ReportedUsage, Usage, UsagePart
 
 TOKENS = Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=4)
 DRAWN = Usage(prompt_tokens=0, units={"512x512": 2})
@@ -25,3 +27,13 @@ def test_parts_are_read_as_stored() -> None:
     parts = (UsagePart(model="router-1.5", usage=TOKENS), UsagePart(model="painter", usage=DRAWN))
     assert parts_from_documents(parts_to_documents(parts)) == parts
     assert parts_to_documents(parts)[1]["units"] == {"512x512": 2}
+
+
+def test_what_a_worker_reported_is_read_as_stored() -> None:
+    parts = (UsagePart(model="painter", usage=DRAWN),)
+    for reported in (
+        ReportedUsage(attempt="a1", usage=TOKENS),
+        ReportedUsage(attempt="a1", usage=TOKENS, parts=parts),
+    ):
+        assert reported_from_document(reported_to_document(reported)) == reported
+    assert reported_from_document(None) is None

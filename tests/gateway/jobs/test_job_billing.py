@@ -27,6 +27,7 @@ from router.messages import (
     Outcome,
     PromptBounds,
     Receipt,
+    ReportedUsage,
     ServiceClass,
     Started,
     Step,
@@ -398,5 +399,21 @@ def test_parts_above_the_hold_and_of_other_models_are_not_billed() -> None:
     ]
     step = Step(number=0, kind="tool", name="weather", state=StepState.DONE, parts=lies)
     billing.take(0, step_delta(JOB, "a", 0, step))
+    billing.take(0, Finished(job_id="job-1", attempt_id="a1", usage=WIDE))
     billing.close(RuntimeError())
-    assert port.receipts[0].parts == [UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 3}))]
+    [receipt] = port.receipts
+    assert receipt.parts == [UsagePart(model="tool.weather", usage=Usage(prompt_tokens=0, units={"call": 3}))]
+    assert receipt.usage != WIDE
+    assert receipt.reported == ReportedUsage(attempt="a1", usage=WIDE, parts=tuple(lies))
+
+
+@pytest.mark.parametrize(("streamed", "finishes"), [(True, False), (False, False), (True, True)])
+def test_only_a_finished_job_that_is_paid_for_has_what_its_worker_reported(streamed: bool, finishes: bool) -> None:
+    port = RecordingPort()
+    billing = RequestBilling(port, PAYER, [HOLD], streamed=streamed)
+    asyncio.run(billing.reserve())
+    billing.queued(0)
+    if finishes:
+        billing.take(0, Finished(job_id="job-1", attempt_id="a1", usage=NOTHING))
+    billing.close(RuntimeError())
+    assert (port.receipts[0].reported is not None) is finishes
