@@ -349,11 +349,17 @@ class Answering:
         self._release(started(self._attempt, self._abilities.worker, prompt_tokens))
 
     def _phrased(self, step: Step, tool: Tool | None) -> str | None:
-        """Return the answer that needs no model, after a tool's ended step; `None`: the model phrases it."""
+        """Return the answer that needs no model, after a tool's ended step.
+
+        `None`: the model phrases it, or has begun to in a process with another catalogue, which died.
+        """
         by_tool = self._abilities.spec.phrases == "tools"
         if step.state is not StepState.DONE or tool is None:
-            return str(step.data["error"]["message"]) if by_tool and "error" in step.data else None
-        text = tool.phrased(step.data["result"])
+            text = str(step.data["error"]["message"]) if by_tool and "error" in step.data else None
+        else:
+            text = tool.phrased(step.data["result"])
+        if self._attempt.tokens and (not text or self._job.texts != [text]):
+            return None
         return text if by_tool or not text else None
 
     def _end_with(self, text: str) -> Finished:

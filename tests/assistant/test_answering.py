@@ -30,6 +30,7 @@ from router.messages import (
     Outcome,
     OwnToolCall,
     Started,
+    Step,
     StepState,
     TextOptions,
     Usage,
@@ -162,6 +163,40 @@ async def test_a_tool_phrases_the_answer_unless_the_model_shall(platform: Platfo
     assert answer.terminal is not None
     assert answer.terminal.usage == Usage(prompt_tokens=0)
     assert not worker.engine.submitted
+
+
+PHRASED = [
+    Step(number=0, kind="route", name="weather", state=StepState.DONE, data={"choice": "weather"}),
+    Step(number=1, kind="tool", name="weather", state=StepState.DONE, data={"arguments": {}, "result": {}}),
+]
+
+
+async def test_a_phrased_answer_is_not_repeated_after_a_death(platform: Platform) -> None:
+    """The process died after it had delivered the text, before its terminal reply."""
+    worker = await platform.fleet.start("worker-1")
+    talents = platform.talents(phrases="tools")
+    talents.tool("weather").text = "It rains."
+    await platform.assistant(talents)
+    delivered: dict[str, Any] = {"steps": PHRASED, "texts": ["It rains."], "text_positions": [1], "ended": [0]}
+    answer = await platform.ask("weather", copy_number=1, **delivered)
+    await answer.read()
+    assert isinstance(answer.terminal, Finished)
+    assert (answer.texts, answer.terminal.usage) == ([""], Usage(prompt_tokens=0))
+    assert not child_jobs(worker)
+
+
+async def test_an_answer_that_a_model_has_begun_is_not_ended_by_a_phrase(platform: Platform) -> None:
+    """As after a change of the catalogue's `phrases`: the earlier process had the model write."""
+    await platform.fleet.start("worker-1")
+    talents = platform.talents(phrases="tools")
+    talents.tool("weather").text = "It rains."
+    await platform.assistant(talents)
+    answer = await platform.ask("weather", copy_number=1, steps=PHRASED, delivered=[[1, 2]])
+    answer.positions = [4]
+    await answer.read()
+    assert isinstance(answer.terminal, Finished)
+    assert "rains" not in answer.texts[0]
+    assert answer.terminal.usage.completion_tokens == 5
 
 
 async def test_a_failed_tool_says_so_in_its_own_words(platform: Platform) -> None:
