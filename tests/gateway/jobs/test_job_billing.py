@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace as replace_hold
 from typing import Any
 
@@ -370,15 +370,15 @@ def test_the_bill_has_each_accepted_step_once(
                 billing.take(0, reply)
         expected = merged(part for step in accepted for part in step.parts)
         saved = billing.unsaved_usage()
-        assert not expected or not saved or saved["job-1"].parts == expected
+        assert not expected or not saved or by_model(saved["job-1"].parts) == by_model(expected)
         billing.checkpointed(saved)
         assert not billing.unsaved_usage()
     expected = merged(part for step in accepted for part in step.parts)
-    assert billing.parts == expected
+    assert by_model(billing.parts) == by_model(expected)
     if end == "dies":
         return  # the sweeper settles it to the checkpoint, which has all that was accepted
     billing.close(ClientDisconnected() if end == "fails" else RuntimeError())
-    assert tuple(port.receipts[0].parts) == expected
+    assert by_model(port.receipts[0].parts) == by_model(expected)
     free = RequestBilling(port, PAYER, [wide], streamed=False)
     asyncio.run(free.reserve())
     free.queued(0)
@@ -386,6 +386,11 @@ def test_the_bill_has_each_accepted_step_once(
         free.take(0, reply)
     free.close(RuntimeError())
     assert port.receipts[1].parts == []
+
+
+def by_model(parts: Iterable[UsagePart]) -> dict[str, Usage]:
+    """The usage of merged parts by model: a step that used nothing of a model does not fix the model's place."""
+    return {part.model: part.usage for part in parts}
 
 
 def test_parts_above_the_hold_and_of_other_models_are_not_billed() -> None:
