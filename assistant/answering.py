@@ -23,7 +23,7 @@ from assistant.mcp.tool import text_for_model
 from assistant.model_calls import ModelCalls
 from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
 from assistant.routing import function_prompt
-from assistant.routing.function_router import FunctionRouter
+from assistant.routing.function_router import FunctionRouter, has_room_for_calls
 from assistant.routing.grammar_router import GrammarRouter
 from assistant.routing.rewriting import FollowUpRewriter
 from assistant.routing.router import Choice, Router
@@ -168,7 +168,7 @@ class Answering:
         model = abilities.spec.routing.model or answering
         if abilities.spec.routing.way == "grammar":
             return GrammarRouter(model), model
-        return FunctionRouter(model, answers=model == answering and self._job.grammar is None), model
+        return FunctionRouter(model, answers=model == answering and has_room_for_calls(self._job)), model
 
     async def _choose(self, router: Router, question: str, model: str) -> Choice:
         """Return the router's choice; that of a direct answer if its `model` fails, or has not been alive for long."""
@@ -349,27 +349,24 @@ class Answering:
         self._release(started(self._attempt, self._abilities.worker, prompt_tokens))
 
     def _phrased(self, step: Step, tool: Tool | None) -> str | None:
-        """Return the answer that needs no model, after a tool's ended step.
-
-        `None`: the model phrases it, or has begun to in a process with another catalogue, which died.
-        """
+        """Return the answer that needs no model; `None`: the model phrases it, or has begun to in another process."""
         by_tool = self._abilities.spec.phrases == "tools"
         if step.state is not StepState.DONE or tool is None:
             text = str(step.data["error"]["message"]) if by_tool and "error" in step.data else None
         else:
             text = tool.phrased(step.data["result"])
-        if self._attempt.tokens and (not text or self._job.texts != [text]):
-            return None
-        return text if by_tool or not text else None
+        begun_by_model = self._attempt.tokens and not (text and self._job.texts == [text])
+        return None if begun_by_model or (text and not by_tool) else text
 
     def _end_with(self, text: str) -> Finished:
         """End an answer that consists of its steps and of `text`, which no model wrote and which costs nothing."""
+        positions = int(bool(text))
         delta = Delta(
             job_id="",
             attempt_id="",
             start=0,
             token_ids=[],
-            untokenised_positions=int(bool(text)),
+            untokenised_positions=positions,
             text=text,
             finish_reason="stop",
         )

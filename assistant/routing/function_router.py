@@ -17,7 +17,7 @@ from assistant.routing.function_prompt import DIRECT, by_function_name, function
 from assistant.routing.router import Choice
 from assistant.tools.tool import Tool
 from assistant.turn import Turn
-from router.messages import Usage
+from router.messages import Job, Usage
 
 MAX_TOKENS = 256
 """Tokens of a call; a longer one is cut off, keeps its tool, and loses its arguments."""
@@ -64,6 +64,13 @@ class FunctionRouter:
                 if call.is_too_long:
                     break
         return call.choice({name: tool.name for name, tool in named.items()})
+
+
+def has_room_for_calls(job: Job) -> bool:
+    """Return whether a call of a tool fits into the limits of a job's answer: its grammar and its number of tokens."""
+    sampling = job.sampling
+    limit = sampling.default_max_tokens if sampling.max_tokens is None else sampling.max_tokens
+    return job.grammar is None and (limit is None or limit >= MAX_TOKENS)
 
 
 class _Call:

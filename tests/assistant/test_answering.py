@@ -8,22 +8,26 @@ import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from assistant.abilities import tool_part
 from assistant.routing import embedding_router
 from assistant.routing.classifier import ToolClassifier
 from assistant.routing.embedding_router import EmbeddingRouter
+from assistant.routing.function_router import MAX_TOKENS
 from assistant.routing.labelled_prompts import LABELS, read_prompts
 from assistant.routing.rule_rewriter import stand_alone
 from assistant.tools.tool import NotFound
 from router.errors import BrokerUnavailable
 from router.messages import (
     ChatPrompt,
+    Delta,
     Embedded,
     EmbeddingPrompt,
     Failed,
     FailureCode,
     Finished,
+    FinishReason,
     Grammar,
     GrammarKind,
     Job,
@@ -33,14 +37,16 @@ from router.messages import (
     Step,
     StepState,
     TextOptions,
+    ToolCallDelta,
     Usage,
     UsagePart,
 )
+from router.usage_arithmetic import exceeds
 from tests.assistant.answers import child_jobs, ended_steps, kinds, last_message
 from tests.assistant.conftest import Platform
 from tests.fakes.assistant_process import ASSISTANT, GatedTool
 from tests.fakes.fleet import Answer, counted, until
-from tests.fakes.scripted_worker import ScriptedWorker, fail, never, say
+from tests.fakes.scripted_worker import ScriptedWorker, fail, never, say, usage
 
 FOLLOW_UP = ("weather in Krakow?", "It is 20 degrees in Krakow.", "and tomorrow?")
 WEATHER = {"type": "function", "function": {"name": "mine", "description": "", "parameters": {"type": "object"}}}
@@ -380,7 +386,8 @@ async def test_a_routing_call_that_is_cut_off_is_billed(platform: Platform) -> N
 async def test_where_the_router_answers_its_stream_goes_on(platform: Platform) -> None:
     worker = await platform.scripted("counting", say("0 ", "1 ", "2 "))
     await platform.assistant(platform.talents(routing={"way": "function"}, system="Be brief."))
-    answer = await platform.ask("hello", sampling={"temperature": 0.25}, text=TextOptions(stop=["9"]))
+    sampling, text = {"temperature": 0.25}, TextOptions(stop=["9"])
+    answer = await platform.ask("hello", tokens=MAX_TOKENS, sampling=sampling, text=text)
     await answer.read()
     [job] = worker.jobs
     assert isinstance(job.prompt, ChatPrompt)
@@ -398,14 +405,47 @@ async def test_a_requested_grammar_is_not_given_to_the_routing_call(platform: Pl
     worker = await platform.scripted("counting", say("0 "))
     await platform.assistant(platform.talents(routing={"way": "function"}))
     grammar = Grammar(kind=GrammarKind.JSON_OBJECT)
-    await (await platform.ask("hello", grammar=grammar)).read()
+    await (await platform.ask("hello", tokens=MAX_TOKENS, grammar=grammar)).read()
     assert [job.grammar for job in worker.jobs] == [None, grammar]
+
+
+async def call_math(worker: ScriptedWorker, job: Job) -> None:
+    """Call `math` in three tokens, as far as the job allows, if it offers functions; else say two words."""
+    if not (isinstance(job.prompt, ChatPrompt) and job.prompt.tools):
+        await say("4", " indeed")(worker, job)
+        return
+    worker.begin(job, "r")
+    calls = [ToolCallDelta(index=0, name="math"), *(ToolCallDelta(index=0, arguments=each) for each in CALL_PARTS)]
+    calls = calls[: job.sampling.max_tokens]
+    for position, each in enumerate(calls):
+        last: FinishReason | None = "tool_calls" if position == len(calls) - 1 else None
+        delta = Delta(job_id=job.id, attempt_id="r", start=position, token_ids=[position], tool_calls=[each])
+        worker.send(job, replace(delta, finish_reason=last))
+    worker.send(job, Finished(job_id=job.id, attempt_id="r", usage=usage(job, len(calls))))
+
+
+CALL_PARTS = ['{"text": ', '"2+2"}']
+
+
+async def test_the_clients_token_limit_does_not_cut_the_routing_call(platform: Platform) -> None:
+    worker = await platform.scripted("counting", call_math)
+    process = await platform.assistant(platform.talents(routing={"way": "function"}))
+    answer = await platform.ask("please", tokens=2)
+    await answer.read()
+    route, tool = ended_steps(answer)
+    assert (tool.name, tool.data["arguments"]) == ("math", {"text": "2+2"})
+    assert answer.texts == ["4 indeed"]
+    assert [job.sampling.max_tokens for job in worker.jobs] == [MAX_TOKENS, 2]
+    used = Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=2)
+    assert route.parts == [UsagePart(model="counting", usage=used)]
+    held = next(each for each in process.abilities.most_parts() if each.model == "counting")
+    assert not exceeds(used, held.usage)
 
 
 async def test_a_failure_within_the_routers_answer_is_the_jobs(platform: Platform) -> None:
     await platform.scripted("counting", fail(FailureCode.ENGINE_ERROR, "Broken.", after_tokens=True))
     await platform.assistant(platform.talents(routing={"way": "function"}))
-    answer = await platform.ask("hello")
+    answer = await platform.ask("hello", tokens=MAX_TOKENS)
     await answer.read()
     assert isinstance(answer.terminal, Failed)
     assert (answer.terminal.code, answer.terminal.message) == (FailureCode.ENGINE_ERROR, "Broken.")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from assistant.model_port import ModelCallFailed, ModelPiece
-from assistant.routing.function_router import MAX_TOKENS, FunctionRouter
+from assistant.routing.function_router import MAX_TOKENS, FunctionRouter, has_room_for_calls
 from assistant.routing.router import Choice
 from assistant.turn import Turn
-from router.messages import ToolCallDelta, Usage
+from router.messages import Grammar, GrammarKind, SamplingParams, ToolCallDelta, Usage
+from tests.contract.examples import JOB, msgspec_replace
 from tests.fakes.assistant import ScriptedModels, named_tools
 
 USAGE = Usage(prompt_tokens=50, completion_tokens=9)
@@ -133,3 +135,19 @@ async def test_cancelling_the_decision_cancels_the_call() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert models.closed_after == [1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "has_room"),
+    [
+        ({}, True),
+        ({"max_tokens": MAX_TOKENS}, True),
+        ({"max_tokens": MAX_TOKENS - 1}, False),
+        ({"default_max_tokens": MAX_TOKENS - 1}, False),
+        ({"max_tokens": MAX_TOKENS, "default_max_tokens": 1}, True),
+    ],
+)
+def test_a_call_needs_room_within_the_limits_of_the_answer(limits: dict[str, Any], has_room: bool) -> None:
+    job = msgspec_replace(JOB, sampling=SamplingParams(seed=1, **limits))
+    assert has_room_for_calls(job) is has_room
+    assert not has_room_for_calls(msgspec_replace(job, grammar=Grammar(kind=GrammarKind.JSON_OBJECT)))
