@@ -52,9 +52,9 @@ class Visit:
     complaints: list[str] = field(default_factory=list)
 
     @classmethod
-    async def to(cls, origin: str, browser: Browser, timeout_ms: float = TIMEOUT) -> Visit:
-        """Open the page in a fresh browser profile; with this timeout."""
-        context = await browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 800})
+    async def to(cls, origin: str, browser: Browser, timeout_ms: float = TIMEOUT, *, locale: str = "en-GB") -> Visit:
+        """Open the page in a fresh browser profile; with this timeout and language."""
+        context = await browser.new_context(locale=locale, viewport={"width": 1280, "height": 800})
         context.set_default_timeout(timeout_ms)
         expect.set_options(timeout=timeout_ms)
         visit = cls(await context.new_page(), origin, context)
