@@ -12,6 +12,8 @@ from assistant.turn import Turn
 Language = Literal["en", "pl"]
 
 _POLISH_LETTERS = re.compile(r"[ąćęłńśźżĄĆĘŁŃŚŹŻ]")
+_POLISH_WORD = re.compile(r"\b[a-ząćęłńóśźż]*[ąćęłńśźż]\w*")
+"""A word with a Polish letter that begins with a small letter, so that it is no name."""
 _POLISH = re.compile(
     r"\b(?:w|we|z|ze|na|do|nie|jest|sa|czy|jak|co|ile|kto|kim|kiedy|gdzie|jaka|jaki|jakie|ktory|ktora|ktore|tam|ten|ta"
     r"|byl|byla|bylo|bedzie|jutro|dzis|dzisiaj|teraz|mi|mnie|dla|po|od|pod|nad|oraz|tego|tej|przez|narysuj|oblicz|policz"
@@ -28,11 +30,16 @@ _ENGLISH = re.compile(
 
 
 def language_of(text: str, history: Sequence[Turn] = ()) -> Language:
-    """Return "pl" if `text` is Polish, else "en"; a text without evidence has the language of the last user's turn."""
-    if _POLISH_LETTERS.search(text):
+    """Return "pl" if `text` is Polish, else "en"; a text without evidence has the language of the last user's turn.
+
+    A Polish name in an English sentence is no evidence.
+    """
+    if _POLISH_WORD.search(text):
         return "pl"
     words = plain(text)
     polish, english = len(_POLISH.findall(words)), len(_ENGLISH.findall(words))
+    if polish == english and _POLISH_LETTERS.search(text):
+        return "pl"
     if polish == english and history:
         users = [turn.text for turn in history if turn.role == "user"]
         return language_of(users[-1]) if users else "en"

@@ -73,8 +73,10 @@ _FRAMES = lenient_pattern(
 )
 """Words around a calculation that say nothing about it."""
 _SHOWING = lenient_pattern(
-    r"[\s,]+(?:(?:and|i|oraz) )?(?:(?:show|give|explain|pokaż|podaj|wyjaśnij|zapisz)(?: me| mi)?(?: the| your| all)? ?"
-    r"(?:answers?|steps?|working|work|results?|solutions?|rozwiązani\w+|wynik\w*|odpowied\w+|krok\w*|obliczenia)"
+    r"[\s,]+(?:(?:and|i|oraz) )?(?:(?:show|give|explain|plot|graph|sketch|draw"
+    r"|pokaż|podaj|wyjaśnij|zapisz|narysuj|naszkicuj)(?: me| mi)?(?: the| your| all| its| a)? ?"
+    r"(?:answers?|steps?|working|work|results?|solutions?|it|graph|plot|rozwiązani\w+|wynik\w*|odpowied\w+|krok\w*"
+    r"|obliczenia|go|ją|wykres(?: wyniku| rozwiązania)?)"
     r"|step by step|krok po kroku)$"
 )
 _CURRENCY = lenient_pattern(

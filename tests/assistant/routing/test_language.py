@@ -21,3 +21,18 @@ def test_a_text_without_evidence_has_the_language_of_the_conversation() -> None:
     assert language_of("3 * 7", polish) == "pl"
     assert language_of("3 * 7") == "en"
     assert language_of("3 * 7", [Turn("assistant", "Cześć")]) == "en"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("What is the weather in Gdańsk?", "en"),
+        ("Who was Lech Wałęsa?", "en"),
+        ("Gdańsk", "pl"),
+        ("Łódź jutro", "pl"),
+        ("gdzie leży Łódź?", "pl"),
+        ("JAKA POGODA W ŁODZI", "pl"),
+    ],
+)
+def test_a_polish_name_does_not_make_a_sentence_polish(text: str, language: str) -> None:
+    assert language_of(text) == language
