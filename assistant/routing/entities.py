@@ -154,12 +154,14 @@ def document(text: str) -> str:
 
 
 def last_place(history: Sequence[Turn]) -> Place | None:
-    """Return the place that the conversation was about last: of a question first, else of its answer."""
-    for question, answer in _exchanges(history):
-        found = _place_of(question, answer)
-        if found is not None:
-            return found
-    return None
+    """Return the place that the conversation was about last: of a question first, else of its answer.
+
+    A place in an answer about a person counts only where there is no other.
+    """
+    exchanges = list(_exchanges(history))
+    found = (_place_of(*each) for each in exchanges if not _ASKS_WHO.match(each[0]))
+    in_lives = (place for question, answer in exchanges for place in places(answer) if _ASKS_WHO.match(question))
+    return next((place for place in found if place is not None), next(in_lives, None))
 
 
 def last_person(history: Sequence[Turn]) -> str:

@@ -152,13 +152,13 @@ def _with_place(question: str, history: Sequence[Turn], language: str) -> Resolv
         if found := _PLACE_NOUN.search(question):
             lead = re.match(r"(?:in|of|about|to) (?=the )", found[0], re.IGNORECASE)
             named = f"{lead[0] if lead else ''}{place.name}"
-            return Resolved(_PLACE_NOUN.sub(named, question, count=1), place.name)
+            return Resolved(_replaced(_PLACE_NOUN, named, question), place.name)
         if _THERE.search(question):
-            return Resolved(_THERE.sub(f"in {place.name}", question, count=1), place.name)
+            return Resolved(_replaced(_THERE, f"in {place.name}", question), place.name)
         return Resolved(_append(question, f"in {place.name}"), place.name)
     located = place.phrase if _PREPOSITION.match(place.phrase) and place.phrase[:1] in "wn" else f"w {place.name}"
     if _TAM.search(question):
-        return Resolved(_TAM.sub(located, question, count=1), place.name)
+        return Resolved(_replaced(_TAM, located, question), place.name)
     return Resolved(_append(_without_lead(question), located), place.name)
 
 
@@ -167,10 +167,10 @@ def _with_topic(question: str, topic: str, language: str) -> Resolved | None:
         return None
     if language == "en":
         if _POSSESSIVE.search(question):
-            return Resolved(_POSSESSIVE.sub(f"{topic}'s", question, count=1), topic)
+            return Resolved(_replaced(_POSSESSIVE, f"{topic}'s", question), topic)
         for pattern in (_PERSON, _THING, _THE_NOUN):
             if pattern.search(question):
-                return Resolved(pattern.sub(topic, question, count=1), topic)
+                return Resolved(_replaced(pattern, topic, question), topic)
         return Resolved(_append(question, f"of {topic}"), topic)
     return Resolved(_polish_with(topic, question), topic)
 
@@ -179,7 +179,7 @@ def _polish_with(topic: str, question: str) -> str:
     """Return a Polish question with its topic: for its pronoun, as its subject at the end, or before it."""
     subject = re.compile(r"\b(?:on|ona|oni)\b")
     if subject.search(question):
-        return subject.sub(topic, question, count=1)
+        return _replaced(subject, topic, question)
     rest = _without_lead(question)
     return f"{topic}: {rest}" if _OBJECT.search(plain(question)) else _append(rest, topic)
 
@@ -189,16 +189,16 @@ def _with_expression(question: str, found: str) -> Resolved:
     sums = re.search(r"\d\s*[-+]\s*\d", found) and not found.startswith("(")
     operand = f"({found})" if sums or not _EXPRESSION.search(fragment) else found
     if _EXPRESSION.search(fragment):
-        return Resolved(_EXPRESSION.sub(lambda _: operand, fragment, count=1), found)
+        return Resolved(_replaced(_EXPRESSION, operand, fragment), found)
     return Resolved(f"{operand} {fragment}", found)
 
 
 def _with_document(question: str, found: str, language: str) -> Resolved:
     if language == "en" and _THAT_DOCUMENT.search(question):
-        return Resolved(_THAT_DOCUMENT.sub(found, question, count=1), found)
+        return Resolved(_replaced(_THAT_DOCUMENT, found, question), found)
     if language == "en" and _DOCUMENT.search(question):
         inside = f"in {found}" if re.search(r"\bthere\b", question, re.IGNORECASE) else found
-        return Resolved(_DOCUMENT.sub(inside, question, count=1), found)
+        return Resolved(_replaced(_DOCUMENT, inside, question), found)
     return Resolved(f"{found}: {_without_lead(question)}", found)
 
 
@@ -248,3 +248,8 @@ def _without_lead(question: str) -> str:
     # The normal form has as many words as the question.
     words = question.split()
     return " ".join(words[len(words) - len(rest.split()) :])
+
+
+def _replaced(pattern: re.Pattern[str], text: str, question: str) -> str:
+    """Return the question with `text` as it is, which may have backslashes, for the first match."""
+    return pattern.sub(lambda _: text, question, count=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from assistant.tools.delimited import clean, delimited
@@ -183,4 +184,5 @@ def _joined(place: Mapping[str, str]) -> str:
 
 
 def _celsius(value: float) -> str:
-    return f"{round(value)} °C"
+    """Return a temperature in whole degrees, half of one rounded away from zero as in the chat's card."""
+    return f"{int(Decimal(value).to_integral_value(ROUND_HALF_UP))} °C"

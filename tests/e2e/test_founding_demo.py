@@ -161,6 +161,7 @@ url = "{weather.url}"
             HEADRACE_KV_CACHE_MEMORY="512MiB",
             HEADRACE_ASSISTANT_CONFIG=str(catalogue),
             HEADRACE_PRICE_FILE=str(prices),
+            HEADRACE_DEFAULT_MAX_TOKENS="48",
         )
         stack.callback(launched.end)
         await asyncio.to_thread(launched.until_ready)
@@ -255,6 +256,7 @@ async def test_one_chat_draws_forecasts_looks_up_calculates_and_answers(
     answer = await ask(page, words, words.integral)
     integral = card(answer, words.integral_card)
     await expect(integral.locator("math").first).to_be_visible()
+    await expect(answer.locator(".markdown")).to_have_text("-x^2*cos(x) + 2*x*sin(x) + 2*cos(x) + C")
     await expect(integral.get_by_role("slider", name=re.compile(f"^{words.plot}"))).to_be_visible()
     await screenshot(page, words, "integral")
 

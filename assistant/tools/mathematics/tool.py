@@ -64,8 +64,9 @@ class Mathematics:
         return _result(operation, await self._calculator.compute(order, context))
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return the result as text, or what it shows if it is a plot."""
-        return str(result["result_text"])[:_MAX_TEXT]
+        """Return the result as text, or what it shows if it is a plot; as code where Markdown would take its signs."""
+        text = str(result["result_text"])[:_MAX_TEXT]
+        return f"`{text}`" if "*" in text else text
 
     def for_model(self, result: dict[str, Any]) -> str:
         """Return the input, the result and its numeric value as text."""

@@ -48,6 +48,37 @@ def test_references_reach_over_several_turns() -> None:
     assert stand_alone("and on Friday?", history) == "What is the weather in Graz on Friday?"
 
 
+@pytest.mark.parametrize(
+    ("weather", "person", "question", "rewritten"),
+    [
+        (
+            "What is the weather in Gdańsk?",
+            "Who was Albert Einstein?",
+            "What is the weather in the city we discussed?",
+            "What is the weather in Gdańsk?",
+        ),
+        (
+            "Jaka jest pogoda w Gdańsku?",
+            "Kim był Mikołaj Kopernik?",
+            "Jaka jest pogoda w mieście, o którym rozmawialiśmy?",
+            "Jaka jest pogoda w Gdańsku?",
+        ),
+    ],
+)
+def test_a_person_is_no_place(weather: str, person: str, question: str, rewritten: str) -> None:
+    history = conversation(weather, "Cloudy, 5 °C.", person, "A scientist, born in Ulm.")
+    assert stand_alone(question, history) == rewritten
+
+
+@pytest.mark.parametrize("topic", [r"\usepackage", r"\d", r"\1", r"\g<0>", r"\alpha"])
+@pytest.mark.parametrize("question", ["How do I use it?", "Where is it used?", "What does he do?", "Jak go użyć?"])
+def test_backslashes_in_the_conversation_stay_as_they_are(topic: str, question: str) -> None:
+    history = conversation(f"What is {topic}?", "A word.")
+    rewritten = stand_alone(question, history)
+    assert rewritten == question or topic in rewritten
+    stand_alone("and in Paris?", [*history, *conversation(question, "So.")])
+
+
 def test_without_turns_every_question_stands_alone() -> None:
     assert not is_follow_up("When did he die?", [])
     assert resolve("When did he die?", []) is None

@@ -35,6 +35,7 @@ async def test_a_result(tool: Mathematics) -> None:
         "numeric": 36.0,
     }
     assert tool.phrased(outcome.result) == "36"
+    assert tool.phrased({"result_text": "2*x*y"}) == "`2*x*y`", "Markdown would read the stars as emphasis"
     assert "Result: 36\nNumeric value: 36" in tool.for_model(outcome.result)
 
 
