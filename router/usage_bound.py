@@ -8,10 +8,9 @@ context. Words take about a fourth of the bound, random bytes reach it.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from router.messages import (
     ChatPrompt,
@@ -27,6 +26,7 @@ from router.messages import (
 )
 from router.model_registry import ModelInfo
 from router.usage_arithmetic import merged
+from runtime.unicode_sections import NormalForm, normal_sections
 
 _NORMAL_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
 _INDENT = 4
@@ -109,14 +109,25 @@ def _text_tokens(text: str, context: int, bounds: PromptBounds) -> int:
 
 
 def _size(text: str, enough: int, bounds: PromptBounds) -> int:
-    """Return the bytes of the longest Unicode form that the tokenizer may see; exact only below `enough`."""
+    """Return the bytes of the longest Unicode form that the tokenizer may see, at most; `enough` or more of more."""
     if text.isascii() or len(text) >= enough:
         return len(text)
     forms = [text, text.lower()]
+    size = max(len(each.encode()) for each in forms)
     if bounds.normal_form in _NORMAL_FORMS:
-        form = cast(Literal["NFC", "NFD", "NFKC", "NFKD"], bounds.normal_form)
-        forms = [*forms, *(unicodedata.normalize(form, each) for each in forms)]
-    return max(len(each.encode()) for each in forms)
+        form = cast(NormalForm, bounds.normal_form)
+        size = max(size, *(_normal_size(form, each, enough) for each in forms))
+    return size
+
+
+def _normal_size(form: NormalForm, text: str, enough: int) -> int:
+    """Return the bytes of a text's normal form, at most; at `enough` bytes the rest is not read."""
+    size = 0
+    for section in normal_sections(form, text):
+        size += len(section.encode())
+        if size >= enough:
+            break
+    return size
 
 
 def _texts(content: Any) -> Iterable[str]:

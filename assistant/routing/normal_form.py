@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from runtime.unicode_sections import normal_sections
+
 MAX_CHARACTERS = 2_000
 """Characters of a text that are matched and classified, because some patterns take time by the square of them."""
 
@@ -14,7 +16,7 @@ _WITHOUT_DECOMPOSITION = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "
 def plain(text: str) -> str:
     """Return `text` in lower case, without diacritics (also Polish ones), with single spaces."""
     # NFD keeps superscripts: "x²" must not become "x2".
-    decomposed = unicodedata.normalize("NFD", text.lower().translate(_WITHOUT_DECOMPOSITION))
+    decomposed = "".join(normal_sections("NFD", text.lower().translate(_WITHOUT_DECOMPOSITION)))
     return " ".join("".join(each for each in decomposed if not unicodedata.combining(each)).split())
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from chat_ui.history.limits import MAX_QUERY_WORDS, MAX_TERM_CHARS, MAX_TERMS
+from runtime.unicode_sections import normal_sections
 
 _STROKES = str.maketrans({"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "ħ": "h", "ı": "i", "æ": "ae"})
 """Letters that Unicode normalisation does not decompose."""
@@ -18,7 +19,7 @@ EXCERPT = 60
 
 def normalised(text: str) -> str:
     """Return a text case-folded and without accents and strokes, so that its words compare equal in search."""
-    decomposed = unicodedata.normalize("NFKD", text.translate(_STROKES).casefold())
+    decomposed = "".join(normal_sections("NFKD", text.translate(_STROKES).casefold()))
     return _NOT_ASCII.sub(_uncombined, decomposed)
 
 

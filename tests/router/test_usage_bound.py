@@ -105,6 +105,13 @@ def test_a_normal_form_may_be_longer(form: str, size: int) -> None:
     assert most(job(TextPrompt("\u1e14"), max_tokens=5), bounds)[0] == size
 
 
+@pytest.mark.timeout(60)
+def test_texts_of_marks_only_do_not_take_minutes() -> None:
+    bounds = msgspec.structs.replace(BOUNDS, normal_form="NFC", per_text=0)
+    marks = "a" + "\u0327\u0301" * 200_000
+    assert max_usage(job(TextPrompt(marks), max_tokens=5), 10**6, bounds).prompt_tokens >= len(marks.encode())
+
+
 def test_a_conversation_includes_the_tokens_of_the_template() -> None:
     one = most(job(chat("abcd"), max_tokens=5))[0]
     assert 20 + 7 + 4 <= one <= 20 + 7 + 4
