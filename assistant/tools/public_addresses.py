@@ -11,6 +11,8 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -66,10 +68,15 @@ class Resolver(Protocol):
         ...
 
 
+_NAMES = ThreadPoolExecutor(32, thread_name_prefix="names")
+"""Threads that look names up. A look-up outlives the request that gave it up, so it must not hold threads of others."""
+
+
 async def resolve_with_system(host: str, port: int) -> list[str]:
     """Return the addresses that the operating system finds for `host`. Raises `OSError` if there are none."""
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(_NAMES, look_up)
     except UnicodeError as error:
         raise OSError("the host name is malformed") from error
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

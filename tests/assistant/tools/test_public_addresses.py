@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
+
 import pytest
 
 from assistant.tools.public_addresses import AddressPolicy, resolve_with_system
@@ -49,3 +53,16 @@ async def test_the_system_resolves_other_spellings_of_loopback() -> None:
 async def test_a_malformed_name_has_no_address() -> None:
     with pytest.raises(OSError, match="malformed"):
         await resolve_with_system("a" * 64 + ".example", 80)
+
+
+async def test_names_that_never_resolve_leave_threads_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait(60) and [])
+    looking = [asyncio.create_task(resolve_with_system("silent.example", 80)) for _ in range(100)]
+    await asyncio.sleep(0)
+    try:
+        assert await asyncio.to_thread(lambda: "parsed") == "parsed"
+        assert not any(each.done() for each in looking)
+    finally:
+        ended.set()
+    await asyncio.gather(*looking)
