@@ -75,7 +75,7 @@ class Answering:
         self._conversation = Conversation(self._prompt.messages)
         self._tools = abilities.tools(self._prompt.tools_off)
         self._unbilled: list[UsagePart] = []
-        """Usage of calls that no step shows; the next step has it."""
+        """Usage of ended calls that the next ended step has; a client that leaves before does not pay for it."""
 
     async def run(self) -> Finished:
         """Answer the job; return its last reply.
@@ -360,16 +360,8 @@ class Answering:
 
     def _end_with(self, text: str) -> Finished:
         """End an answer that consists of its steps and of `text`, which no model wrote and which costs nothing."""
-        positions = int(bool(text))
-        delta = Delta(
-            job_id="",
-            attempt_id="",
-            start=0,
-            token_ids=[],
-            untokenised_positions=positions,
-            text=text,
-            finish_reason="stop",
-        )
+        delta = Delta(job_id="", attempt_id="", start=0, token_ids=[], text=text, finish_reason="stop")
+        delta = msgspec.structs.replace(delta, untokenised_positions=int(bool(text)))
         self._release(self._attempt.release(delta))
         return self._finished(Usage(prompt_tokens=0))
 

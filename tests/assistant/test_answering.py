@@ -521,6 +521,21 @@ async def test_a_cancel_ends_each_phase_and_its_child_job(platform: Platform, ph
     assert platform.fleet.records[-1].outcome is Outcome.CANCELLED
 
 
+async def test_a_client_that_leaves_in_the_middle_of_a_step_pays_for_the_ended_steps_alone(platform: Platform) -> None:
+    """The model's rewrite, which changed nothing, ended before; it belongs to the step of the route."""
+    worker = await platform.scripted("counting", say("what about it?"))
+    talents = platform.talents(rewrites="model")
+    talents.router.gate.shut()
+    await platform.assistant(talents)
+    answer = await platform.ask("tell me a joke", "ha", "what about it?")
+    await until(lambda: talents.router.questions)
+    assert len(worker.jobs) == 1
+    platform.fleet.inbox.close([answer.open], cancel=True)
+    await until(lambda: any(each.job == "p" for each in platform.fleet.records))
+    [record] = [each for each in platform.fleet.records if each.job == "p"]
+    assert (record.outcome, record.parts, record.usage) == (Outcome.CANCELLED, [], Usage(prompt_tokens=0))
+
+
 async def test_the_deadline_ends_the_answer_and_its_child_job(platform: Platform) -> None:
     worker = await platform.scripted("counting", never)
     await platform.assistant(platform.talents())
