@@ -17,8 +17,6 @@ from tests.kills.desk import found
 from tests.kills.engines import TOKENS, arguments, image_of
 from tests.kills.stage import KillStack
 
-LATE = 5.0
-"""Seconds."""
 KINDS = ["rewrite", "route", "tool"]
 TOOLS = {"desk": "mcp.desk.look", "image": "image", "math": "math"}
 SPACE = 64 * 64 * 4 + RECORD_BYTES
@@ -44,12 +42,6 @@ def of_answer(asked: Asked, undisturbed: Asked, jobs: Mapping[str, Mapping[str, 
     yield from _of_bill(asked, jobs[asked.id], undisturbed, fails=fails)
     if not fails and jobs[asked.id]["cost"] != jobs[undisturbed.id]["cost"]:
         yield f"cost {jobs[asked.id]['cost']}, undisturbed {jobs[undisturbed.id]['cost']}"
-
-
-def is_late(asked: Asked) -> bool:
-    """Return whether a tool failed after seconds, as on a machine that is too busy to compute a second time."""
-    steps = [step for step in asked.steps if step["state"] == "failed"]
-    return any(step["data"]["seconds"] >= LATE for step in steps)
 
 
 def _of_tool_step(asked: Asked, step: Mapping[str, Any], *, fails: bool) -> Iterator[str]:

@@ -143,8 +143,9 @@ class Kills:
             wrong += [] if each.kills else [f"no {each.victim} was killed"]
             for asked in each.answers:
                 undisturbed = self.undisturbed[asked.tag.tool]
-                fails = each.victim == SERVER or (each.victim == MATHEMATICS and evidence.is_late(asked))
-                found = list(evidence.of_answer(asked, undisturbed, jobs, fails=fails))
+                found = list(evidence.of_answer(asked, undisturbed, jobs, fails=each.victim == SERVER))
+                if each.victim != MATHEMATICS and not self.stack.gates.arrived(asked.tag):
+                    found.append(f"was never held in {asked.tag.phase}")
                 self.faulty[each.victim, asked.tag.phase] += bool(found)
                 wrong += [f"{each.victim} killed, {asked.tag}, streamed {asked.streamed}: {line}" for line in found]
         wrong += await evidence.of_books(connection, self.asked)
