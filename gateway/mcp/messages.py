@@ -70,9 +70,9 @@ class CallParams(RequestBody):
     arguments: dict[str, Any] | None = None
 
 
-def response(request_id: RequestId | None, result: dict[str, Any]) -> dict[str, Any]:
+def response(request_id: RequestId, result: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON-RPC response to a request."""
-    return JSONRPCResponse(jsonrpc="2.0", id=request_id or 0, result=result).model_dump() | {"id": request_id}
+    return JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result).model_dump()
 
 
 def error_response(request_id: RequestId | None, error: McpError) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gateway.mcp.messages import RequestId
+from mcp_types.jsonrpc import INVALID_REQUEST
+
+from gateway.mcp.messages import McpError, RequestId
 
 
 class CallKey(NamedTuple):
@@ -25,20 +27,31 @@ class RunningToolCalls:
     """The running calls of one gateway by their identities."""
 
     def __init__(self) -> None:
-        self._cancel: dict[CallKey, Callable[[], object]] = {}
+        self._cancel: dict[CallKey, Callable[[], object] | None] = {}
+        """What ends each call; `None`: its job is not submitted yet."""
 
-    def add(self, key: CallKey, cancel: Callable[[], object]) -> None:
-        """Record a call, which `cancel` ends; a call without a session can't be told from others, and is left out."""
+    def add(self, key: CallKey) -> None:
+        """Record a call before its job is submitted; calls without a session may have equal ids, and are left out.
+
+        Raises:
+            McpError: A call of this identity runs.
+        """
+        if key in self._cancel:
+            raise McpError(INVALID_REQUEST, "A call with this id is running in this session.", data={"param": "id"})
         if key.session:
+            self._cancel[key] = None
+
+    def submitted(self, key: CallKey, cancel: Callable[[], object]) -> None:
+        """Record what ends the job of a recorded call."""
+        if key in self._cancel:
             self._cancel[key] = cancel
 
-    def remove(self, key: CallKey, cancel: Callable[[], object]) -> None:
-        """Forget a call that has ended, unless another one has its identity now."""
-        if self._cancel.get(key) is cancel:
-            del self._cancel[key]
+    def remove(self, key: CallKey) -> None:
+        """Forget a call that has ended."""
+        self._cancel.pop(key, None)
 
     def cancel(self, key: CallKey) -> None:
-        """End a call, if it runs here."""
+        """End a call, if its job was submitted here."""
         if (cancel := self._cancel.get(key)) is not None:
             cancel()
 

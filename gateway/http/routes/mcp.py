@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -32,6 +33,7 @@ from gateway.http.http_errors import error_body, error_headers, http_error
 from gateway.http.job_submission import submit
 from gateway.http.routes.blobs import address_of
 from gateway.http.sse import MEDIA_TYPE, EventStream
+from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_tool_call_job
 from gateway.mcp import protocol, tools
 from gateway.mcp.messages import (
@@ -85,6 +87,13 @@ class _Exchange(NamedTuple):
     def gateway(self) -> Gateway:
         return gateway_of(self.request)
 
+    @property
+    def id(self) -> RequestId:
+        """The id of a message that is a request."""
+        if self.message.id is None:
+            raise TypeError("a notification has no id")
+        return self.message.id
+
     def call_key(self, request_id: RequestId) -> CallKey:
         """Return the identity of one of the client's calls."""
         return CallKey(self.caller.key_id, self.request.headers.get(protocol.SESSION_HEADER, "")[:256], request_id)
@@ -136,7 +145,9 @@ def _take_notification(exchange: _Exchange) -> Response:
     """Accept a notification; one that cancels a call of the client's session ends it."""
     params = exchange.message.params or {}
     cancelled = params.get("requestId")
-    if exchange.message.method == "notifications/cancelled" and isinstance(cancelled, int | str):
+    if exchange.message.method != "notifications/cancelled" or isinstance(cancelled, bool):  # true equals 1
+        return Response(status_code=202)
+    if isinstance(cancelled, int | str):
         exchange.gateway.tool_calls.cancel(exchange.call_key(cancelled))
     return Response(status_code=202)
 
@@ -178,31 +189,34 @@ async def _call(exchange: _Exchange, params: CallParams) -> Response:
     found = _offered(exchange).get(params.name)
     if found is None:
         raise McpError(INVALID_PARAMS, f"Unknown tool: {params.name}", data={"param": "params.name"})
-    admitted = await gateway.admission.admit_tool_call(exchange.caller, found[0].name)
-    job = build_tool_call_job(params.name, params.arguments or {}, admitted, Origin.of(gateway.settings))
-    async with submit(request, gateway, admitted, [job], streamed=False) as generation:
-        key, cancel = exchange.call_key(exchange.message.id or 0), generation.abandon
-        gateway.tool_calls.add(key, cancel)
-
-        async def result() -> dict[str, Any]:
+    calls, key = gateway.tool_calls, exchange.call_key(exchange.id)
+    with ExitStack() as unless_submitted:
+        calls.add(key)
+        unless_submitted.callback(calls.remove, key)
+        admitted = await gateway.admission.admit_tool_call(exchange.caller, found[0].name)
+        job = build_tool_call_job(params.name, params.arguments or {}, admitted, Origin.of(gateway.settings))
+        async with submit(request, gateway, admitted, [job], streamed=False) as generation:
+            calls.submitted(key, generation.abandon)
+            collecting = asyncio.create_task(_collected(exchange, generation))
+            collecting.add_done_callback(lambda _: calls.remove(key))
+            unless_submitted.pop_all()
             try:
-                [choice] = await collect(generation)
-            finally:
-                gateway.tool_calls.remove(key, cancel)
-            address = partial(address_of, request)
-            done = tools.called(choice.steps, "".join(choice.text), address, exchange.version)
-            return response(exchange.message.id, protocol.as_json("tools/call", exchange.version, done))
+                wait = None if MEDIA_TYPE not in request.headers.get("accept", "") else gateway.settings.header_delay
+                await asyncio.wait({collecting}, timeout=wait)
+            except asyncio.CancelledError:
+                collecting.cancel()
+                raise
+            if not collecting.done():
+                return EventStream(gateway, generation, _late_result(exchange, collecting), done="")
+            return _json(await collecting)
 
-        collecting = asyncio.create_task(result())
-        try:
-            wait = None if MEDIA_TYPE not in request.headers.get("accept", "") else gateway.settings.header_delay
-            await asyncio.wait({collecting}, timeout=wait)
-        except asyncio.CancelledError:
-            collecting.cancel()
-            raise
-        if not collecting.done():
-            return EventStream(gateway, generation, _late_result(exchange, collecting), done="")
-        return _json(await collecting)
+
+async def _collected(exchange: _Exchange, generation: Generation) -> dict[str, Any]:
+    """Wait for the result of a submitted call; return the response to it."""
+    [choice] = await collect(generation)
+    address = partial(address_of, exchange.request)
+    done = tools.called(choice.steps, "".join(choice.text), address, exchange.version)
+    return response(exchange.id, protocol.as_json("tools/call", exchange.version, done))
 
 
 async def _late_result(exchange: _Exchange, collecting: asyncio.Task[dict[str, Any]]) -> AsyncIterator[str]:
@@ -212,7 +226,7 @@ async def _late_result(exchange: _Exchange, collecting: asyncio.Task[dict[str, A
     except ClientDisconnected:
         raise
     except Exception as error:  # noqa: BLE001 - the status line is sent: the error is the event
-        yield frame(error_response(exchange.message.id, _as_mcp_error(error)))
+        yield frame(error_response(exchange.id, _as_mcp_error(error)))
     finally:
         collecting.cancel()
 
@@ -221,7 +235,7 @@ def _result(exchange: _Exchange, result: BaseModel, headers: dict[str, str] | No
     method, version = exchange.message.method, exchange.version
     if method == "initialize":  # its version is the one that it has just agreed on
         version = str(getattr(result, "protocol_version", version))
-    return _json(response(exchange.message.id, protocol.as_json(method, version, result)), headers=headers)
+    return _json(response(exchange.id, protocol.as_json(method, version, result)), headers=headers)
 
 
 def _json(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -166,6 +166,32 @@ async def test_a_cancelled_call_is_cancelled_at_the_image_model_and_costs_nothin
     await eventually(lambda: len(tools.stage.gateway.tool_calls) == 0)
 
 
+async def test_ids_of_a_session_name_one_running_call_each(install: Install) -> None:
+    tools = await install(never)
+    painter, session = tools.installation.painter, {"mcp-session-id": "session-1"}
+
+    def call(request_id: Any, prompt: str) -> asyncio.Task[httpx2.Response]:
+        body = message("tools/call", request_id, name="image", arguments={"prompt": prompt})
+        return asyncio.create_task(tools.post(body, **session, accept="application/json"))
+
+    async def cancel(request_id: Any) -> None:
+        body = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
+        assert (await tools.post(body, **session)).status_code == 202
+
+    running = {name: call(name, f"cat {name!r}") for name in (0, "", 1)}
+    await eventually(lambda: len(painter.jobs) == 3)
+    held = len(tools.stage.billing.held)
+    refused = await call(1, "another cat")
+    assert (refused.status_code, refused.json()["id"], refused.json()["error"]["code"]) == (400, 1, -32600)
+    assert (len(painter.jobs), len(tools.stage.billing.held)) == (3, held)
+    await cancel(True)
+    for name in ("", 0, 1):
+        assert not any(task.done() for task in running.values())
+        await cancel(name)
+        await asyncio.wait({running.pop(name)})
+    await eventually(lambda: len(tools.stage.gateway.tool_calls) == 0)
+
+
 # Without an assistant's process: messages, headers, limits and rights.
 
 
