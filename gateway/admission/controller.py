@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from auth_billing.access.principal import Principal
 from gateway.admission.model_catalogue import ModelCatalogue
@@ -132,7 +133,7 @@ class AdmissionController:
             ModelNotFound, ModelUnavailable, BrokerDown, Overloaded, ContextLengthExceeded: As `admit` does.
         """
         model = self._model(principal, name, Task.SCORE)
-        texts = [each for each in prompt.contexts if isinstance(each, str)]
+        texts = [each if isinstance(each, str) else _text_of_wire(each) for each in prompt.contexts]
         texts += [prompt.text(index) for index in range(len(prompt.candidates))]
         tokens = max(_min_tokens_of(texts, model.max_token_bytes))
         if truncation is None and tokens > model.max_model_len:
@@ -234,6 +235,12 @@ def _min_tokens_of(prompts: Iterable[str | list[int]], max_token_bytes: int) -> 
         _min_tokens_in(len(prompt.encode()), max_token_bytes) if isinstance(prompt, str) else len(prompt)
         for prompt in prompts
     ]
+
+
+def _text_of_wire(conversation: Iterable[Mapping[str, Any]]) -> str:
+    """Return the texts of a conversation in the form of `to_wire`, joined."""
+    contents = (message.get("content") for message in conversation)
+    return "".join(content for content in contents if isinstance(content, str))
 
 
 def _min_tokens_in(size: int, max_token_bytes: int) -> int:

@@ -6,8 +6,9 @@ Sources: the model cards of Qwen2.5-Math-PRM and Math-Shepherd, and skywork-o1-p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from inference_worker.engine_protocol import ScoreInput
 from inference_worker.errors import PromptRejected, UnsupportedModel
@@ -20,6 +21,7 @@ STEP_TOKEN = "<extra_0>"  # noqa: S105 - not a secret
 """Token after each step in Qwen2.5-Math-PRM."""
 
 Message = dict[str, Any]
+Prepared = TypeVar("Prepared")
 
 
 class AnswerInputs(ABC):
@@ -30,8 +32,8 @@ class AnswerInputs(ABC):
     tokens_per_step = 0
     """Most tokens that the format adds to a step."""
 
-    def inputs(self, prompt: ScorePrompt, limit: int | None) -> list[ScoreInput]:
-        """Return the input of each answer.
+    def inputs(self, prompt: ScorePrompt, limit: int | None) -> Iterator[ScoreInput]:
+        """Yield the input of each answer, tokenised when the caller asks for it.
 
         Raises:
             PromptRejected: an answer has no step, the conversation does not fit the format, or `limit` is set.
@@ -39,11 +41,11 @@ class AnswerInputs(ABC):
         if limit is not None:
             message = "Invalid 'truncate_prompt_tokens': this model scores answers, which are not truncated."
             raise PromptRejected(message, "truncate_prompt_tokens")
-        return [self._input(prompt, index) for index in range(len(prompt.candidates))]
+        yield from self._inputs(prompt)
 
     @abstractmethod
-    def _input(self, prompt: ScorePrompt, index: int) -> ScoreInput:
-        """Return the input of answer `index`."""
+    def _inputs(self, prompt: ScorePrompt) -> Iterator[ScoreInput]:
+        """Yield the input of each answer. A conversation that all answers share is prepared once."""
 
 
 class ChatAnswers(AnswerInputs):
@@ -61,16 +63,22 @@ class ChatAnswers(AnswerInputs):
         self._template = template
         self._step_id = tokenizer.added[STEP_TOKEN] if steps else None
 
-    def _input(self, prompt: ScorePrompt, index: int) -> ScoreInput:
-        messages = _conversation(prompt.context(index))
-        steps = [prompt.text(index)] if self._step_id is None else _steps(prompt, index)
-        marker = unused_marker(strings([messages, steps]))
+    def _inputs(self, prompt: ScorePrompt) -> Iterator[ScoreInput]:
+        conversations = [_conversation(context) for context in prompt.contexts]
+        marker = unused_marker(strings([conversations, prompt.candidates, prompt.separator]))
         if not marker:
             raise PromptRejected("The texts are full of noncharacters.", prompt.param, FailureCode.INVALID_PROMPT)
+        conversations = self._tokenizer.controls.protect(conversations, marker)
+        for index, messages in enumerate(_for_each_candidate(prompt, conversations)):
+            yield self._input(prompt, index, messages, marker)
+
+    def _input(self, prompt: ScorePrompt, index: int, messages: list[Message], marker: str) -> ScoreInput:
+        """Return the input of answer `index` to `messages`, whose control tokens are broken by `marker`."""
+        steps = [prompt.text(index)] if self._step_id is None else _steps(prompt, index)
         protect = partial(self._tokenizer.controls.protect, marker=marker)
         end = "" if self._step_id is None else STEP_TOKEN
         answer = {"role": "assistant", "content": "".join(f"{step}{end}" for step in protect(steps))}
-        rendered = self._template.render(ChatPrompt(messages=[*protect(messages), answer], add_generation_prompt=False))
+        rendered = self._template.render(ChatPrompt(messages=[*messages, answer], add_generation_prompt=False))
         ids = self._tokenizer.encode_rendered(rendered, marker)
         if self._step_id is None:
             return ScoreInput(ids, len(ids), [len(ids) - 1])
@@ -98,14 +106,15 @@ class LineAnswers(AnswerInputs):
         if len(self._end) != 1:
             raise UnsupportedModel("a line feed, which follows each step, is not one token")
 
-    def _input(self, prompt: ScorePrompt, index: int) -> ScoreInput:
-        question = _question(prompt.context(index))
-        ids = self._begin + self._tokenizer.encode_inside(f"{question}\n")
-        positions = []
-        for step in _steps(prompt, index):
-            ids += self._tokenizer.encode_inside(step) + self._end
-            positions.append(len(ids) - 1)
-        return ScoreInput(ids, len(ids), positions)
+    def _inputs(self, prompt: ScorePrompt) -> Iterator[ScoreInput]:
+        questions = [self._tokenizer.encode_inside(f"{_question(context)}\n") for context in prompt.contexts]
+        for index, question in enumerate(_for_each_candidate(prompt, questions)):
+            ids = self._begin + question
+            positions = []
+            for step in _steps(prompt, index):
+                ids += self._tokenizer.encode_inside(step) + self._end
+                positions.append(len(ids) - 1)
+            yield ScoreInput(ids, len(ids), positions)
 
 
 class TaggedAnswers(AnswerInputs):
@@ -123,8 +132,13 @@ class TaggedAnswers(AnswerInputs):
         self._tag = f" {tag}"
         self.tokens_per_step = len(f"{self._tag}\n".encode())
 
-    def _input(self, prompt: ScorePrompt, index: int) -> ScoreInput:
-        text = _question(prompt.context(index))
+    def _inputs(self, prompt: ScorePrompt) -> Iterator[ScoreInput]:
+        questions = [_question(context) for context in prompt.contexts]
+        for index, question in enumerate(_for_each_candidate(prompt, questions)):
+            yield self._input(prompt, index, question)
+
+    def _input(self, prompt: ScorePrompt, index: int, question: str) -> ScoreInput:
+        text = question
         ends = []
         for number, step in enumerate(_steps(prompt, index)):
             text += f"{' ' if number == 0 else chr(10)}{step}{self._tag}"
@@ -144,6 +158,11 @@ def _tokens_ending_at(ends: list[int], offsets: list[tuple[int, int]]) -> list[i
         if stop > start:  # unlike a token that the tokenizer adds
             last = place
     return found if end is None else [*found, last]
+
+
+def _for_each_candidate(prompt: ScorePrompt, prepared: Sequence[Prepared]) -> Sequence[Prepared]:
+    """Return the prepared context of each candidate, from one for all of them or one for each."""
+    return [prepared[0]] * len(prompt.candidates) if len(prepared) == 1 else prepared
 
 
 def _conversation(context: str | list[Message]) -> list[Message]:

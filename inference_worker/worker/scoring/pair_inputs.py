@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 import tokenizers
 
@@ -31,8 +32,8 @@ class PairInputs:
         """Return the number of tokens of a text, those of a pair's template included."""
         return len(self._encoder.encode(text, add_special_tokens=False).ids) + self._added
 
-    def inputs(self, prompt: ScorePrompt, limit: int | None) -> list[ScoreInput]:
-        """Return the input of each pair; one with more than `limit` tokens loses the ends of the longer text, or both.
+    def inputs(self, prompt: ScorePrompt, limit: int | None) -> Iterator[ScoreInput]:
+        """Yield the input of each pair; one with more than `limit` tokens loses the ends of the longer text, or both.
 
         Raises:
             PromptRejected: the context is a conversation, or `limit` has no room for a pair.
@@ -46,9 +47,8 @@ class PairInputs:
         encoded = self._encoded(queries)
         documents = self._encoded([prompt.text(index) for index in range(len(prompt.candidates))])
         shared = len(encoded) == 1
-        return [
-            self._input(encoded[0 if shared else index], document, limit) for index, document in enumerate(documents)
-        ]
+        for index, document in enumerate(documents):
+            yield self._input(encoded[0 if shared else index], document, limit)
 
     def _encoded(self, texts: list[str]) -> list[tokenizers.Encoding]:
         return self._encoder.encode_batch(texts, add_special_tokens=False)

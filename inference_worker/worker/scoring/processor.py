@@ -6,9 +6,10 @@ User text never becomes a control token (see `tokenizer/tokenizer.py`). Must not
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,7 +19,7 @@ from inference_worker.model_files.scoring_folder import ScoringConfig, ScoringHe
 from inference_worker.tokenizer.tokenizer_files import read_definition, read_text_files
 from inference_worker.worker.scoring.answer_inputs import AnswerInputs, ChatAnswers, LineAnswers, TaggedAnswers
 from inference_worker.worker.scoring.pair_inputs import PairInputs
-from inference_worker.worker.text.chat_template import ChatTemplate
+from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
 from router.messages import FailureCode, Job, PromptBounds, ScorePrompt
 
@@ -33,8 +34,8 @@ THREADS = 2
 class CandidateInputs(Protocol):
     """Tokenises candidates with their contexts in one model's format."""
 
-    def inputs(self, prompt: ScorePrompt, limit: int | None) -> list[ScoreInput]:
-        """Return the input of each candidate, those of pairs truncated to `limit` tokens if it is not `None`.
+    def inputs(self, prompt: ScorePrompt, limit: int | None) -> Iterator[ScoreInput]:
+        """Yield the input of each candidate, those of pairs truncated to `limit` tokens if it is not `None`.
 
         Raises:
             PromptRejected: the model has no such inputs.
@@ -89,8 +90,7 @@ class ScoringProcessor:
         limit = _limit(job, ready)
         if limit is None:
             _check_sizes(prompt, ready)
-        inputs = self._inputs.inputs(prompt, limit)
-        _check(inputs, prompt, ready)
+        inputs = _checked(self._inputs.inputs(prompt, limit), prompt, ready)
         return ScoreRequest(id=request_id, inputs=inputs, raw=prompt.raw, done=job.embedded)
 
 
@@ -137,26 +137,45 @@ def _limit(job: Job, ready: Ready) -> int | None:
 
 
 def _check_sizes(prompt: ScorePrompt, ready: Ready) -> None:
-    """Reject a text that can't fit into the context, without spending time on tokenising it."""
-    for text in [*prompt.contexts, *prompt.candidates]:
-        least = len(text) // MAX_TOKEN_BYTES if isinstance(text, str) else 0
-        if least > ready.max_model_len:
-            raise _too_long(least, prompt, ready)
+    """Reject texts that can't fit into the context or the request, without spending time on tokenising them."""
+    contexts = [_size(context) for context in prompt.contexts]
+    total = 0
+    for index, candidate in enumerate(prompt.candidates):
+        size = contexts[0 if len(contexts) == 1 else index] + sum(map(len, candidate))
+        if size // MAX_TOKEN_BYTES > ready.max_model_len:
+            raise _too_long(size // MAX_TOKEN_BYTES, prompt, ready)
+        total += size
+    if total // MAX_TOKEN_BYTES > MAX_REQUEST_TOKENS:
+        raise _too_many(total // MAX_TOKEN_BYTES, prompt)
 
 
-def _check(inputs: list[ScoreInput], prompt: ScorePrompt, ready: Ready) -> None:
-    longest = max(len(each.ids) for each in inputs)
-    if longest > ready.max_model_len:
-        raise _too_long(longest, prompt, ready)
-    total = sum(len(each.ids) for each in inputs)
-    if total > MAX_REQUEST_TOKENS:
-        message = (
-            f"Invalid '{prompt.param}': at most {MAX_REQUEST_TOKENS} tokens are allowed in a request, all candidates"
-            f" with their contexts; these are {total}."
-        )
-        raise PromptRejected(message, prompt.param)
-    if any(not 0 <= id_ < ready.vocab_size for each in inputs for id_ in each.ids):
-        raise PromptRejected("The text has a token outside the model's vocabulary.", prompt.param)
+def _size(context: str | list[dict[str, Any]]) -> int:
+    if isinstance(context, str):
+        return len(context)
+    return sum(len(flatten(message.get("content"))) for message in context)
+
+
+def _checked(inputs: Iterator[ScoreInput], prompt: ScorePrompt, ready: Ready) -> list[ScoreInput]:
+    """Return all inputs; raise at the first one that exceeds a limit, before the next one is tokenised."""
+    checked, total = [], 0
+    for each in inputs:
+        if len(each.ids) > ready.max_model_len:
+            raise _too_long(len(each.ids), prompt, ready)
+        total += len(each.ids)
+        if total > MAX_REQUEST_TOKENS:
+            raise _too_many(total, prompt)
+        if any(not 0 <= id_ < ready.vocab_size for id_ in each.ids):
+            raise PromptRejected("The text has a token outside the model's vocabulary.", prompt.param)
+        checked.append(each)
+    return checked
+
+
+def _too_many(at_least: int, prompt: ScorePrompt) -> PromptRejected:
+    message = (
+        f"Invalid '{prompt.param}': at most {MAX_REQUEST_TOKENS} tokens are allowed in a request, all candidates"
+        f" with their contexts; these are at least {at_least}."
+    )
+    return PromptRejected(message, prompt.param)
 
 
 def _too_long(tokens: int, prompt: ScorePrompt, ready: Ready) -> PromptRejected:

@@ -108,6 +108,7 @@ async def test_the_most_relevant_documents_come_first(scoring: Scoring) -> None:
         ("/v1/score", {"text_1": "q", "text_2": "x" * 10_000}, "text_2"),
         ("/v1/score", {"messages": [QUESTION]}, "messages"),
         ("/v1/score", {"messages": [QUESTION, {"role": "assistant", "content": "x" * 10_000}]}, "messages"),
+        ("/v1/score", {"messages": [{"role": "user", "content": "x" * 10_000}], "candidates": ["a"]}, "candidates"),
         ("/v1/rerank", {"query": "q", "documents": []}, "documents"),
         ("/v1/rerank", {"query": "q", "documents": ["a", "x" * 10_000]}, "documents"),
         ("/v1/rerank", {"query": "q", "documents": ["a"], "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),

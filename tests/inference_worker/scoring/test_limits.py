@@ -1,0 +1,83 @@
+"""Limits of score requests are checked while their inputs are tokenised, so that a refusal costs little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference_worker.engine_protocol import ScoreInput
+from inference_worker.errors import PromptRejected
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.worker.scoring import answer_inputs
+from router.messages import FailureCode, ScorePrompt
+from tests.fakes.tiny_scorers import save_answer_model, save_step_model, save_tagged_model
+from tests.inference_worker.scoring.scores import Scores, load
+
+CANDIDATES: list[Any] = ["a"] * 2048
+LAYOUTS: dict[str, Callable[[Path], object]] = {
+    "answer": save_answer_model,
+    "steps": lambda folder: save_step_model(folder, "Qwen2ForProcessRewardModel"),
+    "lines": lambda folder: save_step_model(folder, "Qwen2ForPrmModel"),
+    "tags": save_tagged_model,
+}
+
+
+@pytest.fixture(params=LAYOUTS)
+def scores(request: pytest.FixtureRequest, tmp_path: Path) -> Scores:
+    LAYOUTS[request.param](tmp_path)
+    return load(tmp_path, "ки" if request.param == "tags" else "")
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[ScoreInput]:
+    """The inputs that were tokenised."""
+    made: list[ScoreInput] = []
+
+    def count(*fields: Any) -> ScoreInput:
+        made.append(ScoreInput(*fields))
+        return made[-1]
+
+    monkeypatch.setattr(answer_inputs, "ScoreInput", count)
+    return made
+
+
+async def rejected(scores: Scores, context: Any) -> PromptRejected:
+    with pytest.raises(PromptRejected) as caught:
+        await scores.prepared(ScorePrompt(contexts=[context], candidates=CANDIDATES))
+    return caught.value
+
+
+async def test_tokenising_ends_at_the_first_input_that_is_too_long(scores: Scores, built: list[ScoreInput]) -> None:
+    error = await rejected(scores, [{"role": "user", "content": "x" * 600}])
+    assert error.code is FailureCode.CONTEXT_LENGTH_EXCEEDED
+    assert len(built) == 1
+
+
+async def test_tokenising_ends_when_the_request_is_too_large(scores: Scores, built: list[ScoreInput]) -> None:
+    error = await rejected(scores, "x" * 400)
+    assert "at most 300000 tokens" in error.message
+    assert len(built) <= 300_000 // 400 + 1
+
+
+async def test_a_conversation_that_cannot_fit_is_not_tokenised(scores: Scores, built: list[ScoreInput]) -> None:
+    error = await rejected(scores, [{"role": "user", "content": "x" * 400 * 520}])
+    assert error.code is FailureCode.CONTEXT_LENGTH_EXCEEDED
+    assert built == []
+
+
+async def test_a_question_of_many_answers_is_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LAYOUTS["lines"](tmp_path)
+    scores = load(tmp_path)
+    encoded: list[str] = []
+    encode = Tokenizer.encode_inside
+
+    def note(self: Tokenizer, text: str) -> list[int]:
+        encoded.append(text)
+        return encode(self, text)
+
+    monkeypatch.setattr(Tokenizer, "encode_inside", note)
+    await scores.prepared(ScorePrompt(contexts=["q?"], candidates=["a"] * 5))
+    assert encoded.count("q?\n") == 1
