@@ -14,7 +14,7 @@ class MongoByteCounts:
     """MongoDB implementation of `quota.ByteCounts`."""
 
     def __init__(self, connection: StoreConnection) -> None:
-        self._counts = connection.unjournaled(COLLECTION)
+        self._counts = connection.durable(COLLECTION)  # a lost reservation would be released all the same
 
     async def find(self, subject: CountSubject) -> ByteCount | None:
         """Return the count; `None` if there is none yet."""
