@@ -25,7 +25,7 @@ STAND_IN = "localhost/headrace-stand-in"
 NPM = "npm@10.8.2"
 """The npm that `node:20` images have; Debian's is older."""
 PYTHON_PACKAGES = ("python3", "python3-venv", "ca-certificates")
-LOCKS_OF_IMAGES = ("build", "sbom", "assistant", "billing", "gateway", "proxy", "store", "worker")
+LOCKS_OF_IMAGES = ("build", "sbom", "assistant", "billing", "gateway", "proxy", "store", "images")
 
 
 @contextmanager
