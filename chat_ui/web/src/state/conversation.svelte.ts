@@ -89,11 +89,12 @@ export class Conversation {
     return this.#begin(async (id) => [(await api.regenerate(id, answer.id, this.settings.value, once)).answer]);
   }
 
-  /** Withdraws the consent to a tool, and stores that at once. */
+  /** Withdraws the consent to a tool. It stays in the settings until the server has stored the withdrawal. */
   async withdraw(tool: string): Promise<void> {
-    this.settings.withdraw(tool);
     const { id } = this;
-    if (id !== null) await this.#try(() => api.changeConversation(id, { settings: this.settings.value }));
+    const settings = { ...this.settings.value, tools_allowed: this.settings.allowedWithout(tool) };
+    const stored = id === null || (await this.#try(() => api.changeConversation(id, { settings })));
+    if (stored) this.settings.withdraw(tool);
   }
 
   /** Stops the running answer on the server; its text so far stays. */

@@ -144,7 +144,8 @@ it("requests an answer again with consent, once or from now on, and withdraws it
   const shown = conversation.path[1];
   if (shown === undefined) throw new Error("nothing is shown");
   const regenerate = vi.spyOn(api, "regenerate").mockResolvedValue({ answer: answer("a2", "q1") });
-  const change = vi.spyOn(api, "changeConversation").mockRejectedValue(new ApiError(failureOf("network")));
+  const change = vi.spyOn(api, "changeConversation").mockRejectedValueOnce(new ApiError(failureOf("network")));
+  change.mockResolvedValue(whole([question("q1"), answer("a1", "q1")], "a1"));
   const consent = { server: "s", tool: "t", arguments: [], allow: "mcp.s.t@1", allowOnce: "mcp.s.t@2" };
   await conversation.allow(shown, consent, false);
   await conversation.allow(shown, consent, true);
@@ -152,4 +153,8 @@ it("requests an answer again with consent, once or from now on, and withdraws it
   expect(sent).toEqual([[[], "mcp.s.t@2"], [["mcp.s.t@1"], null]]);
   await conversation.withdraw("mcp.s.t");
   expect(change.mock.calls[0]?.[1]).toMatchObject({ settings: { tools_allowed: [] } });
+  expect(conversation.failure).not.toBeNull();
+  expect(conversation.settings.toolsAllowed).toEqual(["mcp.s.t@1"]);
+  await conversation.withdraw("mcp.s.t");
+  expect(conversation.settings.toolsAllowed).toEqual([]);
 });

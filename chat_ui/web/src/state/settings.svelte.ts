@@ -41,15 +41,16 @@ export class Settings {
 
   /** Adds a consent; an earlier one to the same tool, as its server described it then, ends. */
   allow(consent: string): void {
-    this.toolsAllowed = [...this.#withoutConsentTo(toolOf(consent)), consent];
+    this.toolsAllowed = [...this.allowedWithout(toolOf(consent)), consent];
   }
 
   /** Withdraws the consents to a tool. */
   withdraw(tool: string): void {
-    this.toolsAllowed = this.#withoutConsentTo(tool);
+    this.toolsAllowed = this.allowedWithout(tool);
   }
 
-  #withoutConsentTo(tool: string): readonly string[] {
+  /** Returns the consents to other tools. */
+  allowedWithout(tool: string): readonly string[] {
     return this.toolsAllowed.filter((each) => toolOf(each) !== tool);
   }
 }
