@@ -100,10 +100,12 @@ class ScoreRequest(_Message, frozen=True, kw_only=True, tag="score"):
     """Score each of `inputs` (non-empty, ids below the vocabulary size) except the indexes in `done`.
 
     Scores are reported in any order: logits if `raw`, else what the model's activation function makes of them.
+    `salt` separates prefix caches.
     """
 
     id: str
     inputs: list[ScoreInput]
+    salt: str = ""
     raw: bool = False
     done: list[int] = []
 

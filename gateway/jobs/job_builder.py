@@ -126,6 +126,7 @@ def build_score_job(prompt: ScorePrompt, truncation: int | None, admitted: Admit
         sampling=SamplingParams(seed=0),
         text=TextOptions(truncate_prompt_tokens=truncation),
         service_class=admitted.service_class,
+        cache_salt=admitted.principal.cache_salt,
     )
 
 

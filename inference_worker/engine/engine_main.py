@@ -268,9 +268,9 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
 
         return EmbeddingEngine.load_model(source, settings)
     if source.task is Task.SCORE:
-        from inference_worker.engine.scoring.engine import ScoringEngine  # noqa: PLC0415
+        from inference_worker.engine.scoring.engine import load_scoring_engine  # noqa: PLC0415
 
-        return ScoringEngine.load_model(source, settings)
+        return load_scoring_engine(source, settings)
     if source.task is Task.IMAGE:
         if find_spec("diffusers") is None:
             raise ModelError("image models need the packages of the extra `images` (docs/images.md)")

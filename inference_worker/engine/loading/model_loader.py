@@ -16,7 +16,7 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rotary import rotary_from_config
 from inference_worker.engine.models.families import FAMILIES, eos_token_ids
 from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.weights.weights import Checkpoint, SafetensorsFolder, check, load
+from inference_worker.engine.weights.weights import BaseModel, Checkpoint, SafetensorsFolder, check, load
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource, read_json_object
 
@@ -41,6 +41,22 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
         return transformers_backend.load(source.path, config, dtype, device)
     model = _build(config, dtype)
     _fill(model, SafetensorsFolder(source.path), device)
+    return model
+
+
+def load_base_model(folder: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
+    """Load the decoder in a folder of safetensors without its output head: for models with another head.
+
+    Raises:
+        UnsupportedModel: the family is not one of our own.
+        BadWeights: a file is damaged, incomplete or hostile.
+    """
+    config = read_config(folder)
+    if config.model_type not in FAMILIES:
+        raise UnsupportedModel(f"{config.model_type} is not served without its output head")
+    config.tie_word_embeddings = True  # then the decoder has no head of its own
+    model = _build(config, dtype)
+    _fill(model, BaseModel(SafetensorsFolder(folder)), device)
     return model
 
 

@@ -10,48 +10,55 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification
 
 from inference_worker.engine.embedding.encoder import max_positions
-from inference_worker.engine.layers.rotary import max_context_length
-from inference_worker.engine.loading.model_loader import read_config
-from inference_worker.engine.scoring.scorer import PairScorer, PositionScorer, Scorer
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.loading.model_loader import load_base_model, load_model, read_config
+from inference_worker.engine.scoring.scorer import PairScorer
 from inference_worker.engine.weights.pretrained import from_pretrained
 from inference_worker.engine.weights.weights import SafetensorsFolder, Shape
 from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.model_files.scoring_folder import ScoringConfig, ScoringHead
+from inference_worker.model_files.model_source import ModelSource
+from inference_worker.model_files.scoring_folder import ScoringHead
 from inference_worker.tokenizer.step_labels import step_label_ids
 from inference_worker.tokenizer.tokenizer_files import read_definition
 
 
-def load_scorer(folder: Path, config: ScoringConfig, dtype: torch.dtype, device: torch.device) -> Scorer:
-    """Load the model in `folder` from its safetensors and test it.
+def load_pair_scorer(folder: Path, dtype: torch.dtype, device: torch.device) -> PairScorer:
+    """Load the cross-encoder in `folder` from its safetensors and test it.
 
     Raises:
         UnsupportedModel: `transformers` has no such model, or it does not work in padded batches.
         BadWeights: the checkpoint is damaged or incomplete.
     """
-    described = read_config(folder)
-    checkpoint = SafetensorsFolder(folder)
-    shapes = checkpoint.shapes()
-    scorer: Scorer
-    if config.head is ScoringHead.PAIR:
-        model = from_pretrained(AutoModelForSequenceClassification, folder, described, dtype)
-        model = model.to(device).eval().requires_grad_(False)
-        scorer = PairScorer(model, max_positions(model))
-    elif config.head is ScoringHead.STEP_TAG:
-        whole = from_pretrained(AutoModelForCausalLM, folder, described, dtype)
-        weight = whole.get_output_embeddings().weight
-        head = _label_head(weight, *_labels(folder, len(weight)))
-        base = whole.base_model.to(device).eval().requires_grad_(False)
-        scorer = PositionScorer(base, head.to(device), max_context_length(described))
-    else:
-        base = from_pretrained(AutoModel, folder, described, dtype).to(device).eval().requires_grad_(False)
-        head = _head(config.head, shapes, int(described.hidden_size))
-        _fill(head, config.head, checkpoint)
-        scorer = PositionScorer(base, head.to(device), max_context_length(described))
+    model = from_pretrained(AutoModelForSequenceClassification, folder, read_config(folder), dtype)
+    model = model.to(device).eval().requires_grad_(False)
+    scorer = PairScorer(model, max_positions(model))
     scorer.check_padding()
     return scorer
+
+
+def load_reward_model(
+    source: ModelSource, head: ScoringHead, dtype: torch.dtype, device: torch.device
+) -> tuple[Decoder, nn.Module]:
+    """Load the decoder of a reward model, and the head that maps its states [N, hidden], in float32, to logits [N].
+
+    Raises:
+        UnsupportedModel: the engine does not support the model.
+        BadWeights: the checkpoint is damaged or incomplete.
+    """
+    folder = source.path
+    if head is ScoringHead.STEP_TAG:
+        model = load_model(source, dtype, device)
+        if not isinstance(model, Decoder):
+            raise UnsupportedModel(f"{model.shape.model_type} is not served as a reward model")
+        weight = (model.model.embed_tokens if model.tied_embeddings else model.lm_head).weight
+        return model, _label_head(weight, *_labels(folder, len(weight))).to(device)
+    checkpoint = SafetensorsFolder(folder)
+    layers = _head(head, checkpoint.shapes(), int(read_config(folder).hidden_size))
+    _fill(layers, head, checkpoint)
+    return load_base_model(folder, dtype, device), layers.to(device)
 
 
 def _labels(folder: Path, vocab_size: int) -> tuple[int, int]:

@@ -66,6 +66,32 @@ class SafetensorsFolder:
                         yield name, file.get_tensor(name)
 
 
+class BaseModel:
+    """The tensors of a checkpoint without those of heads, under the names that they have in a causal language model."""
+
+    _PREFIX = "model."
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """`checkpoint` has a base model alone, whose names have no prefix, or one with a head."""
+        self._checkpoint = checkpoint
+        self._alone = not any(name.startswith(self._PREFIX) for name in checkpoint.shapes())
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """Return the shape of every tensor of the base model by name."""
+        return {found: shape for name, shape in self._checkpoint.shapes().items() if (found := self._name(name))}
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor of the base model with its name, one at a time, on the CPU."""
+        for name, tensor in self._checkpoint.tensors():
+            if found := self._name(name):
+                yield found, tensor
+
+    def _name(self, name: str) -> str:
+        if self._alone:
+            return f"{self._PREFIX}{name}"
+        return name if name.startswith(self._PREFIX) else ""
+
+
 def parameters_by_name(model: nn.Module) -> dict[str, Tensor]:
     """Return a model's parameters by checkpoint name; the parts of a merged projection are views of its parameters."""
     found: dict[str, Tensor] = {}

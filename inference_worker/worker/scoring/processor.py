@@ -91,7 +91,7 @@ class ScoringProcessor:
         if limit is None:
             _check_sizes(prompt, ready)
         inputs = _checked(self._inputs.inputs(prompt, limit), prompt, ready)
-        return ScoreRequest(id=request_id, inputs=inputs, raw=prompt.raw, done=job.embedded)
+        return ScoreRequest(id=request_id, inputs=inputs, salt=job.cache_salt, raw=prompt.raw, done=job.embedded)
 
 
 def _of_folder(folder: Path, config: ScoringConfig) -> ScoringProcessor:

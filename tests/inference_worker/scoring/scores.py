@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inference_worker.engine.scoring.engine import ScoringEngine
+from inference_worker.engine.scoring.answer_engine import AnswerScoringEngine
+from inference_worker.engine.scoring.engine import PairScoringEngine, load_scoring_engine
 from inference_worker.engine_protocol import ScoreEvent, ScoreRequest
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
@@ -20,7 +21,7 @@ class Scores:
     """A loaded model."""
 
     text: ScoringProcessor
-    engine: ScoringEngine
+    engine: PairScoringEngine | AnswerScoringEngine
 
     async def prepared(self, prompt: ScorePrompt, id: str = "a", **options: Any) -> ScoreRequest:
         """The engine request of a prompt."""
@@ -46,4 +47,4 @@ def load(folder: Path, step_tag: str = "", **settings: Any) -> Scores:
     """Load the model in `folder` as a worker does, from its files alone."""
     source = resolve(str(folder), step_tag=step_tag)
     values = EngineSettings(model=str(folder), step_tag=step_tag, **settings)
-    return Scores(ScoringProcessor.of(source.path, step_tag), ScoringEngine.load_model(source, values))
+    return Scores(ScoringProcessor.of(source.path, step_tag), load_scoring_engine(source, values))

@@ -64,6 +64,7 @@ async def test_the_forms_of_a_request(scoring: Scoring, fields: Any, contexts: A
     (job,) = scoring.worker.jobs
     assert isinstance(job.prompt, ScorePrompt)
     assert (job.prompt.contexts, job.prompt.candidates) == (contexts, candidates)
+    assert (job.tenant, job.cache_salt) == ("tenant-1", "salt-1")
     assert body["id"] == job.id
     assert (body["object"], body["model"]) == ("list", SCORER)
     assert body["data"] == [
