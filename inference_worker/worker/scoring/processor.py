@@ -88,8 +88,7 @@ class ScoringProcessor:
         if len(prompt.candidates) > MAX_CANDIDATES:
             raise PromptRejected(f"At most {MAX_CANDIDATES} candidates are allowed in a request.", prompt.param)
         limit = _limit(job, ready)
-        if limit is None:
-            _check_sizes(prompt, ready)
+        _check_sizes(prompt, limit, ready)
         inputs = _checked(self._inputs.inputs(prompt, limit), prompt, ready)
         return ScoreRequest(id=request_id, inputs=inputs, salt=job.cache_salt, raw=prompt.raw, done=job.embedded)
 
@@ -136,17 +135,20 @@ def _limit(job: Job, ready: Ready) -> int | None:
     return ready.max_model_len if kept < 0 else kept
 
 
-def _check_sizes(prompt: ScorePrompt, ready: Ready) -> None:
-    """Reject texts that can't fit into the context or the request, without spending time on tokenising them."""
+def _check_sizes(prompt: ScorePrompt, limit: int | None, ready: Ready) -> None:
+    """Reject texts that can't fit into the context or the request, without spending time on tokenising them.
+
+    A pair has `limit` tokens at most; `None`: it is not truncated.
+    """
     contexts = [_size(context) for context in prompt.contexts]
-    total = 0
+    total = 0.0
     for index, candidate in enumerate(prompt.candidates):
-        size = contexts[0 if len(contexts) == 1 else index] + sum(map(len, candidate))
-        if size // MAX_TOKEN_BYTES > ready.max_model_len:
-            raise _too_long(size // MAX_TOKEN_BYTES, prompt, ready)
-        total += size
-    if total // MAX_TOKEN_BYTES > MAX_REQUEST_TOKENS:
-        raise _too_many(total // MAX_TOKEN_BYTES, prompt)
+        tokens = (contexts[0 if len(contexts) == 1 else index] + sum(map(len, candidate))) / MAX_TOKEN_BYTES
+        if limit is None and tokens > ready.max_model_len:
+            raise _too_long(int(tokens), prompt, ready)
+        total += tokens if limit is None else min(tokens, limit)
+    if total > MAX_REQUEST_TOKENS:
+        raise _too_many(int(total), prompt)
 
 
 def _size(context: str | list[dict[str, Any]]) -> int:

@@ -11,9 +11,10 @@ import pytest
 from inference_worker.engine_protocol import ScoreInput
 from inference_worker.errors import PromptRejected
 from inference_worker.tokenizer.tokenizer import Tokenizer
-from inference_worker.worker.scoring import answer_inputs
+from inference_worker.worker.scoring import answer_inputs, pair_inputs, processor
+from inference_worker.worker.scoring.pair_inputs import BATCH, PairInputs
 from router.messages import FailureCode, ScorePrompt
-from tests.fakes.tiny_scorers import save_answer_model, save_step_model, save_tagged_model
+from tests.fakes.tiny_scorers import save_answer_model, save_pair_model, save_step_model, save_tagged_model
 from tests.inference_worker.scoring.scores import Scores, load
 
 CANDIDATES: list[Any] = ["a"] * 2048
@@ -81,3 +82,54 @@ async def test_a_question_of_many_answers_is_tokenised_once(tmp_path: Path, monk
     monkeypatch.setattr(Tokenizer, "encode_inside", note)
     await scores.prepared(ScorePrompt(contexts=["q?"], candidates=["a"] * 5))
     assert encoded.count("q?\n") == 1
+
+
+@pytest.fixture
+def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of pairs that were tokenised."""
+    texts: list[str] = []
+    encode = PairInputs._encoded
+
+    def note(self: PairInputs, added: list[str], room: int | None) -> list[list[int]]:
+        texts.extend(added)
+        return encode(self, added, room)
+
+    monkeypatch.setattr(PairInputs, "_encoded", note)
+    monkeypatch.setattr(processor, "MAX_REQUEST_TOKENS", 5000)
+    return texts
+
+
+@pytest.mark.parametrize("limit", [None, 64, -1])
+async def test_pairs_that_cannot_fit_are_not_tokenised(tmp_path: Path, tokenised: list[str], limit: int | None) -> None:
+    save_pair_model(tmp_path)
+    prompt = ScorePrompt(contexts=["q"], candidates=["a" * 400 * 30] * 200)
+    with pytest.raises(PromptRejected, match="at most 5000 tokens"):
+        await load(tmp_path).prepared(prompt, truncate_prompt_tokens=limit)
+    assert tokenised == []
+
+
+async def test_tokenising_of_pairs_ends_when_the_request_is_too_large(tmp_path: Path, tokenised: list[str]) -> None:
+    save_pair_model(tmp_path)
+    prompt = ScorePrompt(contexts=["q"], candidates=["a " * 200] * 2000)
+    with pytest.raises(PromptRejected, match="at most 5000 tokens"):
+        await load(tmp_path).prepared(prompt, truncate_prompt_tokens=100)
+    assert len(tokenised) == 1 + BATCH
+
+
+async def test_a_long_query_of_many_documents_is_cut_once(
+    tmp_path: Path, tokenised: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_pair_model(tmp_path)
+    fitted: list[tuple[int, int]] = []
+    fit = pair_inputs._fitted
+
+    def note(query: list[int], document: list[int], room: int) -> tuple[list[int], list[int]]:
+        fitted.append((len(query), len(document)))
+        return fit(query, document, room)
+
+    monkeypatch.setattr(pair_inputs, "_fitted", note)
+    prompt = ScorePrompt(contexts=["q" * 100 + " q" * 5000], candidates=["b" * 5, "b" * 30, "b " * 900])
+    request = await load(tmp_path).prepared(prompt, truncate_prompt_tokens=43)
+    assert tokenised.count(prompt.contexts[0]) == 1  # type: ignore[arg-type]
+    assert fitted == [(40, 5), (40, 30), (40, 40)]
+    assert [(len(each.ids), each.second_from) for each in request.inputs] == [(43, 37), (43, 22), (43, 22)]
