@@ -5,6 +5,7 @@ WorkerError
 ├── NativeError                a compiled kernel failed: out of memory
 ├── GrammarRejected            a grammar is invalid or too complex; the message is for the client
 ├── ImageRejected              an image of a prompt can't be read; the reason is for the client
+├── ImageReaderFailed          the process that reads images failed, for a reason that is not an image's
 ├── PromptRejected             the model can't process a prompt or an option; the message is for the client
 ├── ModelError                 the model can't be served; the message is one line for the operator
 │   ├── ModelNotFound          no such file, folder or repository, or it can't be reached
@@ -53,6 +54,10 @@ class ImageRejected(WorkerError):
         super().__init__(f"image {index}: {reason}")
         self.index = index
         self.reason = reason
+
+
+class ImageReaderFailed(WorkerError):
+    """Raised when the images of a prompt were not read for a reason of the worker's; the message is for its log."""
 
 
 class ModelError(WorkerError):

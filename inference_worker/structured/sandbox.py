@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import multiprocessing
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -19,10 +18,11 @@ import msgspec
 import structlog
 
 from inference_worker.errors import GrammarRejected
-from inference_worker.structured.sandbox_process import UNCHECKED, CheckRequest, CheckResult, serve
+from inference_worker.structured.sandbox_process import UNCHECKED, CheckRequest, CheckResult
 from inference_worker.structured.vocabulary import Vocabulary
 from router.fair_slots import FairSlots
 from router.messages import Grammar
+from runtime.sandbox import interpreter
 
 ANSWER_TIMEOUT = 15.0
 """Seconds that the sandbox process may take to answer, including its start."""
@@ -101,12 +101,9 @@ class _SandboxProcess:
     """One run of the sandbox process."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        # Spawn, not fork: this process has threads. The sandbox process has none, so that it may fork.
-        context = multiprocessing.get_context("spawn")
-        self._pipe, child_end = context.Pipe()
-        self._process = context.Process(target=serve, args=(vocabulary, child_end), name="grammars", daemon=True)
-        self._process.start()
-        child_end.close()
+        self._process, self._pipe = interpreter.start_connected("inference_worker.structured.sandbox_process:main")
+        with suppress(OSError):  # it has ended already: checks are told so
+            self._pipe.send_bytes(msgspec.msgpack.encode(vocabulary))
         self._pending: dict[int, Future[str | None]] = {}
         self._lock = threading.Lock()
         self._number = 0
@@ -130,7 +127,7 @@ class _SandboxProcess:
         """Kill the process; pending checks raise `GrammarRejected`."""
         self.alive = False
         self._process.kill()
-        self._process.join()
+        self._process.wait()
 
     def _receive_results(self) -> None:
         decoder = msgspec.msgpack.Decoder(CheckResult)

@@ -20,6 +20,7 @@ from inference_worker.errors import GrammarRejected
 from inference_worker.structured.compiler import GrammarCompiler
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
+from runtime.sandbox import interpreter
 from runtime.sandbox.confinement import confine
 from runtime.sandbox.limits import Limits, SandboxUnavailable
 
@@ -54,9 +55,11 @@ class _Check:
     deadline: float
 
 
-def serve(vocabulary: Vocabulary, pipe: Connection) -> None:
-    """Answer grammar checks from `pipe` until the pipe is closed; the main function of the sandbox process."""
+def main() -> None:
+    """Read the vocabulary from the worker's connection, then answer grammar checks until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
+    pipe = interpreter.parent_connection()
+    vocabulary = msgspec.msgpack.decode(pipe.recv_bytes(), type=Vocabulary)
     # Any token may stand for the end of sequence, because it does not affect the check.
     run_checks(GrammarCompiler(vocabulary, len(vocabulary.tokens), [min(vocabulary.controls, default=0)]), pipe)
 

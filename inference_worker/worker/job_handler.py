@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import structlog
 
 from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
-from inference_worker.errors import EngineDied, EngineStartFailed, PromptRejected
+from inference_worker.errors import EngineDied, EngineStartFailed, ImageReaderFailed, PromptRejected
 from inference_worker.worker.engine_attempt import EngineAttempt
 from inference_worker.worker.engine_client import EngineClient
 from inference_worker.worker.engine_watchdog import EngineWatchdog
@@ -100,6 +100,7 @@ class EngineJobHandler(ABC, Generic[J]):
 
         Raises:
             PromptRejected: the model can't process the job's prompt or options.
+            ImageReaderFailed: the worker could not read the prompt's images.
         """
 
     @abstractmethod
@@ -243,6 +244,10 @@ class EngineJobHandler(ABC, Generic[J]):
             await self._prepare(attempt)
         except PromptRejected as error:
             self.fail(attempt, error.code, error.message, error.param)
+            return
+        except ImageReaderFailed as error:
+            attempt.log.error("images were not read", reason=str(error))
+            self.fail(attempt, FailureCode.ENGINE_ERROR, "The worker failed to read the images. Please try again.")
             return
         if attempt.ended:  # cancelled or handed back while it was prepared
             return

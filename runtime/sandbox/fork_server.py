@@ -9,20 +9,19 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 import weakref
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 
 import msgspec
 
+from runtime.sandbox import interpreter
 from runtime.sandbox.exchange import PIECE, exchange
 from runtime.sandbox.fork_server_main import MAX_COMMAND_BYTES, ChildEnded, Command, KillChild, StartChild
 from runtime.sandbox.limits import WorkFailed, WorkLimits
 
 IDLE_SECONDS = 300.0
 """Seconds without work after which the process ends; the next work starts it again."""
-_START = "import sys; sys.path[:] = sys.argv[2:]; from runtime.sandbox.fork_server_main import main; main(sys.argv[1])"
 _LOST = 1
 """Exit status of children whose fork server has ended."""
 
@@ -86,16 +85,8 @@ class _Server:
         self._loop = asyncio.get_running_loop()
         self._commands, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._commands.setblocking(False)
-        paths = [path or os.getcwd() for path in sys.path]
         with other_end:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _START, work, *paths],
-                stdin=other_end.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-            )
+            self._process = interpreter.start("runtime.sandbox.fork_server_main:main", work, stdin=other_end.fileno())
         self._finish = weakref.finalize(self, _finish, self._process, self._commands)
         self._children: dict[int, _Child] = {}
         self._number = 0

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from runtime.sandbox import interpreter
 from runtime.sandbox.child import NO_SOURCE
 from runtime.sandbox.exchange import PIECE, exchange
 from runtime.sandbox.limits import WorkLimits
-
-_START = "import sys; sys.path[:] = sys.argv[5:]; from runtime.sandbox.child import main; main(*sys.argv[1:5])"
 
 
 async def run(
@@ -45,19 +43,12 @@ async def run(
 
 async def _start(work: str, limits: WorkLimits, source: int) -> Process:
     arguments = [work, str(limits.memory_bytes), str(limits.cpu_seconds), str(source)]
-    paths = [path or os.getcwd() for path in sys.path]
     return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",  # ignores the environment, and the user's packages
-        "-c",
-        _START,
-        *arguments,
-        *paths,
+        *interpreter.command("runtime.sandbox.child:main", *arguments),
+        **interpreter.EMPTY,
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
-        cwd="/",
-        env={},
         pass_fds=() if source == NO_SOURCE else (source,),
         limit=PIECE,
     )

@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from PIL import (
     GifImagePlugin,
     Image,
     ImageOps,
     JpegImagePlugin,
+    MpoImagePlugin,
     PngImagePlugin,
     TiffImagePlugin,
     WebPImagePlugin,
@@ -23,14 +26,13 @@ from PIL import (
 from transformers import AutoProcessor
 from transformers.utils import logging as transformers_logging
 
+from inference_worker.engine.vision.reader_process import MAX_PIXELS, MAX_SCANS, DeclaredArray, ReaderReady, Refusal
 from inference_worker.engine_protocol import ModelInput
 from inference_worker.errors import ImageRejected, UnsupportedModel
 
-# Pillow imports this module when it first reads EXIF data, which a confined process can't.
-_READS_EXIF = TiffImagePlugin
+# Pillow imports these when it first reads EXIF data or a camera's JPEG of several pictures; a confined process can't.
+_IMPORTED_BEFORE = (TiffImagePlugin, MpoImagePlugin)
 
-MAX_PIXELS = 16 * 2**20
-"""Largest image: its width times its height."""
 FORMATS = tuple(
     plugin.format
     for plugin in (
@@ -44,6 +46,11 @@ _EXTREME_SIZES = ((4096, 4096), (4096, 2048), (2048, 4096), (4096, 64), (64, 409
 """Sizes whose numbers of tokens are compared for the bound: the largest image, the longest, and a small one."""
 _MARGIN = 1.25
 """Factor on the largest number of tokens of these sizes."""
+_MARKER = re.compile(rb"\xff+([^\x00\x01\xff\xd0-\xd7])")
+"""Marker of a JPEG file, but for those that stand alone in the data of a scan."""
+_NO_LENGTH = b"\xd8\xd9"
+"""Second bytes of the markers without a segment: start and end of the image."""
+_START_OF_SCAN = b"\xda"
 
 
 class ImageProcessing:
@@ -82,12 +89,21 @@ class ImageProcessing:
         try:
             return self._process(images)
         except (ValueError, TypeError, LookupError, ArithmeticError) as error:
-            raise ImageRejected(0, "this model can't read images of this size") from error
+            raise ImageRejected(0, Refusal.SIZE) from error
 
-    def max_text(self) -> tuple[str, float]:
-        """Return the longest text of an image of extreme size, and the factor by which others may be longer."""
-        texts = [self._process([Image.new("RGB", size)])[0][0] for size in _EXTREME_SIZES]
-        return max(texts, key=len), _MARGIN
+    def measure(self) -> ReaderReady:
+        """Return what all images have in common, by trying images of extreme sizes, and two at once.
+
+        Raises:
+            UnsupportedModel: images become different arrays from size to size.
+        """
+        longest = ""
+        samples = []
+        for size, count in (*((size, 1) for size in _EXTREME_SIZES), (_EXTREME_SIZES[-1], 2)):
+            texts, inputs = self._process([Image.new("RGB", size)] * count)
+            longest = max(longest, texts[0], key=len)
+            samples.append([msgspec.structs.replace(each, data=b"") for each in inputs])
+        return ReaderReady(self.image_token, longest, _MARGIN, _declared(samples))
 
     def test_prompt(self, size: tuple[int, int]) -> tuple[list[int], list[ModelInput]]:
         """Return the token ids and arrays of a short prompt with one image of `size`, a colour gradient."""
@@ -109,12 +125,38 @@ def _input(name: str, value: np.ndarray[Any, Any]) -> ModelInput:
     return ModelInput(name, value.dtype.name, list(value.shape), np.ascontiguousarray(value).tobytes())
 
 
+def _declared(samples: list[list[ModelInput]]) -> list[DeclaredArray]:
+    """Return what the arrays of several prompts have in common."""
+    kinds = {tuple((each.name, each.dtype, len(each.shape)) for each in sample) for sample in samples}
+    if len(kinds) > 1:
+        raise UnsupportedModel("the image processor's arrays differ from image to image")
+    declared = []
+    for arrays in zip(*samples, strict=True):
+        lengths = zip(*(each.shape for each in arrays), strict=True)
+        shape = [axis[0] if len(set(axis)) == 1 else None for axis in lengths]
+        declared.append(DeclaredArray(arrays[0].name, arrays[0].dtype, np.dtype(arrays[0].dtype).itemsize, shape))
+    return declared
+
+
+def _scans(file: bytes) -> int:
+    """Return the number of scans of a JPEG file, by its markers."""
+    scans, at = 0, 0
+    while (marker := _MARKER.search(file, at)) is not None:
+        at = marker.end()
+        if marker[1] not in _NO_LENGTH:
+            scans += marker[1] == _START_OF_SCAN
+            at += max(2, int.from_bytes(file[at : at + 2], "big"))
+    return scans
+
+
 def _decode(index: int, file: bytes) -> Image.Image:
     """Return an image's first frame, upright, on white where it is transparent."""
     try:
         with Image.open(io.BytesIO(file), formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise ImageRejected(index, f"it has more than {MAX_PIXELS} pixels")
+                raise ImageRejected(index, Refusal.PIXELS)
+            if image.format in ("JPEG", "MPO") and _scans(file) > MAX_SCANS:
+                raise ImageRejected(index, Refusal.SCANS)
             image.load()
             upright = ImageOps.exif_transpose(image)
             if "A" not in upright.getbands() and "transparency" not in upright.info:
@@ -122,6 +164,6 @@ def _decode(index: int, file: bytes) -> Image.Image:
             layer = upright.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
     except Image.DecompressionBombError as error:
-        raise ImageRejected(index, f"it has more than {MAX_PIXELS} pixels") from error
+        raise ImageRejected(index, Refusal.PIXELS) from error
     except (OSError, ValueError, SyntaxError, LookupError, EOFError) as error:
-        raise ImageRejected(index, "it is damaged, or no PNG, JPEG, WebP or GIF file") from error
+        raise ImageRejected(index, Refusal.DAMAGED) from error

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import math
-import multiprocessing
+import subprocess
 import threading
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import msgspec
-import structlog
 
 from inference_worker.engine.vision.reader_process import (
-    TOO_LARGE,
     WALL_TIME_LIMIT,
     Answer,
+    DeclaredArray,
     FirstMessage,
     ImagesRead,
     ImagesRefused,
+    ImagesUnread,
     ReaderFailed,
     ReaderReady,
-    serve,
 )
-from inference_worker.errors import ImageRejected, UnsupportedModel
+from inference_worker.errors import ImageReaderFailed, ImageRejected, UnsupportedModel
+from runtime.sandbox import interpreter
 
 START_TIMEOUT = 120.0
 """Seconds that the process may take to load the image processor."""
 ANSWER_TIMEOUT = WALL_TIME_LIMIT + 10.0
 """Seconds that the process may take to answer."""
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,8 @@ class ImageReader:
         self._lock = threading.Lock()
         self._turns = asyncio.Lock()
         self._decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-        self._running: tuple[BaseProcess, Connection] | None = None
+        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._arrays: list[DeclaredArray] = []
 
     def start(self) -> ImageTokens:
         """Start the process and return what it says of the model's images; blocks until it has loaded them.
@@ -72,11 +70,8 @@ class ImageReader:
             UnsupportedModel: the model's image processor can't be loaded.
         """
         self.close()
-        context = multiprocessing.get_context("spawn")  # this process has threads
-        pipe, child_end = context.Pipe()
-        process = context.Process(target=serve, args=(str(self._folder), child_end), name="images", daemon=True)
-        process.start()
-        child_end.close()
+        folder = str(self._folder.absolute())  # the process has another working directory
+        process, pipe = interpreter.start_connected("inference_worker.engine.vision.reader_process:main", folder)
         with self._lock:
             self._running = (process, pipe)
         try:
@@ -87,18 +82,26 @@ class ImageReader:
         if isinstance(first, ReaderFailed):
             self.close()
             raise UnsupportedModel(first.reason)
+        self._arrays = first.arrays
         return _tokens(first)
 
     async def read(self, files: list[bytes]) -> ImagesRead:
         """Return the texts and arrays of the images of one prompt.
 
         Raises:
-            ImageRejected: an image can't be read within the limits of time and memory.
+            ImageRejected: an image can't be read, or not within the limits of CPU time and memory.
+            ImageReaderFailed: the images were not read, for a reason that is not theirs.
         """
         async with self._turns:
             answer = await asyncio.to_thread(self._read, files)
+        if isinstance(answer, ImagesUnread):
+            raise ImageReaderFailed(answer.reason)
         if isinstance(answer, ImagesRefused):
+            if not 0 <= answer.index < len(files):
+                raise ImageReaderFailed("it refused an image that was not sent")
             raise ImageRejected(answer.index, answer.reason)
+        if len(answer.texts) != len(files) or not self._declared(answer):
+            raise ImageReaderFailed("it sent arrays other than those of the model's image processor")
         return answer
 
     def close(self) -> None:
@@ -108,21 +111,28 @@ class ImageReader:
         if running is not None:
             process, pipe = running
             process.kill()
-            process.join()
+            process.wait()
             pipe.close()
 
     def _read(self, files: list[bytes]) -> Answer:
         try:
-            if self._running is None or not self._running[0].is_alive():
+            if self._running is None or self._running[0].poll() is not None:
                 self.start()
-            if (running := self._running) is None:  # closed meanwhile
-                return ImagesRefused(0, TOO_LARGE)
+            if (running := self._running) is None:
+                return ImagesUnread("it was closed")
             running[1].send_bytes(msgspec.msgpack.encode(files))
             return self._decoder.decode(self._receive(running[1], ANSWER_TIMEOUT))
+        except msgspec.DecodeError:
+            return ImagesUnread("its answer is malformed")
         except (EOFError, OSError, TimeoutError, UnsupportedModel) as error:
-            _log.error("the image process does not answer", reason=str(error) or type(error).__name__)
             self.close()
-            return ImagesRefused(0, TOO_LARGE)
+            return ImagesUnread(str(error) or type(error).__name__)
+
+    def _declared(self, read: ImagesRead) -> bool:
+        """Return whether arrays are those that the image processor makes of every prompt's images."""
+        if len(read.inputs) != len(self._arrays):
+            return False
+        return all(declared.admits(array) for declared, array in zip(self._arrays, read.inputs, strict=True))
 
     def _receive(self, pipe: Connection, timeout: float) -> bytes:
         if not pipe.poll(timeout):

@@ -9,8 +9,9 @@ import pytest
 from tenacity import wait_none
 
 from inference_worker.engine_protocol import StepReport, TokenEvent
-from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.errors import EngineDied, EngineStartFailed, ImageReaderFailed
 from inference_worker.worker import job_handler, restart_policy
+from inference_worker.worker.text.processor import TextProcessor
 from router import control_targets
 from router.dead_letters import DeadLetters
 from router.messages import (
@@ -201,6 +202,19 @@ async def test_an_engine_whose_steps_fail_repeatedly_is_restarted(
         assert record.usage.completion_tokens == 6
         assert bench.engine.starts == (1 if young else 2)
         assert not bench.worker._handler._crashes
+
+
+async def test_images_that_the_worker_could_not_read_are_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise ImageReaderFailed("no process in /models/secret")
+
+    monkeypatch.setattr(TextProcessor, "prepare", fail)
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"))
+        terminal, _ = await bench.ended("j")
+    assert isinstance(terminal, Failed)
+    assert (terminal.code, terminal.param) == (FailureCode.ENGINE_ERROR, None)
+    assert terminal.message == "The worker failed to read the images. Please try again."
 
 
 async def test_an_engine_that_crashes_too_often_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:

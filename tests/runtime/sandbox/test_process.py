@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.sandbox import process
+from runtime.sandbox import interpreter, process
 from runtime.sandbox.child import NO_SOURCE
 from runtime.sandbox.limits import LimitExceeded, SandboxUnavailable, WorkFailed, WorkLimits
 from tests.fakes.hostile_work import ATTACKS
@@ -101,7 +101,7 @@ async def test_closing_ends_the_process() -> None:
 
 async def test_without_a_filter_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        process, "_START", "import os; os.uname = lambda: os.uname_result(['Plan9'] * 5); " + process._START
+        interpreter, "_START", "import os; os.uname = lambda: os.uname_result(['Plan9'] * 5); " + interpreter._START
     )
     with pytest.raises(SandboxUnavailable):
         await messages("echo")
@@ -109,8 +109,8 @@ async def test_without_a_filter_nothing_runs(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_a_filter_without_effect_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     without = "import runtime.sandbox.confinement as c; c._filter_system_calls = lambda: None; "
-    started = process._START.replace("from runtime", without + "from runtime", 1)
-    monkeypatch.setattr(process, "_START", started)
+    started = interpreter._START.replace("from importlib", without + "from importlib", 1)
+    monkeypatch.setattr(interpreter, "_START", started)
     with pytest.raises(SandboxUnavailable):
         await messages("echo")
 
