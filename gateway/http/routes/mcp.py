@@ -153,6 +153,8 @@ def _take_notification(exchange: _Exchange) -> Response:
 
 
 async def _answer(exchange: _Exchange) -> Response:
+    # Notifications are not counted: a call that holds the last slot must be possible to cancel.
+    await rate_limits.enter(exchange.request, exchange.caller)
     method, params = exchange.message.method, exchange.message.params or {}
     if not protocol.has_method(method, exchange.version):
         raise McpError(METHOD_NOT_FOUND, f"Method not found: {method}", status=404)
@@ -185,7 +187,6 @@ def _offered(exchange: _Exchange) -> tools.Offered:
 async def _call(exchange: _Exchange, params: CallParams) -> Response:
     """Have an assistant call a tool; answer as a stream if that takes long, so that the connection stays open."""
     request, gateway = exchange.request, exchange.gateway
-    await rate_limits.enter(request, exchange.caller)
     found = _offered(exchange).get(params.name)
     if found is None:
         raise McpError(INVALID_PARAMS, f"Unknown tool: {params.name}", data={"param": "params.name"})

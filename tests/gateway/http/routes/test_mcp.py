@@ -319,4 +319,13 @@ async def test_limits_and_an_empty_account_are_errors_with_429(set_stage: SetSta
         codes.append(answer.json()["error"]["data"]["code"])
     assert codes == ["insufficient_quota", "insufficient_quota", "rate_limit_exceeded"]
     assert answer.json()["error"]["data"]["retry_after"] == int(answer.headers["retry-after"]) > 0
-    assert (await exchange(stage, message("tools/list"))).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["tools/list", "initialize", "ping", "resources/list"])
+async def test_every_request_counts_towards_the_limits_and_no_notification(set_stage: SetStage, method: str) -> None:
+    stage = await set_stage(limits_per_key="2 requests/minute")
+    statuses = [(await exchange(stage, message(method))).status_code for _ in range(3)]
+    assert 429 not in statuses[:2]
+    assert statuses[2] == 429
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    assert (await exchange(stage, cancelled)).status_code == 202
