@@ -1,4 +1,4 @@
-import { render, screen, waitFor } from "@testing-library/svelte";
+import { fireEvent, render, screen, waitFor } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { afterEach, expect, it, vi } from "vitest";
 import * as api from "../api/chat_api";
@@ -50,4 +50,29 @@ it("holds a message until a model is available, and says so", async () => {
   expect(await screen.findByText("Too many requests are waiting right now.")).toBeTruthy();
   expect(screen.getByLabelText<HTMLTextAreaElement>("Write a message").value).toBe("Hello");
   expect(create).toHaveBeenCalledOnce();
+});
+
+it("says that a model chosen after an image was attached does not see it, and sends nothing until that is mended", async () => {
+  const user = userEvent.setup();
+  vi.spyOn(api, "listConversations").mockResolvedValue({ conversations: [], next: null, total: 0 });
+  vi.spyOn(api, "listPresets").mockResolvedValue([]);
+  vi.spyOn(api, "listModels").mockResolvedValue([{ ...MODEL, id: "seeing", reads_images: true }, { ...MODEL, id: "blind" }]);
+  vi.spyOn(api, "uploadImage").mockResolvedValue({ blob: "a", url: "/v1/blobs/a" });
+  const create = vi.spyOn(api, "createConversation");
+  render(ChatPage, { id: null });
+  const chooser = await screen.findByRole("button", { name: "Model: seeing" });
+  const field = screen.getByLabelText("Write a message");
+  await fireEvent.drop(field, { dataTransfer: { files: [new File(["abc"], "cat.png", { type: "image/png" })], types: ["Files"] } });
+  await user.type(field, "What is this?");
+  const send = screen.getByRole<HTMLButtonElement>("button", { name: "Send" });
+  expect(send.disabled).toBe(false);
+  await user.click(chooser);
+  await user.click(screen.getByRole("radio", { name: /blind/ }));
+  expect(await screen.findByText("blind does not see images. Choose a model that does, or remove the images.")).toBeTruthy();
+  expect(send.disabled).toBe(true);
+  await user.type(field, "{Enter}");
+  expect(create).not.toHaveBeenCalled();
+  await user.click(screen.getByRole("button", { name: "Remove image 1: cat.png" }));
+  expect(screen.queryByText(/or remove the images/)).toBeNull();
+  expect(send.disabled).toBe(false);
 });

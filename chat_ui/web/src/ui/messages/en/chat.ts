@@ -70,6 +70,7 @@ export const chat = {
     `Images: PNG, JPEG, WebP or GIF, at most ${most} in a message, ${size} together, 16 megapixels each.`,
   readsNoImages: (model: string) => `${model} does not see images.`,
   imagesNotRead: (model: string) => `${model} does not see images. Choose a model that does.`,
+  attachedNotSeen: (model: string) => `${model} does not see images. Choose a model that does, or remove the images.`,
   imageOfOtherType: (name: string) => `${name} is not a PNG, JPEG, WebP or GIF image.`,
   imagesTooMany: (most: string) => `At most ${most} images fit a message.`,
   imagesTooLarge: (size: string) => `The images are larger than ${size} together.`,

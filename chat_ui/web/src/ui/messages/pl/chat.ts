@@ -58,6 +58,7 @@ export const chat: typeof english = {
     `Obrazy: PNG, JPEG, WebP lub GIF, najwyżej ${most} w wiadomości, razem ${size}, po 16 megapikseli.`,
   readsNoImages: (model) => `${model} nie widzi obrazów.`,
   imagesNotRead: (model) => `${model} nie widzi obrazów. Wybierz model, który je widzi.`,
+  attachedNotSeen: (model) => `${model} nie widzi obrazów. Wybierz model, który je widzi, albo usuń obrazy.`,
   imageOfOtherType: (name) => `${name} nie jest obrazem PNG, JPEG, WebP ani GIF.`,
   imagesTooMany: (most) => `Wiadomość pomieści najwyżej ${most} obrazów.`,
   imagesTooLarge: (size) => `Obrazy są razem większe niż ${size}.`,
