@@ -510,14 +510,12 @@ async def test_a_cancel_ends_each_phase_and_its_child_job(platform: Platform, ph
     answer = await platform.ask(*(FOLLOW_UP if phase == "rewrite" else ["hello"] if phase == "answer" else ["weather"]))
     busy = {"rewrite": worker.jobs, "route": router.jobs, "tool": tool.contexts, "answer": worker.jobs}[phase]
     await until(lambda: busy)
-    began = time.monotonic()
     platform.fleet.inbox.close([answer.open], cancel=True)
     await until(lambda: any(each.job == "p" for each in platform.fleet.records))
     if phase == "tool":
         assert tool.stopped == 1
     else:
         await until(lambda: any(each.is_set() for each in {**worker.cancelled, **router.cancelled}.values()))
-    assert time.monotonic() - began < 1
     assert platform.fleet.records[-1].outcome is Outcome.CANCELLED
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -63,15 +62,15 @@ async def client(names: Names) -> AsyncIterator[HttpClient]:
 async def get(
     client: HttpClient, site: HostileSite, path: str = "/", host: str = "public.test", **options: Any
 ) -> Fetched:
-    more: dict[str, Any] = {"media_types": ("text/html",), "max_redirects": 3, "time_limit": 2.0} | options
+    more: dict[str, Any] = {"media_types": ("text/html",), "max_redirects": 3, "time_limit": 60.0} | options
     return await client.fetch(f"http://{host}:{site.port}{path}", **more)
 
 
-async def refused_quickly(expected: type[ToolError], fetching: Awaitable[Any]) -> ToolError:
-    began = time.monotonic()
+async def refused(expected: type[ToolError], fetching: Awaitable[Any], *, late: bool = False) -> ToolError:
+    """Return the error of a fetch, which its time limit must have ended if `late`, and nothing but that."""
     with pytest.raises(expected) as raised:
         await fetching
-    assert time.monotonic() - began < 2
+    assert ("in time" in raised.value.message("en")) == late
     assert raised.value.message("pl") != raised.value.message("en")
     return raised.value
 
@@ -95,7 +94,7 @@ async def test_fetches_a_page(client: HttpClient, site: HostileSite) -> None:
 )
 async def test_private_addresses_are_refused(internal: HostileSite, host: str) -> None:
     client = HttpClient()
-    error = await refused_quickly(ToolError, get(client, internal, host=host))
+    error = await refused(ToolError, get(client, internal, host=host))
     assert isinstance(error, Refused | InvalidArguments)
     assert "address" in str(error)
     assert internal.requests == []
@@ -103,7 +102,7 @@ async def test_private_addresses_are_refused(internal: HostileSite, host: str) -
 
 
 async def test_a_name_of_a_private_address_is_refused(client: HttpClient, internal: HostileSite) -> None:
-    await refused_quickly(Refused, get(client, internal, host="internal.test"))
+    await refused(Refused, get(client, internal, host="internal.test"))
     assert internal.requests == []
 
 
@@ -113,14 +112,14 @@ async def test_redirects_to_private_addresses_are_refused(
 ) -> None:
     for host in (INTERNAL, "internal.test"):
         site.paths["/"] = redirect(f"http://{host}:{internal.port}/", status)
-        await refused_quickly(Refused, get(client, site))
+        await refused(Refused, get(client, site))
     assert internal.requests == []
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "gopher://public.test/", "http://u:p@public.test/", "//:1"])
 async def test_redirects_to_other_schemes_are_refused(client: HttpClient, site: HostileSite, location: str) -> None:
     site.paths["/"] = redirect(location)
-    await refused_quickly(ToolError, get(client, site))
+    await refused(ToolError, get(client, site))
 
 
 async def test_redirects_are_followed_three_times(client: HttpClient, site: HostileSite) -> None:
@@ -128,10 +127,10 @@ async def test_redirects_are_followed_three_times(client: HttpClient, site: Host
         site.paths[f"/{number}"] = redirect(f"/{number + 1}")
     site.paths["/4"] = response(b"page")
     assert (await get(client, site, "/1")).text() == "page"
-    await refused_quickly(Refused, get(client, site, "/0", max_redirects=100))
+    await refused(Refused, get(client, site, "/0", max_redirects=100))
     site.paths["/"] = redirect("/")
-    await refused_quickly(Refused, get(client, site))
-    await refused_quickly(Refused, get(client, site, "/3", max_redirects=0))
+    await refused(Refused, get(client, site))
+    await refused(Refused, get(client, site, "/3", max_redirects=0))
 
 
 async def test_rebinding_does_not_move_a_connection(internal: HostileSite, site: HostileSite) -> None:
@@ -141,7 +140,7 @@ async def test_rebinding_does_not_move_a_connection(internal: HostileSite, site:
     site.paths["/"] = response(b"public")
     assert (await get(client, site, host="rebound.test")).text() == "public"
     assert names.asked == ["rebound.test"]
-    await refused_quickly(Refused, get(client, internal, host="rebound.test"))  # a new connection: resolved again
+    await refused(Refused, get(client, internal, host="rebound.test"))  # a new connection: resolved again
     assert internal.requests == []
     await client.close()
 
@@ -155,7 +154,7 @@ async def test_permitted_addresses_of_a_name_are_tried_in_order(site: HostileSit
 
 
 async def test_an_unknown_name_is_unavailable(client: HttpClient, site: HostileSite) -> None:
-    await refused_quickly(Unavailable, get(client, site, host="unknown.test"))
+    await refused(Unavailable, get(client, site, host="unknown.test"))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +196,7 @@ def drip(first: bytes) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
 )
 async def test_slow_responses_end_in_time(client: HttpClient, site: HostileSite, first: bytes) -> None:
     site.paths["/"] = drip(first)
-    await refused_quickly(Unavailable, get(client, site, time_limit=0.4))
+    await refused(Unavailable, get(client, site, time_limit=0.4), late=True)
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -208,10 +207,8 @@ async def test_slow_bodies_are_refused_long_before_the_time_limit(
     client: HttpClient, site: HostileSite, first: bytes
 ) -> None:
     site.paths["/"] = drip(first)
-    began = time.monotonic()
     with pytest.raises(Unavailable, match="too slowly"):
-        await get(client, site, time_limit=60.0)
-    assert time.monotonic() - began < 20  # 1.3 s, and how long the machine stood still
+        await get(client, site)
 
 
 async def test_a_pause_in_a_body_is_no_slow_body(client: HttpClient, site: HostileSite) -> None:
@@ -221,7 +218,7 @@ async def test_a_pause_in_a_body_is_no_slow_body(client: HttpClient, site: Hosti
         writer.close()
 
     site.paths["/"] = send
-    assert len((await get(client, site, time_limit=60.0)).body) == 100_000
+    assert len((await get(client, site)).body) == 100_000
 
 
 async def test_endless_bodies_are_refused(client: HttpClient, site: HostileSite) -> None:
@@ -233,7 +230,7 @@ async def test_endless_bodies_are_refused(client: HttpClient, site: HostileSite)
 
     site.paths["/"] = send
     with pytest.raises(TooLarge):
-        await get(client, site, time_limit=60.0)
+        await get(client, site)
 
 
 async def test_a_slow_resolver_ends_in_time(site: HostileSite) -> None:
@@ -242,19 +239,19 @@ async def test_a_slow_resolver_ends_in_time(site: HostileSite) -> None:
         return [PUBLIC]
 
     client = HttpClient(resolve=hang)
-    await refused_quickly(Unavailable, get(client, site, time_limit=0.3))
+    await refused(Unavailable, get(client, site, time_limit=0.3), late=True)
     await client.close()
 
 
 async def test_bombs_are_not_inflated(client: HttpClient, site: HostileSite) -> None:
     bomb = gzip.compress(b"\0" * (100 * 1024 * 1024), compresslevel=1)
     site.paths["/"] = response(bomb, content_encoding="gzip")
-    await refused_quickly(TooLarge, get(client, site))
+    await refused(TooLarge, get(client, site))
 
 
 async def test_long_bodies_are_refused(client: HttpClient, site: HostileSite) -> None:
     site.paths["/"] = response(b"x" * (MAX_BYTES + 1))
-    await refused_quickly(TooLarge, get(client, site))
+    await refused(TooLarge, get(client, site))
     site.paths["/"] = response(b"x" * MAX_BYTES)
     assert len((await get(client, site)).body) == MAX_BYTES
 
@@ -273,12 +270,12 @@ async def test_broken_compression_is_unavailable(
     client: HttpClient, site: HostileSite, body: bytes, encoding: str
 ) -> None:
     site.paths["/"] = response(body, content_encoding=encoding)
-    await refused_quickly(Unavailable, get(client, site))
+    await refused(Unavailable, get(client, site))
 
 
 async def test_other_content_types_are_refused(client: HttpClient, site: HostileSite) -> None:
     site.paths["/"] = response(b"GIF89a", content_type="image/gif")
-    await refused_quickly(Refused, get(client, site))
+    await refused(Refused, get(client, site))
     site.paths["/"] = response(b"GIF89a", content_type="image/gif", status=500)
     assert (await get(client, site)).body == b""
 
@@ -292,13 +289,13 @@ async def test_broken_responses_are_unavailable(client: HttpClient, site: Hostil
         writer.close()
 
     site.paths["/"] = send
-    await refused_quickly(ToolError, get(client, site))
+    await refused(ToolError, get(client, site))
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"NaN", b"[" * 100_000, b"9" * 5000, b"\xff"])
 async def test_broken_json_is_unavailable(client: HttpClient, site: HostileSite, body: bytes) -> None:
     site.paths["/"] = response(body, content_type="application/json")
-    await refused_quickly(Unavailable, client.fetch_json(f"http://public.test:{site.port}/"))
+    await refused(Unavailable, client.fetch_json(f"http://public.test:{site.port}/"))
     site.paths["/"] = response(body, content_type="application/json", status=500)
     assert await client.fetch_json(f"http://public.test:{site.port}/") == (500, None)
 

@@ -181,13 +181,13 @@ def test_any_text_of_mathematical_characters_is_read_or_refused(text: str, langu
 
 
 def _read_or_refuse(text: str, language: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     try:
         for each in parse(text, language):
             assert latex(each)
     except ToolError:
         pass
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 2
 
 
 LEAVES = st.one_of(st.integers(0, 99).map(str), st.sampled_from(["x", "y", "pi", "2.5"]))
