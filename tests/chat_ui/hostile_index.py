@@ -1,4 +1,4 @@
-"""Tests by class of hostile input to the chat API: rows H77 to H104, H119, H120 and H123 to H127 of
+"""Tests by class of hostile input to the chat API: rows H77 to H104, H119, H120 and H123 to H127 and H145 of
 docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
@@ -25,6 +25,7 @@ FACTOR_SIGN_IN = "tests/auth_billing/people/test_second_factor_sign_in.py::"
 CHALLENGES = "tests/auth_billing/people/test_second_factor_challenges.py::"
 KEYS = "tests/auth_billing/keys/test_key_management.py::"
 IMPORTS = "tests/chat_ui/test_hostile_imports.py::"
+QUESTION_IMAGES = "tests/chat_ui/test_question_images.py::"
 STORAGE = "tests/chat_ui/test_storage_limit.py::"
 SANDBOX = "tests/runtime/sandbox/test_process.py::"
 FILES = "tests/chat_ui/test_export_import.py::"
@@ -158,6 +159,16 @@ INDEX: dict[str, list[str]] = {
         f"{STEP_LIMITS}test_results_beyond_the_limits_are_dropped",
         f"{STEP_LIMITS}test_other_data_beyond_the_limits_is_dropped_too",
         f"{STEP_CARDS}test_texts_and_hostile_results_render_no_image",
+    ],
+    "H145": [
+        f"{QUESTION_IMAGES}test_what_is_no_acceptable_image_is_not_stored",
+        f"{QUESTION_IMAGES}test_an_upload_has_the_bytes_of_a_prompt_at_most",
+        f"{QUESTION_IMAGES}test_a_question_has_as_many_images_as_a_prompt_at_most",
+        f"{QUESTION_IMAGES}test_images_of_a_question_have_the_bytes_of_a_prompt_together",
+        f"{QUESTION_IMAGES}test_images_of_others_cannot_be_attached",
+        f"{QUESTION_IMAGES}test_stored_objects_that_are_no_images_cannot_be_attached",
+        f"{QUESTION_IMAGES}test_viewers_cannot_upload",
+        f"{QUESTION_IMAGES}test_images_count_towards_the_quota_of_stored_objects",
     ],
     "H124": [
         f"{STORAGE}test_questions_are_counted_and_refused",

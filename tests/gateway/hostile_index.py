@@ -1,5 +1,5 @@
-"""The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118, H121, H122 and H140 to H144 of
-docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
+"""The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118, H121, H122, H140 to H144, H146
+and H147 of docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ MODELS = "tests/inference_worker/test_hostile_models.py::"
 OPERATORS = f"{GATEWAY}http/routes/test_health.py::"
 STRICT = "tests/runtime/test_strict_json.py::"
 TEXT = "tests/inference_worker/worker/text/"
+IMAGES = "tests/inference_worker/vision/test_image_reader.py::"
 STRUCTURED = "tests/inference_worker/structured/"
 TABLE = f"{REFUSALS}test_refused"
 """The class is a key of `test_refusals.CASES`."""
@@ -89,8 +90,17 @@ INDEX: dict[str, list[str]] = {
     "H43": [
         TABLE,
         f"{GATEWAY}jobs/test_prompt_images.py::test_images_are_checked_by_their_headers",
-        "tests/inference_worker/vision/test_image_reader.py::test_an_unreadable_image_is_refused_by_its_number",
-        "tests/inference_worker/vision/test_image_reader.py::test_the_child_is_confined",
+        f"{IMAGES}test_an_unreadable_image_is_refused_by_its_number",
+        f"{IMAGES}test_the_child_is_confined",
+    ],
+    "H146": [
+        f"{IMAGES}test_an_unreadable_image_is_refused_by_its_number",
+        f"{IMAGES}test_the_child_is_confined",
+        f"{IMAGES}test_answers_that_no_image_leads_to_are_the_workers_failure",
+        f"{IMAGES}test_what_is_not_an_images_fault_is_no_refusal",
+        "tests/runtime/sandbox/test_interpreter.py::test_processes_that_read_untrusted_bytes_have_no_secrets",
+        "tests/inference_worker/worker/test_engine_failures.py"
+        "::test_images_that_the_worker_could_not_read_are_its_own_error",
     ],
     "H44": [f"{REFUSALS}test_an_image_url_in_a_text_is_text"],
     "H48": [f"{REFUSALS}test_other_servers_fields_are_ignored"],
@@ -254,5 +264,9 @@ INDEX: dict[str, list[str]] = {
     "H144": [
         "tests/assistant/mcp/test_tool.py::test_consent_is_to_a_name_to_a_described_tool_or_to_one_call",
         f"{MCP}test_messages_that_are_not_valid_are_refused",
+    ],
+    "H147": [
+        f"{MCP}test_limits_and_an_empty_account_are_errors_with_429",
+        f"{MCP}test_every_request_counts_towards_the_limits_and_no_notification",
     ],
 }
