@@ -65,7 +65,7 @@ class Abilities:
 
     @property
     def routes_with(self) -> ModelInfo | None:
-        """The model that chooses tools, unless a classifier does; `None` if it is not known."""
+        """The model that chooses tools; `None` if no worker has reported it. Not used if a classifier chooses tools."""
         name = self.spec.routing.model
         return self.answers_with if name is None else self.children.models.find(name)
 

@@ -1,4 +1,4 @@
-"""The tools of an installation: which there are, which are on, and why the others are off."""
+"""Opens the toolbox of an installation: creates the tools, and sets the message for users of each disabled one."""
 
 from __future__ import annotations
 

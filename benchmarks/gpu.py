@@ -77,7 +77,7 @@ QUICK = Plan([SHAPES["tiny"]], [1, 3], 20, 6, [32, 48], 96, repeats=1)
 
 
 def main() -> None:
-    """Run `python -m benchmarks.gpu`: measure the engine and its peer on a GPU, print, and write `gpu.json`."""
+    """Run `python -m benchmarks.gpu`: measure our engine and `transformers` on a GPU, print, and write `gpu.json`."""
     options = _options()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():

@@ -1,4 +1,6 @@
-"""A low-overhead client of streamed chat completions: one protocol object per connection, no task per request.
+"""Low-overhead load generator of streamed chat completions, with open-loop and closed-loop arrivals.
+
+It has one protocol object per connection and no task per request.
 
 It shares its cores with the server, so it parses no JSON: it searches for frames, for the first content that is not
 empty, and for the end. Times are `time.perf_counter()` seconds; an open-loop request begins when it was *due*, so that

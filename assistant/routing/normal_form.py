@@ -32,6 +32,6 @@ def without_match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def cut(text: str, most: int = MAX_CHARACTERS) -> str:
-    """Return the first and the last half of `most` characters of a longer text."""
+    """Return `text`; if longer than `most` characters, only its beginning and end, `most // 2` of each, and a space."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} {text[-half:]}"

@@ -1,4 +1,4 @@
-"""The weather tool: current weather and forecast of a place, from Open-Meteo or OpenWeather."""
+"""The weather tool: current weather and forecast of a place, as reported by the installation's `WeatherService`."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class Source:
 
 
 def source(path: Path) -> Source:
-    """Read a file and return its path with its content.
+    """Read a price file, or a catalogue with prices, and return its path with its unparsed content.
 
     Raises:
         StartupError: the file can't be read.

@@ -1,4 +1,4 @@
-"""The time that choosing a tool adds to an answer's first token, measured in turns with answers without the choice."""
+"""Measures how much choosing a tool adds to an answer's TTFT; answers with and without that choice alternate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROMPTS = 20
 
 
 async def added_seconds(way: Way, prompts: Sequence[LabelledPrompt], model: str, models: ModelPort) -> list[float]:
-    """Return for each prompt by how much later `model` writes its first token if the way chooses before.
+    """Return for each prompt the seconds that choosing a tool by `way` adds to the TTFT of `model`.
 
     Each prompt is answered once before, so that the prefix cache has it for both; they take turns in being first.
     """

@@ -1,4 +1,4 @@
-"""Audit log entries of sign-up and of failed sign-ins."""
+"""Writes audit log entries of new members of an organisation and of failed sign-ins."""
 
 from __future__ import annotations
 

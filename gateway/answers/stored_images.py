@@ -1,4 +1,4 @@
-"""Stores the images of an answer, so that it can refer to them by addresses.
+"""Stores an answer's images within their owner's storage quota, so that the answer can contain their URLs.
 
 Space is reserved while the images are drawn: an exceeded quota cancels their job, which costs nothing. An image that
 can't be stored afterwards is paid for, so the client gets its content.

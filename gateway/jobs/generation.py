@@ -216,15 +216,15 @@ class Generation:
         return self._until_end(self._deltas)
 
     def images(self) -> AsyncIterator[list[Drawn]]:
-        """Iterate over the images of an image job in order of arrival. Raises as `batches` does."""
+        """Iterate over batches of an image job's images, in order of arrival. Raises as `batches` does."""
         return self._until_end(self._drawn)
 
     def vectors(self) -> AsyncIterator[list[Embedded]]:
-        """Iterate over the vectors of an embedding job in order of arrival. Raises as `batches` does."""
+        """Iterate over batches of an embedding job's vectors, in order of arrival. Raises as `batches` does."""
         return self._until_end(self._embedded)
 
     def scores(self) -> AsyncIterator[list[Scored]]:
-        """Iterate over the scores of a score job in order of arrival. Raises as `batches` does."""
+        """Iterate over batches of a score job's scores, in order of arrival. Raises as `batches` does."""
         return self._until_end(self._scored)
 
     @property

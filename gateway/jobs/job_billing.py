@@ -247,7 +247,11 @@ class RequestBilling:
                 job.checkpointed = usage
 
     def close(self, error: Exception) -> None:
-        """Void jobs that were not queued, submit or withhold the others' receipts; `error` ended unfinished jobs."""
+        """Void the holds of jobs that were not queued, and submit the other jobs' receipts.
+
+        Receipts of a request with an idempotency key are withheld until its answer is stored. `error` is the reason why
+        unfinished jobs have ended.
+        """
         self._port.ended(self)
         if not self._may_be_held:
             return

@@ -71,7 +71,7 @@ class CallParams(RequestBody):
 
 
 def response(request_id: RequestId, result: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON-RPC response to a request."""
+    """Return a JSON-RPC response object: the `result` of the request with the id `request_id`."""
     return JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result).model_dump()
 
 

@@ -1,4 +1,4 @@
-"""Runs a worker's jobs in its engine: submits them, ends them, and restarts the engine after a crash.
+"""Base class of a worker's job handlers: submits jobs to the engine, ends them, and restarts a crashed engine.
 
 `EngineJobHandler` is the handler of a `JobConsumer`, which acknowledges jobs and publishes usage records. Subclasses
 build engine requests and turn engine events into replies: `generation_handler.py`, `input_handler.py`,
@@ -55,7 +55,7 @@ class HandlerContext(Generic[J]):
 
 
 class EngineJobHandler(ABC, Generic[J]):
-    """Job handler of a worker: runs the consumer's jobs in an engine. Use on the event loop only."""
+    """Base class of a worker's job handlers: runs the consumer's jobs in an engine. Use on the event loop only."""
 
     task: ClassVar[Task]
     attempt_type: type[J]

@@ -1,4 +1,6 @@
-"""Records of the processes that a launcher started: `run/NAME.pid` for operators, `run/NAME.json` for our commands.
+"""Records of the processes that a launcher started, and the stopping of those that outlive a killed launcher.
+
+A process has `run/NAME.pid`, for operators, and `run/NAME.json`, for our commands.
 
 A record outlives its launcher. Because the kernel reuses pids, a record also has the process's start time, and only a
 process that matches both is treated as ours.

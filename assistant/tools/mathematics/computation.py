@@ -71,7 +71,7 @@ def outcome(order: Order) -> Outcome:
 
 
 def sentence_name(sentence: Sentence) -> str:
-    """Return the name of a sentence in `sentences`, or that of the most general one."""
+    """Return the name of the constant in module `sentences` that is `sentence`; "NO_CLOSED_FORM" if there is none."""
     return next((name for name, each in vars(sentences).items() if each is sentence), "NO_CLOSED_FORM")
 
 

@@ -1,4 +1,4 @@
-"""Request bodies of the organisation API and the operator API, listed for the OpenAPI document."""
+"""The list of all request body models of the organisation API and the operator API, for the OpenAPI document."""
 
 from __future__ import annotations
 

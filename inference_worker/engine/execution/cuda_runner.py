@@ -1,4 +1,4 @@
-"""The runner of an engine on CUDA: a fused decoder whose decode steps run as CUDA graphs.
+"""Factory of the generation engine's runner on CUDA: a fused decoder whose decode steps run as CUDA graphs.
 
 Importing this module loads Triton, so import it only where it is used.
 """

@@ -156,7 +156,10 @@ class TextProcessor:
         return msgspec.structs.replace(job, delivered=delivered, texts=[], text_positions=[])
 
     def open_output(self, job: Job, choice: int, start: int | None = None) -> OutputText:
-        """Return the converter of one choice's tokens to text, resumed after its delivered ids, from `start`."""
+        """Return the converter of one choice's tokens to text, resumed after its delivered ids.
+
+        `start` is the position of the next token, if that is not the number of delivered ids.
+        """
         calls = self._calls(job, choice)
         return OutputText(self.tokenizer, job.sampling, job.text, job.delivered_ids(choice), calls, start=start)
 

@@ -1,4 +1,4 @@
-"""Routes of `/v1/organization/usage/{completions,embeddings}` and `/v1/organization/costs`: rollups of settled jobs."""
+"""Routes of `/v1/organization/usage/{completions,embeddings,images}` and `.../costs`: rollups of settled jobs."""
 
 from __future__ import annotations
 
