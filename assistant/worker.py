@@ -93,6 +93,8 @@ class AssistantWorker:
             tools=self._abilities.callable_tools(),
             reads_images=sees is not None,
             unnamed_models=self._abilities.unnamed_models(),
+            answers_with="" if model is None else model.name,
+            sees_with="" if sees is None else sees.name,
             started=self._started,
             at=time.time(),
         )

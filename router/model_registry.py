@@ -67,6 +67,10 @@ class ModelInfo:
     """Tools that all of its workers have on, if they are assistants."""
     unnamed_models: tuple[str, ...]
     """Models that its workers use, if they are assistants, although no operator named them; sorted."""
+    answers_with: tuple[str, ...]
+    """Models that write the answers of its workers, if they are assistants; one, unless the workers differ; sorted."""
+    sees_with: tuple[str, ...]
+    """The same for prompts with images."""
     reads_images: bool
     """Whether all of its workers read images in prompts."""
     workers: int
@@ -212,6 +216,8 @@ class ModelRegistry:
             image_sizes=[size for size in limits[0].image_sizes if all(size in each.image_sizes for each in limits)],
             tools=tuple(_tools_of_all(limits)),
             unnamed_models=tuple(sorted({each for status in limits for each in status.unnamed_models})),
+            answers_with=tuple(sorted({status.answers_with for status in limits if status.answers_with})),
+            sees_with=tuple(sorted({status.sees_with for status in limits if status.sees_with})),
             reads_images=all(status.reads_images for status in limits),
             workers=len(ready),
             running=sum(status.running for status in ready),

@@ -2,7 +2,8 @@
 
 A request is charged in two steps, because its model is known only after its body was read: first one request and a slot
 of its key, its person, its project and its organisation; then one request and a slot of the model within the project
-and within the organisation, and the tokens of all six. A refused request is charged nothing; one that fails later
+and within the organisation, and the tokens of all six. A request to an assistant is charged to each model that it may
+call as well; one that it did not call gets its request back. A refused request is charged nothing; one that fails later
 counts as a request.
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import LargerThanLimit, StoreUnavailable
@@ -97,15 +100,42 @@ class RateLimiter:
         return lease
 
 
+@dataclass(frozen=True)
+class TokenUse:
+    """Tokens of one request, as its limits count them."""
+
+    total: int = 0
+    """Tokens that the limits of key, person, project and organisation count."""
+    of_models: Mapping[str, int] = field(default_factory=dict)
+    """Tokens that the limits of each model count; 0 of a model that was called and has none, as one that draws."""
+
+
+class _Taken(NamedTuple):
+    """What a request took from one lease; `model` is the lease's, "" of key, person, project and organisation."""
+
+    lease: Lease
+    charge: Charge
+    model: str
+
+
+class _Wanted(NamedTuple):
+    """What a request needs of one lease."""
+
+    lease: Lease
+    units: Mapping[Dimension, int]
+    slot: bool
+    model: str = ""
+
+
 class Allowance:
     """The requests, tokens and slots that one request has taken of its limits."""
 
     def __init__(self, limiter: RateLimiter, principal: Principal) -> None:
         self._limiter = limiter
         self._principal = principal
-        self._charges: list[tuple[Lease, Charge]] = []
+        self._taken: list[_Taken] = []
         self._leases: list[Lease] = []
-        self._used: Callable[[], int] = int
+        self._used: Callable[[], TokenUse] = TokenUse
         self._open = 1
 
     async def enter(self) -> None:
@@ -120,27 +150,34 @@ class Allowance:
             subjects += [person_subject(caller.tenant, caller.user)] if caller.user else []
             subjects += [project_subject(project), organisation_subject(caller.tenant)]
         self._leases = await self._limiter.leases_of(subjects)
-        await self._reserve([(lease, ONE_REQUEST, True) for lease in self._leases])
+        await self._reserve([_Wanted(lease, ONE_REQUEST, slot=True) for lease in self._leases])
 
-    async def charge(self, model: str, *, most: int, least: int, used: Callable[[], int]) -> None:
-        """Take one request and a slot from the model's limits; take tokens from these and from all that `enter` used.
+    async def charge(self, model: str, *, most: TokenUse, least: int, used: Callable[[], TokenUse]) -> None:
+        """Take one request and a slot from the limits of each model; take tokens from these and all that `enter` used.
 
         Args:
-            most: tokens that the request may use; a lower limit is taken entirely, and the excess is owed.
-            least: tokens that the request will use at least.
-            used: returns, when the request ends, the tokens that it used.
+            model: the requested model.
+            most: tokens that the request may use; a lower limit is taken entirely, and the excess is owed. It has the
+                requested model and, of an assistant, those that it may call.
+            least: tokens that the requested model will use at least.
+            used: returns, when the request ends, the tokens that it used, with the models that were called.
 
         Raises:
             LargerThanLimit: `least` exceeds a limit.
             RateLimitExceeded, StoreUnavailable: nothing is taken, and what `enter` took is given back.
         """
         caller = self._principal
-        of_model = await self._limiter.leases_of(
-            [model_subject(caller.project, model), organisation_model_subject(caller.tenant, model)]
-        )
-        wanted = [(lease, _tokens(lease, most, least), False) for lease in self._leases]
-        wanted += [(lease, {**ONE_REQUEST, **_tokens(lease, most, least)}, True) for lease in of_model]
-        self._leases = self._leases + of_model
+        subjects = [
+            (name, subject)
+            for name in most.of_models
+            for subject in (model_subject(caller.project, name), organisation_model_subject(caller.tenant, name))
+        ]
+        of_models = await self._limiter.leases_of([subject for _, subject in subjects])
+        wanted = [_Wanted(lease, _tokens(lease, most.total, least), slot=False) for lease in self._leases]
+        for (name, _), lease in zip(subjects, of_models, strict=True):
+            tokens = _tokens(lease, most.of_models[name], least if name == model else 0)
+            wanted.append(_Wanted(lease, {**ONE_REQUEST, **tokens}, slot=True, model=name))
+        self._leases = self._leases + of_models
         self._used = used
         await self._reserve(wanted)
 
@@ -154,8 +191,12 @@ class Allowance:
         if self._open:
             return
         used = self._used()
-        for lease, charge in self._charges:
-            lease.correct(charge, Dimension.TOKENS_PER_MINUTE, used)
+        for lease, charge, model in self._taken:
+            tokens = used.of_models.get(model, 0) if model else used.total
+            lease.correct(charge, Dimension.TOKENS_PER_MINUTE, tokens)
+            if model and model not in used.of_models:
+                for dimension in ONE_REQUEST:
+                    lease.correct(charge, dimension, 0)
             lease.release(charge)
 
     def statuses(self) -> list[tuple[SubjectKind, Dimension, LimitStatus]]:
@@ -166,28 +207,29 @@ class Allowance:
             for dimension, status in lease.statuses().items()
         ]
 
-    async def _reserve(self, wanted: Sequence[tuple[Lease, Mapping[Dimension, int], bool]]) -> None:
+    async def _reserve(self, wanted: Sequence[_Wanted]) -> None:
         """Take all of `wanted`; on a refusal take nothing, and undo what was taken before."""
-        missing = [(lease, units, slot) for lease, units, slot in wanted if not self._has(lease, units, slot)]
+        missing = [each for each in wanted if not self._has(each)]
         if not missing:
             return
-        results = await asyncio.gather(*(self._take(*one) for one in missing), return_exceptions=True)
+        results = await asyncio.gather(*(self._take(each) for each in missing), return_exceptions=True)
         errors = [result for result in results if result is not None]
         if errors:
-            for lease, charge in self._charges:
+            for lease, charge, _ in self._taken:
                 lease.undo(charge)
-            self._charges = []
+            self._taken = []
             raise max(errors, key=lambda error: getattr(error, "wait", 0.0))
 
-    def _has(self, lease: Lease, units: Mapping[Dimension, int], slot: bool) -> bool:
-        charge = lease.reserve_at_once(units, slot=slot)
+    def _has(self, wanted: _Wanted) -> bool:
+        charge = wanted.lease.reserve_at_once(wanted.units, slot=wanted.slot)
         if charge is not None:
-            self._charges.append((lease, charge))
+            self._taken.append(_Taken(wanted.lease, charge, wanted.model))
         return charge is not None
 
-    async def _take(self, lease: Lease, units: Mapping[Dimension, int], slot: bool) -> None:
+    async def _take(self, wanted: _Wanted) -> None:
         # Noted at once: if the request is cancelled while it waits for another lease, `close` knows of this one.
-        self._charges.append((lease, await lease.reserve(units, slot=slot)))
+        charge = await wanted.lease.reserve(wanted.units, slot=wanted.slot)
+        self._taken.append(_Taken(wanted.lease, charge, wanted.model))
 
 
 def _tokens(lease: Lease, most: int, least: int) -> dict[Dimension, int]:

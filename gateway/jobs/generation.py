@@ -133,11 +133,6 @@ class Generation:
         """Total usage until now: final usage of finished jobs, delivered output of the others."""
         return self._billing.so_far
 
-    def tokens_used(self) -> int:
-        """Return the number of prompt and answer tokens until now, which token rate limits count."""
-        used = self._billing.so_far
-        return used.prompt_tokens + used.completion_tokens
-
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Hold credit for the jobs, then publish them with confirm. Close the generation also if this raises.
 

@@ -15,9 +15,11 @@ from gateway.admission.controller import AdmittedRequest
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.generation import Generation, GenerationServices
 from gateway.jobs.keyed_billing import KeyedBilling
+from gateway.jobs.token_use import token_use
 from router.messages import ChatPrompt, Job, TokenPrompt, Usage
 from router.model_registry import ModelInfo
-from router.usage_bound import max_usage
+from router.usage_arithmetic import merged, total
+from router.usage_bound import max_parts, max_usage
 from runtime import tracing
 
 _CERTAIN_SHARE = 8
@@ -79,11 +81,12 @@ async def _abandon_after(disconnected: Callable[[], Awaitable[None]], generation
 async def _charge(allowance: Allowance, model: ModelInfo, jobs: Sequence[Job], generation: Generation) -> None:
     """Charge the tokens that `jobs` may use; the difference to what they used is given back in the end."""
     most = [max_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
+    parts = merged(part for job in jobs for part in max_parts(job, model))
     await allowance.charge(
         model.name,
-        most=sum(usage.prompt_tokens + usage.completion_tokens for usage in most),
+        most=token_use(model, jobs, total(most), parts),
         least=sum(_certain_tokens(job, usage, model) for job, usage in zip(jobs, most, strict=True)),
-        used=generation.tokens_used,
+        used=lambda: token_use(model, jobs, generation.usage_so_far, generation.parts),
     )
 
 

@@ -259,5 +259,9 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Tools of an assistant that are on and may be called by their names; empty for other models."""
     unnamed_models: list[str] = msgspec.field(default_factory=list)
     """Models that an assistant uses because they are served, and not because its operator's catalogue names them."""
+    answers_with: str = ""
+    """Model that writes an assistant's answers; "" for other models."""
+    sees_with: str = ""
+    """Model that writes an assistant's answers to prompts with images; "" if none reads them."""
     started: float = 0.0
     at: float = 0.0

@@ -25,7 +25,8 @@ async def test_an_assistant_is_ready_when_its_answering_model_is(platform: Platf
     assert (ready.max_model_len, ready.task, ready.device) == (counting.longest_model_len, Task.GENERATE, "assistant")
     assert ready.parts == process.abilities.most_parts()
     assert [each.model for each in ready.parts] == ["tool.math", "tool.weather", "tool.web_page"]
-    assert process.worker.status()["answers_with"] == "counting"
+    assert process.worker.status()["answers_with"] == ready.answers_with == "counting"
+    assert ready.sees_with == ""
 
 
 async def _listen(statuses: object, into: list[WorkerStatus]) -> None:

@@ -478,6 +478,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     ),
     "worker_status_parts": msgspec_replace(STATUS, parts=[ROUTING, CALL]),
     "worker_status_unnamed_models": msgspec_replace(STATUS, unnamed_models=["smollm2-135m-instruct"]),
+    "worker_status_answering_models": msgspec_replace(STATUS, answers_with="smollm2-135m-instruct", sees_with="vlm"),
     "worker_status_tools": msgspec_replace(STATUS, tools=[WEATHER_TOOL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
     "worker_status_scores": msgspec_replace(STATUS, task=Task.SCORE),

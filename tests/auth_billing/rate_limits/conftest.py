@@ -10,7 +10,7 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.rate_limits.limit_registry import LimitRegistry
-from auth_billing.rate_limits.limiter import Allowance, RateLimiter
+from auth_billing.rate_limits.limiter import Allowance, RateLimiter, TokenUse
 from auth_billing.rate_limits.limits import Limits, SubjectKind
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 from tests.fakes.accounts import FakeClock
@@ -53,9 +53,13 @@ async def enter(gateway: RateLimiter, principal: Principal = ALICE) -> Allowance
     return allowance
 
 
+def tokens_of_m(tokens: int) -> TokenUse:
+    return TokenUse(tokens, {"m": tokens})
+
+
 async def charged(gateway: RateLimiter, tokens: int, principal: Principal = ALICE, *, used: int = 0) -> Allowance:
     allowance = await enter(gateway, principal)
-    await allowance.charge("m", most=tokens, least=1, used=lambda: used)
+    await allowance.charge("m", most=tokens_of_m(tokens), least=1, used=lambda: tokens_of_m(used))
     return allowance
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import LargerThanLimit, RateLimitExceeded, StoreUnavailable, TokenLimitExceeded
-from auth_billing.rate_limits.limits import UNLIMITED, Dimension, Limits, SubjectKind, key_subject
-from tests.auth_billing.rate_limits.conftest import ALICE, BOB, Fleet, at_once, charged, enter
+from auth_billing.rate_limits.limiter import Allowance, RateLimiter, TokenUse
+from auth_billing.rate_limits.limits import UNLIMITED, Dimension, Limits, SubjectKind, key_subject, model_subject
+from tests.auth_billing.rate_limits.conftest import ALICE, BOB, Fleet, at_once, charged, enter, tokens_of_m
 
 RPM, TPM = Dimension.REQUESTS_PER_MINUTE, Dimension.TOKENS_PER_MINUTE
 
@@ -109,10 +110,47 @@ async def test_a_request_that_may_exceed_the_limit_takes_all_of_it(fleet: Fleet)
     allowance = gateway.allowance(ALICE)
     await allowance.enter()
     with pytest.raises(LargerThanLimit):
-        await allowance.charge("m", most=5000, least=1001, used=int)
+        await allowance.charge("m", most=tokens_of_m(5000), least=1001, used=TokenUse)
     await charged(gateway, 5000)
     with pytest.raises(TokenLimitExceeded):
         await charged(gateway, 1)
+
+
+async def asked_assistant(gateway: RateLimiter, used: TokenUse) -> Allowance:
+    """Charge a request to an assistant `a`, which has `m` answer and may have `p` draw; in the end it has `used`."""
+    allowance = await enter(gateway)
+    await allowance.charge("a", most=TokenUse(150, {"a": 100, "m": 150, "p": 0}), least=1, used=lambda: used)
+    return allowance
+
+
+@limited(model=Limits(tokens_per_minute=1000))
+async def test_a_request_to_an_assistant_counts_at_the_models_that_it_calls(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    (await asked_assistant(gateway, TokenUse(600, {"a": 550, "m": 600}))).close()
+    await charged(gateway, 400)  # of `m`, asked directly
+    with pytest.raises(TokenLimitExceeded, match="for m in project"):
+        await asked_assistant(gateway, TokenUse())
+
+
+@limited(model=Limits(concurrent_requests=2))
+async def test_a_model_is_called_by_so_many_requests_to_an_assistant_at_once(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    running = [await asked_assistant(gateway, TokenUse()) for _ in range(2)]
+    with pytest.raises(RateLimitExceeded, match="for m in project proj_1 on concurrent requests"):
+        await charged(gateway, 1)
+    running[0].close()
+    await charged(gateway, 1)
+
+
+@limited()
+async def test_a_model_that_an_assistant_did_not_call_gets_its_request_back(fleet: Fleet) -> None:
+    fleet.limits.limits[model_subject("proj_1", "p").id] = Limits(requests_per_minute=1, requests_per_day=1)
+    gateway = fleet.add()
+    for _ in range(5):
+        (await asked_assistant(gateway, TokenUse(150, {"a": 100, "m": 150}))).close()
+    (await asked_assistant(gateway, TokenUse(150, {"a": 100, "m": 150, "p": 0}))).close()
+    with pytest.raises(RateLimitExceeded, match="for p in project"):
+        await asked_assistant(gateway, TokenUse())
 
 
 @limited(Limits(requests_per_minute=10), Limits(tokens_per_minute=100))

@@ -10,7 +10,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.errors import LargerThanLimit, RateLimitExceeded, TokenLimitExceeded
 from auth_billing.rate_limits.lease import ADVANCE_PERIOD
 from auth_billing.rate_limits.limit_registry import CACHE_TTL
-from auth_billing.rate_limits.limiter import RateLimiter
+from auth_billing.rate_limits.limiter import RateLimiter, TokenUse
 from auth_billing.rate_limits.limits import (
     UNLIMITED,
     Dimension,
@@ -24,7 +24,7 @@ from auth_billing.rate_limits.limits import (
     person_subject,
     project_subject,
 )
-from tests.auth_billing.rate_limits.conftest import Fleet, charged, enter
+from tests.auth_billing.rate_limits.conftest import Fleet, charged, enter, tokens_of_m
 
 KEY = Principal("key-1", "org-1", "salt", project="proj_1", user="user-1")
 OTHER_KEY = replace(KEY, key_id="key-2", project="proj_2")
@@ -113,7 +113,7 @@ async def test_unused_tokens_return_to_the_person_from_every_gateway() -> None:
     with pytest.raises(TokenLimitExceeded):
         await charged(first, 300, KEY)
     with pytest.raises(LargerThanLimit) as larger:
-        await (await enter(first, KEY)).charge("m", most=2000, least=1001, used=int)
+        await (await enter(first, KEY)).charge("m", most=tokens_of_m(2000), least=1001, used=TokenUse)
     assert larger.value.kind == "person"
 
 

@@ -16,7 +16,16 @@ from auth_billing.rate_limits.limits import UNLIMITED, Limits, model_subject
 from gateway.http.rate_limits import duration
 from gateway.settings import GatewaySettings
 from router.messages import Job
-from tests.fakes.scripted_worker import ScriptedWorker, count, never, start_and_wait
+from tests.contract.examples import msgspec_replace
+from tests.fakes.scripted_worker import (
+    PART_BOUNDS,
+    ScriptedWorker,
+    answer_in_steps,
+    count,
+    never,
+    start_and_wait,
+    status,
+)
 from tests.gateway.conftest import HEADERS, HI, MODEL, Serve, SetStage, eventually
 
 ALL = {f"x-ratelimit-{what}-{name}" for what in ("limit", "remaining", "reset") for name in ("requests", "tokens")}
@@ -246,6 +255,19 @@ async def test_limits_of_a_model_are_its_project_s(set_stage: SetStage) -> None:
     subject = model_subject("project-1", MODEL)
     await stage.gateway.limits.book.change(subject, Limits(requests_per_minute=1))
     assert [(await stage.chat()).status_code for _ in range(2)] == [200, 429]
+
+
+@pytest.mark.parametrize(("model", "tokens"), [("writer", 10), ("router-1.5", 180)])
+async def test_a_limit_of_a_model_counts_what_an_assistant_has_it_do(
+    set_stage: SetStage, model: str, tokens: int
+) -> None:
+    stage = await set_stage(answer_in_steps)
+    stage.worker.bus.send_status(msgspec_replace(status(MODEL), parts=PART_BOUNDS, answers_with="writer"))
+    await eventually(lambda: all(each.max_parts for each in stage.gateway.models.models()))
+    await stage.gateway.limits.book.change(model_subject("project-1", model), Limits(tokens_per_minute=tokens))
+    answers = [await stage.chat() for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert answers[1].json()["error"]["message"].startswith(f"Rate limit reached for {model} in project project-1")
 
 
 async def test_the_stock_client_waits_and_retries(serve: Serve) -> None:

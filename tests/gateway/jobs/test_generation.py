@@ -47,7 +47,6 @@ async def test_choices_are_numbered_across_prompts(set_stage: SetStage) -> None:
     choices = {choice async for batch in generation.batches() for choice, _ in batch}
     assert choices == {0, 1, 2, 3}
     assert generation.finished
-    assert generation.tokens_used() > 0
     assert outcomes(stage) == {"finished": 1}
 
 
