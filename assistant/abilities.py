@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import structlog
 
 from assistant.catalogue import AssistantSpec
 from assistant.routing import rewriting
@@ -15,6 +17,7 @@ from assistant.routing.router import Router
 from assistant.tools.sentences import UNKNOWN_TOOL
 from assistant.tools.tool import NotFound, Tool, UsesModels
 from assistant.tools.toolbox import Toolbox
+from assistant.tools.unit_prices import UnitPrices
 from router.messages import OwnTool, Task, Usage, UsagePart
 from router.model_registry import ModelInfo
 from router.producer.child_jobs import ChildJobs
@@ -28,6 +31,8 @@ ROUTER_TOKENS = 2 * MAX_TOKENS
 ROUTER_WAIT = 3.0
 """Seconds that a job waits for the first heartbeat of the model that routes, which comes each second."""
 POLL_INTERVAL = 0.05
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,10 @@ class Abilities:
     """Seconds that a job waits for the first heartbeat of the answering model, as after this process was restarted."""
     embedding_router: Callable[[str], Router] | None = None
     """Returns the router of the way `classifier` with an embedding model, always the same one for a model."""
+    prices: UnitPrices | None = None
+    """The prices in force; `None`: the process has no store."""
+    _unpriced: set[str] = field(default_factory=set)
+    """Embedding models whose missing price was logged."""
 
     @property
     def answers_with(self) -> ModelInfo | None:
@@ -71,13 +80,13 @@ class Abilities:
 
     @property
     def embeds_with(self) -> ModelInfo | None:
-        """The embedding model of the classifier; `None` if it has none, or no worker serves it now."""
+        """The embedding model of the classifier; `None` if it has none, or no worker serves one with a price now."""
         routing, models = self.spec.routing, self.children.models
         if routing.way != "classifier" or routing.embeddings is False or self.embedding_router is None:
             return None
         named = models.models() if routing.embeddings is None else [models.find(routing.embeddings)]
         served = (each for each in named if each is not None and each.alive and each.task is Task.EMBED)
-        return next(served, None)
+        return next((each for each in served if self._may_be_billed(each.name)), None)
 
     async def models_known(self) -> None:
         """Wait until the models that answer and route are known.
@@ -158,6 +167,15 @@ class Abilities:
             if isinstance(tool, UsesModels):
                 parts += tool.most_parts(self.answers_with)
         return list(merged(parts))
+
+    def _may_be_billed(self, model: str) -> bool:
+        """Return whether bills may have tokens of a model; without a store its price is not known, and taken as set."""
+        if self.prices is None or self.prices.has_tokens(model):
+            return True
+        if self.prices.known is not None and model not in self._unpriced:
+            self._unpriced.add(model)
+            _log.warning("embedding model has no price, questions are routed without it", model=model)
+        return False
 
     def _may_answer(self, model: ModelInfo) -> bool:
         """Return whether a model may be the default answerer: a text model, and no assistant, here or elsewhere."""

@@ -100,6 +100,7 @@ async def serve(
                 models.models.keys(),
                 patience=settings.no_worker_timeout,
                 embedding_router=embedding_router,
+                prices=None if images is None else images.prices,
             )
             workers[model] = AssistantWorker(
                 bus, model, abilities, metrics, drain_grace=settings.drain_grace, hand_over=hand_over, timings=timings

@@ -1,4 +1,4 @@
-"""Which units of models have a price, so that no tool uses what can't be billed."""
+"""Which models and units of them have a price, so that no step uses what can't be billed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,17 @@ class UnitPrices:
 
     def has(self, model: str, unit: str) -> bool:
         """Return whether `unit` of `model` has a price."""
+        return self._cover(model, Usage(prompt_tokens=0, units={unit: 1}))
+
+    def has_tokens(self, model: str) -> bool:
+        """Return whether the tokens of `model` have a price, of its own or the default."""
+        return self._cover(model, Usage(prompt_tokens=1))
+
+    def _cover(self, model: str, usage: Usage) -> bool:
         if self.known is None:
             return False
         try:
-            self.known.price_of(model, Usage(prompt_tokens=0, units={unit: 1}), ServiceClass.DEFAULT)
+            self.known.price_of(model, usage, ServiceClass.DEFAULT)
         except NoPrice:
             return False
         return True

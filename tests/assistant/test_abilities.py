@@ -8,17 +8,22 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from structlog.testing import capture_logs
 
 from assistant.abilities import ROUTER_TOKENS, Abilities, tool_part
 from assistant.catalogue import AssistantSpec
 from assistant.tools.sentences import UNKNOWN_TOOL
 from assistant.tools.tool import InvalidArguments, NotFound
 from assistant.tools.toolbox import Toolbox
-from router.messages import Task, Usage, UsagePart
+from assistant.tools.unit_prices import UnitPrices
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.pricing import PriceList, TokenRate
+from router.messages import ServiceClass, Task, Usage, UsagePart
 from router.model_registry import ModelRegistry
 from router.producer.errors import ModelUnavailable
 from tests.contract.examples import STATUS, msgspec_replace
 from tests.fakes.assistant_process import GatedTool
+from tests.fakes.prices import ListPriceStore
 
 
 def abilities(*statuses: dict[str, Any], patience: float = 0.05, **spec: Any) -> Abilities:
@@ -91,6 +96,26 @@ def test_by_default_the_first_embedding_model_helps_the_classifier(routing: dict
     assert own.embeds_with is None
     found = replace(own, embedding_router=Mock()).embeds_with
     assert (found.name if found else None) == name
+
+
+def test_an_embedding_model_without_a_price_is_logged_once_and_not_used() -> None:
+    embedders = [{"model": each, "task": Task.EMBED} for each in ("a-embedder", "b-embedder")]
+    prices = UnitPrices(PriceBook(ListPriceStore()))
+    own = replace(abilities({"model": "qwen"}, *embedders), embedding_router=Mock(), prices=prices)
+    with capture_logs() as logged:
+        assert own.embeds_with is None, "no prices were read"
+    assert not logged
+    rates = dict.fromkeys(ServiceClass, TokenRate(1, 1, 1))
+    prices.known = PriceList(1, {"b-embedder": rates})
+    with capture_logs() as logged:
+        found = [own.embeds_with for _ in range(3)]
+    assert [each and each.name for each in found] == ["b-embedder"] * 3
+    assert [each["model"] for each in logged] == ["a-embedder"]
+    prices.known = PriceList(2, {"qwen": rates})
+    assert own.embeds_with is None
+    assert "b-embedder" not in [part.model for part in own.most_parts()]
+    prices.known = PriceList(3, {}, rates)
+    assert own.embeds_with is not None
 
 
 def test_tools_that_are_off_are_left_out() -> None:

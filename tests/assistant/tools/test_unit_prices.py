@@ -33,3 +33,10 @@ async def test_only_units_with_a_price_of_their_own_have_one(prices: UnitPrices)
     assert prices.has("painter", "64x64")
     assert not prices.has("painter", "128x64")
     assert not prices.has("other", "64x64"), "the default has no units"
+
+
+async def test_tokens_have_the_price_of_their_model_or_the_default(prices: UnitPrices) -> None:
+    assert prices.has_tokens("painter")
+    assert prices.known is not None
+    assert prices.known.default is not None
+    assert prices.has_tokens("other")
