@@ -18,7 +18,7 @@ from tests.fakes.prices import ListPriceStore
 @pytest.fixture
 async def prices() -> AsyncIterator[UnitPrices]:
     book = PriceBook(ListPriceStore())
-    for model, units in (("painter", {"64x64": 3}), ("default", {})):
+    for model, units in (("painter", {"64x64": 3}), (None, {})):
         rate = TokenRate(1, 1, 1, units=units)
         await book.edit(model, dict.fromkeys(ServiceClass, rate), seen=(await book.newest()).prices.version)
     prices = UnitPrices(book)
