@@ -167,7 +167,7 @@ class Answering:
         answering = self._answers_with().name
         model = abilities.spec.routing.model or answering
         if abilities.spec.routing.way == "grammar":
-            return GrammarRouter(model), model
+            return GrammarRouter(model, with_arguments=abilities.spec.routing.arguments), model
         return FunctionRouter(model, answers=model == answering and has_room_for_calls(self._job)), model
 
     async def _choose(self, router: Router, question: str, model: str) -> Choice:

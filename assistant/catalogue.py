@@ -49,10 +49,18 @@ class Routing(_Table):
     """`classifier`: without a model; `grammar`: a model, held to a grammar; `function`: a model's function calls."""
     model: ModelName | None = None
     """The model that chooses; by default the one that answers. A classifier has none."""
+    arguments: bool = False
+    """Whether the model writes the tool's arguments too, in the way `grammar`; else rules find them in the question."""
     embeddings: ModelName | Literal[False] | None = None
     """Embedding model beside the classifier; by default the one that is served, the first by name if several are.
 
     `false`: none. While no worker serves it, and for languages that it does not know, n-grams decide alone."""
+
+    @model_validator(mode="after")
+    def _arguments_of_a_grammar(self) -> Self:
+        if self.arguments and self.way != "grammar":
+            raise ValueError("`arguments` is for the way `grammar`")
+        return self
 
     @model_validator(mode="after")
     def _embeddings_of_a_classifier(self) -> Self:
@@ -145,9 +153,10 @@ class McpSpec(_Table):
     tools: Annotated[tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")], ...], Field(min_length=1)]
     """The server's tools that may be offered; others are ignored."""
     fingerprints: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = {}
-    """Approved fingerprints by tool; without one, the first description of a process's life counts as approved."""
+    """Approved fingerprints by tool. Without one, a tool of the consent `operator` is off; of another tool the first
+    description of a process's life counts as approved."""
     consent: Literal["operator", "person"] = "person"
-    """`person`: a question has to allow a tool by `tools_allowed`; `operator`: this entry is the consent."""
+    """`person`: a question has to allow a tool by `tools_allowed`; `operator`: `fingerprints` are the consent."""
     time_limit: Annotated[float, Field(gt=0, le=600)] = 30.0
     """Seconds of one call."""
 

@@ -1,7 +1,8 @@
 """Connections to the MCP servers of the catalogue: they list tools, call them, and are made again when they break.
 
 A tool is added to the toolbox as its server first describes it, and keeps this description while the process runs. Once
-its server describes it in another way, it is off until the operator approves the new description.
+its server describes it in another way, it is off until the operator approves the new description. A tool that no person
+has to allow is off until the operator has approved a description, so that a restart approves none.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ NOT_LISTED = Sentence(
 CHANGED = Sentence(
     "The server describes “{tool}” differently than the operator approved. It is off until the operator approves it.",
     "Serwer opisuje narzędzie „{tool}” inaczej, niż zatwierdził operator. Jest wyłączone do ponownego zatwierdzenia.",
+)
+NOT_APPROVED = Sentence(
+    "The operator has not approved the description of “{tool}” yet.",
+    "Operator nie zatwierdził jeszcze opisu narzędzia „{tool}”.",
 )
 TOO_LARGE = Sentence(
     "The description of “{tool}” exceeds the limits of this installation.",
@@ -139,6 +144,11 @@ class McpServer:
             self._offer(full, described)
 
     def _offer(self, full: str, described: Definition) -> None:
+        asks = self._spec.consent == "person"  # by a consent that names the fingerprint
+        if not asks and described.name not in self._approved:
+            _log.warning("mcp tool is off: `fingerprints` lacks it", tool=full, fingerprint=described.fingerprint)
+            self._toolbox.switch_off(full, NOT_APPROVED)
+            return
         approved = self._approved.setdefault(described.name, described.fingerprint)
         if approved != described.fingerprint:
             _log.warning("mcp tool is off: its description changed", tool=full, fingerprint=described.fingerprint)
@@ -146,7 +156,6 @@ class McpServer:
             return
         if self._toolbox.find(full) is None:
             _log.info("mcp tool", tool=full, fingerprint=described.fingerprint)
-            asks = self._spec.consent == "person"
             self._toolbox.add(McpTool(self._name, described, asks, self._spec.time_limit, self.call))
         self._toolbox.switch_on(full)
 

@@ -51,6 +51,7 @@ class Asked:
             {"role": "user", "content": "and tomorrow?"},
         ]
         body: dict[str, Any] = {"model": ASSISTANT, "messages": messages, "max_tokens": TOKENS, "seed": self.seed}
+        body["tools_allowed"] = ["mcp.desk.look"]
         if self.streamed:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return body

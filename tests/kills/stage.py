@@ -44,7 +44,6 @@ model = "{PAINTER}"
 command = ["{sys.executable}", "-m", "tests.kills.desk"]
 env = ["PYTHONPATH", "{FOLDER_VARIABLE}"]
 tools = ["look"]
-consent = "operator"
 time_limit = 120
 """
 
