@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assistant.tools.argument_schema import without_references
 from assistant.tools.tool import Tool
 from router.messages import Grammar, GrammarKind
 
@@ -88,7 +89,7 @@ def choice_grammar(tools: Mapping[str, Tool], with_arguments: bool) -> Grammar:
     """Return the grammar of all choices: the names, or JSON objects with a name and arguments of its schema."""
     if not with_arguments:
         return Grammar(kind=GrammarKind.CHOICE, source=json.dumps([*tools, NONE]))
-    choices = [_object(name, tool.parameters) for name, tool in tools.items()]
+    choices = [_object(name, without_references(tool.parameters)) for name, tool in tools.items()]
     return Grammar(kind=GrammarKind.JSON_SCHEMA, source=json.dumps({"anyOf": [*choices, _object(NONE, None)]}))
 
 

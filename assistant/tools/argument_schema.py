@@ -39,7 +39,7 @@ class ArgumentSchema:
         Raises:
             SchemaRefused: the schema is invalid, too large, or has outside references.
         """
-        expanded = _Expansion(schema).schema(schema, ())
+        expanded = without_references(schema)
         try:
             Draft202012Validator.check_schema(expanded)
         except (SchemaError, RecursionError) as error:
@@ -52,6 +52,16 @@ class ArgumentSchema:
             path = ".".join(str(each) for each in error.absolute_path)
             problem = f"{path}: {error.message}" if path else error.message
             raise InvalidArguments(WRONG_ARGUMENTS, field=path or _missing(error), tool=tool, problem=problem)
+
+
+def without_references(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a bounded copy of a schema with its references expanded, which can be a part of another schema.
+
+    Raises:
+        SchemaRefused: it is too large, or has outside references.
+    """
+    expanded: dict[str, Any] = _Expansion(schema).schema(schema, ())
+    return expanded
 
 
 def _missing(error: ValidationError) -> str:

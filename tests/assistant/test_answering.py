@@ -319,6 +319,19 @@ async def test_a_failing_routing_model_leaves_a_direct_answer(platform: Platform
     assert answer.texts == [counted(5)]
 
 
+async def test_a_routing_model_writes_the_arguments_in_a_grammar(platform: Platform) -> None:
+    await platform.fleet.start("worker-1")
+    router = await platform.scripted("router", say('{"tool": "math", ', '"arguments": {"text": "2 + 2"}}'))
+    routing = {"way": "grammar", "model": "router", "arguments": True}
+    await platform.assistant(platform.talents(routing=routing))
+    answer = await platform.ask("how much is two and two?")
+    await answer.read()
+    [route, tool] = ended_steps(answer)
+    assert route.data["arguments"] == tool.data["arguments"] == {"text": "2 + 2"}
+    assert router.jobs[0].grammar is not None
+    assert router.jobs[0].grammar.kind is GrammarKind.JSON_SCHEMA
+
+
 async def test_a_routing_model_chooses_and_is_billed(platform: Platform) -> None:
     worker = await platform.fleet.start("worker-1")
     router = await platform.scripted("router", say("ma", "th"))

@@ -52,6 +52,7 @@ def test_without_a_file_nothing_of_the_internet_is_asked() -> None:
         ('"qwen"', '"helper"', "model 'helper' calls 'helper', which is an assistant too"),
         ('model = "router"', 'model = "other"', "model 'helper' calls 'other'"),
         ('"math"', '"rm"', "models.helper.tools.0."),
+        ('model = "router"', "arguments = true", "models.helper.routing: Value error, `arguments` is for the way"),
         ('"function"', '"guess"', "models.helper.routing.way: "),
         ("rewrites", "rewrite", "models.helper.rewrite: Extra inputs are not permitted"),
         ('api_key_env = "WEATHER_KEY"', "", "tools.weather: Value error, `api_key_env` is for"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import AsyncMock
 
 import jsonschema
+import mcp_types
 import pytest
 
+from assistant.mcp.definition import definition
+from assistant.mcp.tool import McpTool
 from assistant.routing.function_prompt import (
     by_function_name,
     choice_grammar,
@@ -48,6 +52,18 @@ def test_examples_match_the_grammar() -> None:
         except jsonschema.ValidationError:
             lacking += 1
     assert lacking == 1  # of mathematics, whose fake lacks the operation
+
+
+def test_references_in_a_tools_schema_are_followed_in_the_grammar() -> None:
+    place = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    parameters = {"type": "object", "properties": {"to": {"$ref": "#/$defs/Place"}}, "$defs": {"Place": place}}
+    described = definition(mcp_types.Tool(name="book", description="Books.", input_schema=parameters))
+    tools = by_function_name([McpTool("travel", described, True, 5.0, AsyncMock())])
+    schema = json.loads(choice_grammar(tools, with_arguments=True).source)
+    choice = {"tool": "mcp_travel_book", "arguments": {"to": {"city": "Łódź"}}}
+    jsonschema.validate(choice, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(choice | {"arguments": {"to": {}}}, schema)
 
 
 def test_examples_of_tools_that_are_off_are_left_out() -> None:
