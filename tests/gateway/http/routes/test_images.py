@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
+from auth_billing.rate_limits.limits import Limits, model_subject
 from gateway.openai.images import ImageList
 from router.bus import Bus
 from router.messages import Drawn, FailureCode, Finished, ImagePrompt, Job, Usage
@@ -124,6 +126,27 @@ async def test_the_images_are_billed_by_size(drawing: Drawing) -> None:
     await eventually(lambda: len(drawing.stage.receipts) == 1)
     (receipt,) = drawing.stage.receipts
     assert receipt.usage == Usage(prompt_tokens=0, units={"512x256": 2})
+
+
+async def leave(drawing: Drawing) -> Usage:
+    """Leave a request once a worker has its job; return what is billed."""
+    jobs, receipts = len(drawing.worker.jobs), len(drawing.stage.receipts)
+    request = asyncio.create_task(drawing())
+    await eventually(lambda: len(drawing.worker.jobs) > jobs)
+    request.cancel()
+    await asyncio.wait([request])
+    await eventually(lambda: len(drawing.stage.receipts) > receipts)
+    return drawing.stage.receipts[-1].usage
+
+
+async def test_images_that_a_client_leaves_are_free_and_bounded_by_the_limit_on_requests(drawing: Drawing) -> None:
+    drawing.worker.script = never
+    await drawing.stage.gateway.limits.book.change(model_subject("project-1", PAINTER), Limits(requests_per_minute=3))
+    assert [await leave(drawing) for _ in range(3)] == [Usage(prompt_tokens=0)] * 3
+    drawing.worker.script = draw
+    refused = [await drawing() for _ in range(20)]
+    assert {each.status_code for each in refused} == {429}
+    assert len(drawing.worker.jobs) == 3
 
 
 async def test_a_prompt_that_was_revised_is_reported(drawing: Drawing) -> None:
