@@ -250,6 +250,15 @@ def test_the_parts_of_a_model_are_the_largest_of_its_workers(registry: ModelRegi
     assert model.max_parts == (part("tool.weather", 3, 5), part("tool.math", 1), part("router", 1))
 
 
+def test_the_answering_models_of_an_assistant_are_those_of_all_workers(registry: ModelRegistry) -> None:
+    registry.observe(status(answers_with="smol"))
+    registry.observe(status(worker="w-2", answers_with="qwen", sees_with="vision"))
+    registry.observe(status(worker="w-3"))
+    model = registry.find("m")
+    assert model is not None
+    assert (model.answers_with, model.sees_with) == (("qwen", "smol"), ("vision",))
+
+
 def test_the_sizes_of_images_are_those_of_all_workers_in_the_order_of_the_first(registry: ModelRegistry) -> None:
     registry.observe(status(image_sizes=["512x512", "256x256", "512x256"]))
     registry.observe(status(worker="w-2", image_sizes=["512x256", "512x512"]))
