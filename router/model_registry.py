@@ -73,6 +73,8 @@ class ModelInfo:
     """The same for prompts with images."""
     reads_images: bool
     """Whether all of its workers read images in prompts."""
+    searches: bool
+    """Whether all of its workers run searches."""
     workers: int
     """Number of workers that accept jobs now."""
     running: int
@@ -219,6 +221,7 @@ class ModelRegistry:
             answers_with=tuple(sorted({status.answers_with for status in limits if status.answers_with})),
             sees_with=tuple(sorted({status.sees_with for status in limits if status.sees_with})),
             reads_images=all(status.reads_images for status in limits),
+            searches=all(status.searches for status in limits),
             workers=len(ready),
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),

@@ -19,6 +19,7 @@ from router.messages import (
     Job,
     PromptBounds,
     ScorePrompt,
+    Search,
     TextPrompt,
     TokenPrompt,
     Usage,
@@ -56,10 +57,23 @@ def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
 
 
 def max_parts(job: Job, model: ModelInfo) -> tuple[UsagePart, ...]:
-    """Return upper bounds on what the steps of `job` use, by model: those of one tool if the client chose the tool."""
+    """Return upper bounds on what the steps of `job` use, by model: those of one tool if the client chose the tool.
+
+    The steps of a search use at most its budget, at the job's model and at the verifier each.
+    """
+    if job.search is not None:
+        return _search_parts(job.model, job.search)
     call = job.prompt.own_tool_call if isinstance(job.prompt, ChatPrompt) else None
     chosen = None if call is None else next((tool for tool in model.tools if tool.name == call.name), None)
     return model.max_parts if chosen is None else merged(chosen.parts)
+
+
+def _search_parts(model: str, search: Search) -> tuple[UsagePart, ...]:
+    generated = UsagePart(model=model, usage=Usage(prompt_tokens=0, completion_tokens=search.budget_tokens))
+    if not search.verifier:
+        return (generated,)
+    scored = UsagePart(model=search.verifier, usage=Usage(prompt_tokens=search.budget_tokens))
+    return merged([generated, scored])
 
 
 def _kept(job: Job, context: int, prompt: int) -> int:

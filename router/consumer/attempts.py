@@ -14,7 +14,20 @@ import msgspec
 import structlog
 
 from router.diagnosis import Diagnosis
-from router.messages import Cancelled, Failed, Finished, Job, Outcome, Resume, Terminal, Usage, UsagePart, UsageRecord
+from router.messages import (
+    Cancelled,
+    Delta,
+    Failed,
+    Finished,
+    Job,
+    Outcome,
+    Resume,
+    Step,
+    Terminal,
+    Usage,
+    UsagePart,
+    UsageRecord,
+)
 from router.transport.base import Delivery
 
 REMEMBERED_PERIOD = 600.0
@@ -115,6 +128,54 @@ class Attempt(ABC):
         trace = self.delivery.headers.get("traceparent")
         logger: structlog.stdlib.BoundLogger = _log.bind(job=self.job.id, attempt=self.attempt_id)
         return logger.bind(traceparent=trace) if trace else logger
+
+
+@dataclass(eq=False)
+class SteppedAttempt(Attempt):
+    """One attempt at a job whose answer comes after steps. Subclasses count the answer's tokens in `tokens`."""
+
+    steps: list[Step] = field(default_factory=list)
+    """Ended steps, those of earlier attempts included."""
+    tokens: int = 0
+    """Tokens of the answer, those of earlier attempts included."""
+
+    def __post_init__(self) -> None:
+        self._take_delivered()
+
+    @property
+    def position(self) -> int:
+        """Position of the next delta: ended steps and tokens take one each."""
+        return len(self.steps) + self.tokens
+
+    @property
+    def parts(self) -> list[UsagePart]:
+        """Usage of the ended steps, those of earlier attempts included."""
+        return [part for step in self.steps for part in step.parts]
+
+    def continue_after(self, resume: Resume) -> None:
+        """Continue after the steps and the output that earlier attempts delivered, as the gateway lists them."""
+        super().continue_after(resume)
+        self._take_delivered()
+
+    def release_step(self, step: Step) -> Delta:
+        """Record a step, if it has ended, and return its delta."""
+        ended = step.state.ended
+        delta = Delta(
+            job_id=self.job.id,
+            attempt_id=self.attempt_id,
+            start=self.position,
+            token_ids=[],
+            untokenised_positions=int(ended),
+            step=step,
+        )
+        if ended:
+            self.steps.append(step)
+            self.progressed, self.solo = True, False
+        return delta
+
+    def _take_delivered(self) -> None:
+        self.steps = list(self.job.steps)
+        self.tokens = self.job.delivered_positions(0) - len(self.steps)
 
 
 T = TypeVar("T", bound=Attempt)

@@ -72,5 +72,15 @@ from router.messages.replies import (
     Window,
     merge_tool_calls,
 )
+from router.messages.search import (
+    MAX_CANDIDATES,
+    MAX_PATHS,
+    MAX_STEPS,
+    Aggregate,
+    Extraction,
+    ExtractionKind,
+    Search,
+    SearchMethod,
+)
 from router.messages.steps import Step, StepState
 from router.messages.usage import Outcome, Receipt, ReportedUsage, Settlement, UsageRecord

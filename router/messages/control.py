@@ -251,6 +251,8 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Sizes of the images that it draws, as `1024x768`, the default size first; empty if it draws none."""
     reads_images: bool = False
     """Whether its prompts can have images (`ChatPrompt.images`)."""
+    searches: bool = False
+    """Whether it runs jobs with a `Search`."""
     continues: bool = True
     """Whether it can continue an answer that another worker has begun; most upstream providers can't."""
     parts: list[UsagePart] = msgspec.field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from router.messages.base import Count, Message, Probability, ServiceClass
+from router.messages.search import Search
 from router.messages.steps import Step
 
 
@@ -236,6 +237,9 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     text: TextOptions = TextOptions()
     grammar: Grammar | None = None
     n: Annotated[int, msgspec.Meta(ge=1)] = 1
+    search: Search | None = None
+    """How the answer is searched for; `None`: it is generated once. Only for jobs with one choice, of workers whose
+    heartbeats say that they search."""
     service_class: ServiceClass = ServiceClass.DEFAULT
     cache_salt: str = ""
     """Separates prefix caches: tenants with different salts can't detect each other's prompts by timing."""

@@ -1,4 +1,4 @@
-"""Steps of a job that come before its answer: rewriting of the question, routing, tool calls, summaries."""
+"""Steps of a job that come before its answer: rewriting of the question, routing, tool calls, summaries, searches."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     number: Count
     """Number of the step within the job, from 0."""
     kind: str
-    """"rewrite", "route", "tool" or "summary"; `data` follows from it."""
+    """"rewrite", "route", "tool", "summary" or "search"; `data` follows from it."""
     name: str
-    """Name of the tool or model that the step uses."""
+    """Name of the tool or model that the step uses, or of the method of a search."""
     state: StepState
     data: dict[str, Any] = msgspec.field(default_factory=dict)
     parts: list[UsagePart] = msgspec.field(default_factory=list)

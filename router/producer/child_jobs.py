@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
@@ -250,3 +251,20 @@ class ChildJobs:
     async def _observe(self) -> None:
         async for status in self._statuses:
             self.models.observe(status)
+
+
+@asynccontextmanager
+async def following(children: ChildJobs) -> AsyncIterator[None]:
+    """Open `children`, follow its jobs during the block, and cancel those that are open at the end.
+
+    Raises:
+        BrokerUnavailable: the queues can't be declared.
+    """
+    await children.open()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(children.run())
+        try:
+            yield
+        finally:
+            await children.close()
+            task.cancel()

@@ -9,6 +9,7 @@ import msgspec
 from router.messages import (
     UNKNOWN_TOKEN_ID,
     ActiveRequester,
+    Aggregate,
     AnswerPart,
     AnswerState,
     AttemptReport,
@@ -21,6 +22,8 @@ from router.messages import (
     Drawn,
     Embedded,
     EmbeddingPrompt,
+    Extraction,
+    ExtractionKind,
     Failed,
     FailureCode,
     Finished,
@@ -49,6 +52,8 @@ from router.messages import (
     SamplingParams,
     Scored,
     ScorePrompt,
+    Search,
+    SearchMethod,
     ServiceClass,
     Started,
     Step,
@@ -272,6 +277,23 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         ),
     ),
     "job_image": msgspec_replace(JOB, prompt=ImagePrompt(prompt="A lighthouse", size="1024x768"), n=2, ended=[1]),
+    "job_search": msgspec_replace(
+        JOB,
+        n=1,
+        search=Search(
+            method=SearchMethod.BEAM_SEARCH,
+            n=4,
+            budget_tokens=8192,
+            expansions=4,
+            max_steps=16,
+            step_tokens=128,
+            separator="\n",
+            verifier="prm",
+            aggregate=Aggregate.MIN,
+            extract=Extraction(kind=ExtractionKind.REGEX, pattern="answer: (.+)"),
+            return_candidates=True,
+        ),
+    ),
     "window_started": Window(
         worker_id="worker-1",
         replies=[Started(job_id="j", attempt_id="a", worker_id="worker-1", prompt_tokens=5, delivery_count=1)],
@@ -473,6 +495,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             per_byte=1, normal_form="NFC", per_text=5, per_conversation=40, per_message=9, tools=200
         ),
     ),
+    "worker_status_searches": msgspec_replace(STATUS, searches=True),
     "worker_status_reads_images": msgspec_replace(
         STATUS, reads_images=True, prompt_bounds=PromptBounds(per_byte=1, per_text=5, per_image=1088)
     ),

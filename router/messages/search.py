@@ -1,0 +1,105 @@
+"""How a job's answer is searched for with test-time compute: several paths are generated, and one is chosen.
+
+Paths are samples of the same prompt. Methods with steps extend paths up to a boundary (the separator, or a number of
+tokens), have a verifier score them, and go on with the best; methods without steps generate whole answers.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+MAX_PATHS = 64
+"""Largest `Search.n`."""
+MAX_CANDIDATES = 256
+"""Most paths that are scored together: `n` times `expansions`."""
+MAX_STEPS = 64
+
+
+class SearchMethod(StrEnum):
+    """How paths are extended and one of them is chosen."""
+
+    BEST_OF_N = "best_of_n"
+    """The answer with the highest score of `n`."""
+    WEIGHTED_BEST_OF_N = "weighted_best_of_n"
+    """The best of those answers whose extracted results agree and whose scores have the highest sum."""
+    SELF_CONSISTENCY = "self_consistency"
+    """An answer with the most frequent extracted result (Wang et al. 2022); no verifier."""
+    BEAM_SEARCH = "beam_search"
+    """After each step the `n` best of all `n` times `expansions` paths go on (Snell et al. 2024)."""
+    DVTS = "dvts"
+    """Diverse verifier tree search: `n` independent trees, of each the best of `expansions` paths goes on
+    (Beeching et al. 2024)."""
+
+    @property
+    def verified(self) -> bool:
+        """Whether a verifier scores the paths."""
+        return self is not SearchMethod.SELF_CONSISTENCY
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether paths are scored after each step, not only at their ends."""
+        return self in (SearchMethod.BEAM_SEARCH, SearchMethod.DVTS)
+
+    @property
+    def votes(self) -> bool:
+        """Whether results are extracted from the answers and compared."""
+        return self in (SearchMethod.WEIGHTED_BEST_OF_N, SearchMethod.SELF_CONSISTENCY)
+
+
+class Aggregate(StrEnum):
+    """How the scores of a path's steps become the score of the path."""
+
+    LAST = "last"
+    MIN = "min"
+    PRODUCT = "product"
+    MEAN = "mean"
+
+
+class ExtractionKind(StrEnum):
+    """How the result is found in the text of an answer."""
+
+    LAST_NUMBER = "last_number"
+    BOXED = "boxed"
+    r"""The content of the last `\boxed{}`."""
+    REGEX = "regex"
+    """The first group, or else all, of the last match of a regular expression."""
+    JSON_PATH = "json_path"
+    """The value at a dotted path (`answer.value`, `results.0`) of an answer that is JSON."""
+    TEXT = "text"
+    """The whole text, without white space around it."""
+
+
+class Extraction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How results are extracted from answers, to be compared with one another."""
+
+    kind: ExtractionKind = ExtractionKind.LAST_NUMBER
+    pattern: Annotated[str, msgspec.Meta(max_length=512)] = ""
+    """The regular expression or the path; "" for the other kinds."""
+
+
+class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A search for the answer of a job with one choice."""
+
+    method: SearchMethod
+    n: Annotated[int, msgspec.Meta(ge=1, le=MAX_PATHS)]
+    """Number of paths, or of trees."""
+    budget_tokens: Annotated[int, msgspec.Meta(ge=1)]
+    """Most tokens that all paths together generate, and most that the verifier reads. The search ends when its next
+    step could exceed one of them, and chooses among the paths that it has."""
+    expansions: Annotated[int, msgspec.Meta(ge=1, le=MAX_CANDIDATES)] = 1
+    """Continuations of each path in a step."""
+    max_steps: Annotated[int, msgspec.Meta(ge=1, le=MAX_STEPS)] = MAX_STEPS
+    """Steps after which unfinished paths end with the reason `length`."""
+    step_tokens: Annotated[int, msgspec.Meta(ge=1)] = 256
+    """Most tokens of one step of a path."""
+    separator: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "\n\n"
+    """Text that ends a step."""
+    verifier: str = ""
+    """Name of the model that scores paths; "" for methods without one."""
+    aggregate: Aggregate = Aggregate.LAST
+    extract: Extraction = Extraction()
+    return_candidates: bool = False
+    """Whether the last step lists the texts of all paths that reached the end."""
