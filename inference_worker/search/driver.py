@@ -1,0 +1,264 @@
+"""The search for one answer, as a sans-I/O state machine: `start()` and `receive(event)` return commands to perform.
+
+It reads no clock and draws nothing: commands depend on the search, the job's seed and the events only, not on the order
+in which continuations of different paths end. So a search that is resumed after any of its steps goes on as if it had
+not been interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+from inference_worker.search.events import (
+    ROOT,
+    Choose,
+    Command,
+    Confirm,
+    Event,
+    Extend,
+    Extended,
+    Score,
+    Scored,
+    SegmentEnd,
+)
+from inference_worker.search.paths import Path, PathTree, merge_blank_steps, set_score, split_steps
+from inference_worker.search.results import Extractor, extract_results
+from inference_worker.search.selection import aggregate, best_answer, best_of_each_tree, best_overall
+from inference_worker.search.voting import count_votes, settled, wave_size
+from router.messages import Search, SearchMethod, Step, StepState, Usage, UsagePart
+
+KIND = "search"
+"""`Step.kind` of a search's steps."""
+VERIFIER_TOKENS = 1.5
+"""Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
+
+
+class SearchDriver:
+    """Decides which paths of a search are extended and scored, when the search ends, and which answer is chosen.
+
+    | state     | meaning                                | left when                                                 |
+    |-----------|----------------------------------------|-----------------------------------------------------------|
+    | NEW       | built, perhaps resumed                 | started: EXTENDING, or CHOSEN if no step can follow       |
+    | EXTENDING | continuations of a step are generated  | all `Extended`: SCORING; without a verifier, or if it     |
+    |           |                                        | could exceed the budget: a step ended, as after SCORING   |
+    | SCORING   | the verifier reads the step's paths    | `Scored`, a step ended: EXTENDING, or CHOSEN if no step   |
+    |           |                                        | can follow (all ended, settled, or the budget is used up) |
+    | CHOSEN    | the answer is chosen                   | never                                                     |
+
+    A step generates n whole answers (`best_of_n`, `weighted_best_of_n`), a wave of answers (`self_consistency`), or the
+    continuations of all paths that go on. Its data, as JSON: `paths` (for a running step their number; else of each
+    `path`, `parent`, `tokens` and `text` of the continuation, `ended`, `alive`: whether it can still be chosen, and if
+    known `score`, `step_scores`, `result`, `token_ids`), `generated` and `scored` (all tokens so far); of the last step
+    also `chosen` and `votes`.
+
+    The answer bills its own tokens. Steps bill the rest: after each, all generated tokens less those of the longest
+    path that can still be chosen, which never falls; after the last, all less the chosen path's.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        *,
+        model: str,
+        seed: int,
+        prompt_tokens: int,
+        max_tokens: int,
+        extract: Extractor = extract_results,
+    ) -> None:
+        """Prepare a search by `model` whose answer has at most `max_tokens` tokens."""
+        self._search, self._model, self._seed = search, model, seed
+        self._prompt_tokens, self._max_tokens = prompt_tokens, max_tokens
+        self._extract = extract
+        self._tree = PathTree(max_tokens)
+        self._steps = 0
+        """Steps of the search that have ended."""
+        self._number = 0
+        """`Step.number` of the next step."""
+        self._generated = self._scored = self._billed = 0
+        """Tokens generated, tokens that the verifier read, and generated tokens that steps have billed."""
+        self._unscored = False
+        """Whether the verifier could not read the last step's paths within the budget."""
+        self._waiting: dict[int, range] = {}
+        """Numbers of the continuations that are being generated, by the number of the path that they continue."""
+        self._candidates: list[Path] = []
+        self._chosen: int | None = None
+
+    def resume(self, steps: list[Step]) -> None:
+        """Restore the search after the ended steps of an earlier attempt; to be called before `start`."""
+        for step in steps:
+            self._number = max(self._number, step.number + 1)
+            if step.kind != KIND or not step.state.ended:
+                continue
+            self._steps += 1
+            self._generated, self._scored = step.data["generated"], step.data["scored"]
+            self._billed += sum(part.usage.completion_tokens for part in step.parts)
+            self._keep(self._tree.restore(step.data["paths"]))
+            self._chosen = step.data.get("chosen")
+
+    def start(self) -> list[Command]:
+        """Return the commands of the first step, or of the first one after those of earlier attempts."""
+        return self._begin(self._plan()) if self._chosen is None else [self._choose(self._chosen)]
+
+    def receive(self, event: Event) -> list[Command]:
+        """Update the state by an event; return the commands to perform, in order."""
+        match event:
+            case Extended(parent, segments):
+                numbers = self._waiting.pop(parent)
+                added = zip(numbers, segments, strict=True)
+                self._candidates += [self._tree.add(number, parent, segment) for number, segment in added]
+                return [] if self._waiting else self._extended()
+            case Scored(scores, tokens):
+                for path, score in zip(self._candidates, scores, strict=True):
+                    set_score(path, score, aggregate(score, self._search.aggregate))
+                return self._end_step(tokens)
+
+    # Steps
+
+    def _plan(self) -> list[Extend]:
+        """Return the commands of the next step; none if the search ends here."""
+        search, method, paths = self._search, self._search.method, self._tree.paths
+        parents, count = self._continued()
+        share = (search.budget_tokens - self._generated) // (count * len(parents)) if count and parents else 0
+        if share < 1:
+            return []
+        extends: list[Extend] = []
+        for parent in parents:
+            whole = method in (SearchMethod.BEST_OF_N, SearchMethod.WEIGHTED_BEST_OF_N)
+            seed = self._seed if whole else derived_seed(self._seed, self._steps, parent)
+            most = min(share, self._max_tokens - (paths[parent].length if parent != ROOT else 0))
+            most = min(most, search.step_tokens) if method.stepwise else most
+            prefix = self._tree.token_ids(parent)
+            extends.append(Extend(parent, prefix, count, seed, most, to_end=not method.stepwise))
+        return extends
+
+    def _continued(self) -> tuple[list[int], int]:
+        """Return the paths that the next step continues, and the number of continuations of each."""
+        search, paths = self._search, self._tree.paths
+        if search.method is SearchMethod.SELF_CONSISTENCY:
+            outstanding = search.n - len(paths)
+            done = settled(count_votes(paths.values(), weighted=False), outstanding)
+            return [ROOT], 0 if done else min(wave_size(search.n), outstanding)
+        if self._steps == 0:
+            return [ROOT], search.n * (search.expansions if search.method.stepwise else 1)
+        if not search.method.stepwise or self._steps >= search.max_steps or self._unscored:
+            return [], 0
+        live = [path for path in self._tree.alive if path.ended is None]
+        readable = self._can_read([path.length for path in live for _ in range(search.expansions)])
+        return [path.number for path in live] if readable else [], search.expansions
+
+    def _can_read(self, lengths: list[int]) -> bool:
+        """Whether the budget lets the verifier read paths of these numbers of tokens, and the prompt before each."""
+        estimate = sum(math.ceil(VERIFIER_TOKENS * (self._prompt_tokens + length)) for length in lengths)
+        return self._scored + estimate <= self._search.budget_tokens
+
+    def _begin(self, plan: list[Extend]) -> list[Command]:
+        if not plan:
+            return [self._choose(ROOT)]  # the budget has no token for each path
+        number = len(self._tree.paths) + 1
+        total = 0
+        for extend in plan:
+            self._waiting[extend.path] = range(number + total, number + total + extend.count)
+            total += extend.count
+        self._candidates = []
+        return [self._confirm(StepState.RUNNING, {"paths": total}), *plan]
+
+    def _extended(self) -> list[Command]:
+        search = self._search
+        self._candidates.sort(key=lambda path: path.number)
+        self._generated += sum(path.tokens for path in self._candidates)
+        if search.method.votes:
+            results = self._extract([path.text for path in self._candidates], search.extract)
+            for path, result in zip(self._candidates, results, strict=True):
+                path.result = result
+        if not search.method.verified:
+            return self._end_step()
+        if self._can_read([path.length for path in self._candidates]):
+            return [Score([path.number for path in self._candidates], [self._texts(path) for path in self._candidates])]
+        self._unscored = True
+        for path in self._candidates:  # the best path so far is extended by the step that was still generated
+            path.score = self._tree.paths[path.parent].score if path.parent != ROOT else None
+        return self._end_step()
+
+    def _texts(self, path: Path) -> list[str]:
+        steps = self._tree.texts(path.number)
+        if not self._search.method.stepwise:
+            (answer,) = steps
+            steps = split_steps(answer, self._search.separator)
+        return merge_blank_steps(steps)
+
+    def _end_step(self, scored: int = 0) -> list[Command]:
+        """Release the step with its bill; begin the next one, or choose the answer."""
+        tree, candidates = self._tree, self._candidates
+        self._steps += 1
+        self._scored += scored
+        self._keep(self._best(candidates))
+        plan, choice = self._plan(), dict[str, Any]()
+        if not plan:
+            path, choice = self._choice()
+            tree.alive = [path]
+        paths = tree.records(candidates, texts=self._search.return_candidates)
+        data = {"paths": paths, "generated": self._generated, "scored": self._scored, **choice}
+        done = self._confirm(StepState.DONE, data, self._bill(scored))
+        tree.forget_dropped(candidates)
+        self._number += 1
+        return [done, *(self._begin(plan) if plan else [self._choose(tree.alive[0].number)])]
+
+    def _best(self, candidates: list[Path]) -> list[Path]:
+        """Return the candidates that go on. Paths that have ended keep their places."""
+        search = self._search
+        match search.method:
+            case SearchMethod.BEAM_SEARCH:
+                return best_overall(candidates, search.n - sum(path.ended is not None for path in self._tree.alive))
+            case SearchMethod.DVTS:
+                return best_of_each_tree(candidates, search.n, search.expansions)
+        return candidates
+
+    def _keep(self, kept: list[Path]) -> None:
+        """Note which paths can still be chosen, of those before the last step and those that it `kept`."""
+        tree = self._tree
+        if self._search.method is SearchMethod.SELF_CONSISTENCY:
+            first = [vote.paths[0] for vote in count_votes(tree.paths.values(), weighted=False)]
+            tree.alive = first or [tree.paths[1]]
+        else:
+            tree.alive = [path for path in tree.alive if path.ended is not None] + kept
+            tree.alive.sort(key=lambda path: path.number)
+
+    def _choice(self) -> tuple[Path, dict[str, Any]]:
+        """Return the chosen path, and what the last step says of the choice."""
+        tree, method = self._tree, self._search.method
+        if not method.votes:
+            path = best_answer(tree.alive)
+            return path, {"chosen": path.number}
+        weighted = method is SearchMethod.WEIGHTED_BEST_OF_N
+        votes = [] if weighted and self._unscored else count_votes(tree.paths.values(), weighted=weighted)
+        group = votes[0].paths if votes else tree.alive
+        path = best_answer(group) if weighted else group[0]
+        return path, {"chosen": path.number, "votes": [[vote.result, vote.weight] for vote in votes]}
+
+    def _bill(self, scored: int) -> list[UsagePart]:
+        """Return what the step used and the answer does not bill."""
+        generated = self._generated - self._tree.longest - self._billed
+        self._billed += generated
+        parts: list[UsagePart] = []
+        if generated:
+            parts.append(UsagePart(model=self._model, usage=Usage(prompt_tokens=0, completion_tokens=generated)))
+        if scored:
+            parts.append(UsagePart(model=self._search.verifier, usage=Usage(prompt_tokens=scored)))
+        return parts
+
+    def _confirm(self, state: StepState, data: dict[str, Any], parts: list[UsagePart] | None = None) -> Confirm:
+        name = self._search.method.value
+        return Confirm(Step(number=self._number, kind=KIND, name=name, state=state, data=data, parts=parts or []))
+
+    def _choose(self, number: int) -> Choose:
+        self._chosen = number
+        ended = self._tree.paths[number].ended if number != ROOT else None
+        return Choose(self._tree.token_ids(number), ended or SegmentEnd.FULL)
+
+
+def derived_seed(seed: int, step: int, path: int) -> int:
+    """Return the seed of the continuations of a path in a step, from 0 to 2**63 - 1."""
+    digest = hashlib.sha256(f"{seed}:{step}:{path}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -1,0 +1,133 @@
+"""Events and commands of `driver.SearchDriver`. The shell (`worker/search/`) executes commands and reports events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from router.messages import Step
+
+ROOT = 0
+"""Number of the path that has no tokens: the prompt."""
+
+
+class SegmentEnd(StrEnum):
+    """Why a continuation of a path ended."""
+
+    BOUNDARY = "boundary"
+    """The separator was generated; the path may go on."""
+    FULL = "full"
+    """The most tokens of one step were generated; the path may go on."""
+    STOP = "stop"
+    """The answer is complete: a stop token, a stop string or the end of a grammar."""
+    LENGTH = "length"
+    """The answer has as many tokens as the request or the context allows."""
+
+    @property
+    def final(self) -> bool:
+        """Whether the path can't go on."""
+        return self in (SegmentEnd.STOP, SegmentEnd.LENGTH)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What one continuation added to its path."""
+
+    token_ids: list[int]
+    """Ids of its tokens, in order; the one that ended the answer is included."""
+    text: str
+    end: SegmentEnd
+
+
+@dataclass(frozen=True)
+class PathScore:
+    """Scores of a path by the verifier: one for each of its steps from a process reward model, else one."""
+
+    steps: list[float]
+
+
+# Events
+
+
+@dataclass(frozen=True)
+class Extended:
+    """Event: all continuations that an `Extend` command requested have ended, in the order of their indexes."""
+
+    path: int
+    segments: list[Segment]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Event: the verifier has scored the paths of a `Score` command.
+
+    Attributes:
+        scores: one for each path, in the command's order.
+        tokens: tokens that the verifier read.
+    """
+
+    scores: list[PathScore]
+    tokens: int
+
+
+Event = Extended | Scored
+
+
+# Commands
+
+
+@dataclass(frozen=True)
+class Extend:
+    """Command: generate `count` continuations of a path.
+
+    Attributes:
+        path: number of the path; `ROOT`: from the prompt.
+        prefix: ids of the path's tokens, after the prompt.
+        count: number of continuations, which share the KV blocks of prompt and prefix.
+        seed: seed of the draws; they also depend on a continuation's index and the position after the prefix.
+        max_tokens: most tokens of each.
+        to_end: whether the separator does not end a continuation.
+    """
+
+    path: int
+    prefix: list[int]
+    count: int
+    seed: int
+    max_tokens: int
+    to_end: bool
+
+
+@dataclass(frozen=True)
+class Score:
+    """Command: have the verifier score paths.
+
+    Attributes:
+        paths: numbers of the paths.
+        texts: the steps of each path as texts, in order; an outcome reward model reads them joined.
+    """
+
+    paths: list[int]
+    texts: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """Command: release a step to the gateway. One that has ended holds all that a resumed search needs."""
+
+    step: Step
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Command: send the chosen answer; the search is over.
+
+    Attributes:
+        token_ids: all tokens of the answer.
+        end: why it ended; `FULL` and `BOUNDARY` if the search ended before the answer, by its steps or its budget.
+    """
+
+    token_ids: list[int] = field(default_factory=list)
+    end: SegmentEnd = SegmentEnd.STOP
+
+
+Command = Extend | Score | Confirm | Choose

@@ -1,0 +1,150 @@
+"""The tree of a search's paths, and how paths are written to the search's steps and read from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from inference_worker.search.events import ROOT, PathScore, Segment, SegmentEnd
+
+
+@dataclass
+class Path:
+    """A path of a search: one continuation of its parent.
+
+    Attributes:
+        number: number of the path, from 1, in the order of continuations.
+        parent: number of the path that it continues; `ROOT`: the prompt.
+        origin: number of its first ancestor after the prompt, or its own.
+        tokens: number of tokens of this continuation.
+        length: number of tokens from the prompt's end to the path's end.
+        token_ids: ids of the continuation's tokens; empty once the path was dropped.
+        text: text of the continuation; "" once the path was dropped.
+        ended: `STOP` or `LENGTH` if the path can't go on, else `None`.
+        step_scores: scores by the verifier; `None`: not scored.
+        score: aggregated score; `None`: missing or not a finite number.
+        result: result of the answer in normal form; `None`: none was found.
+    """
+
+    number: int
+    parent: int
+    origin: int
+    tokens: int
+    length: int
+    token_ids: list[int]
+    text: str
+    ended: SegmentEnd | None
+    step_scores: list[float] | None = None
+    score: float | None = None
+    result: str | None = None
+
+
+class PathTree:
+    """All paths of a search. Paths that can still be chosen, and their ancestors, have their tokens and texts."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self.paths: dict[int, Path] = {}
+        self.alive: list[Path] = []
+        """Paths that can still be chosen, in the order of their numbers."""
+        self._max_tokens = max_tokens
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest path that can still be chosen."""
+        return max((path.length for path in self.alive), default=0)
+
+    def add(self, number: int, parent: int, segment: Segment) -> Path:
+        """Add a path that continues `parent`; one with as many tokens as the answer may have has ended."""
+        ended = segment.end if segment.end.final else None
+        path = self._add(number, parent, len(segment.token_ids), ended)
+        path.token_ids, path.text = segment.token_ids, segment.text
+        if path.ended is None and path.length >= self._max_tokens:
+            path.ended = SegmentEnd.LENGTH
+        return path
+
+    def _add(self, number: int, parent: int, tokens: int, ended: SegmentEnd | None) -> Path:
+        before = self.paths.get(parent)
+        origin, length = (number, 0) if before is None else (before.origin, before.length)
+        path = self.paths[number] = Path(number, parent, origin, tokens, length + tokens, [], "", ended)
+        return path
+
+    def token_ids(self, number: int) -> list[int]:
+        """Return the ids of all tokens of a path, from the prompt's end."""
+        return [token for path in self._line(number) for token in path.token_ids]
+
+    def texts(self, number: int) -> list[str]:
+        """Return the texts of a path's continuations, in order."""
+        return [path.text for path in self._line(number)]
+
+    def _line(self, number: int) -> list[Path]:
+        line: list[Path] = []
+        while number != ROOT:
+            line.append(self.paths[number])
+            number = line[-1].parent
+        return line[::-1]
+
+    def forget_dropped(self, candidates: Iterable[Path]) -> None:
+        """Free the tokens and texts of those candidates that can't be chosen."""
+        kept = {path.number for path in self.alive}
+        for path in candidates:
+            if path.number not in kept:
+                path.token_ids, path.text = [], ""
+
+    def records(self, candidates: Iterable[Path], *, texts: bool) -> list[dict[str, Any]]:
+        """Return the records of a step's paths; `texts`: also those of dropped paths."""
+        kept = {path.number for path in self.alive}
+        return [_record(path, alive=path.number in kept, texts=texts) for path in candidates]
+
+    def restore(self, records: Iterable[dict[str, Any]]) -> list[Path]:
+        """Add the paths of an earlier attempt's step; return those that were kept."""
+        kept: list[Path] = []
+        for record in records:
+            ended = SegmentEnd(record["ended"]) if record["ended"] else None
+            path = self._add(record["path"], record["parent"], record["tokens"], ended)
+            path.score, path.result = record.get("score"), record.get("result")
+            if record["alive"]:
+                path.token_ids, path.text = record["token_ids"], record["text"]
+                kept.append(path)
+        return kept
+
+
+def set_score(path: Path, score: PathScore, aggregated: float) -> None:
+    """Set a path's scores by the verifier."""
+    path.step_scores = score.steps
+    path.score = aggregated if math.isfinite(aggregated) else None
+
+
+def _record(path: Path, *, alive: bool, texts: bool) -> dict[str, Any]:
+    """Return a path as JSON. Scores that are no finite numbers are null."""
+    record: dict[str, Any] = {"path": path.number, "parent": path.parent, "tokens": path.tokens}
+    if alive or texts:
+        record["text"] = path.text
+    record |= {"ended": path.ended.value if path.ended else None, "alive": alive}
+    if path.step_scores is not None:
+        record["step_scores"] = [score if math.isfinite(score) else None for score in path.step_scores]
+        if path.score is not None:
+            record["score"] = path.score
+    if path.result is not None:
+        record["result"] = path.result
+    if alive:
+        record["token_ids"] = path.token_ids
+    return record
+
+
+def split_steps(text: str, separator: str) -> list[str]:
+    """Return the steps of a whole answer: texts that end with the separator. Joined, they are the text again."""
+    *ended, last = text.split(separator)
+    return [*(step + separator for step in ended), last]
+
+
+def merge_blank_steps(steps: Iterable[str]) -> list[str]:
+    """Join steps without a visible character to the step before, or to the one after if they come first."""
+    merged: list[str] = []
+    for step in steps:
+        if merged and not (step.strip() and merged[-1].strip()):
+            merged[-1] += step
+        else:
+            merged.append(step)
+    return merged

@@ -1,0 +1,74 @@
+"""Regular expressions of clients, run with bounds on time and memory.
+
+`regex` has a time limit but backtracks and keeps what each repetition matched, so constructs whose cost the limit does
+not bound are rejected: references, look-around, recursion, fuzzy matching, and many or nested counted repetitions.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import regex
+
+SEARCHED_CHARACTERS = 4096
+"""Length of the end of a text that is searched."""
+MATCH_TIMEOUT = 0.1
+"""Seconds that all matches in one text may take."""
+MAX_REPETITIONS = 1000
+"""Largest product of the counts of a pattern's counted repetitions."""
+
+_ATOM = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""An escape or a class."""
+_SET_OPERATION = re.compile(r"\[|--|&&|~~|\|\|")
+_GROUP_START = re.compile(r"\(\?(?!:|P<\w+>|i\))")
+_BRACES = re.compile(r"\{([^}]*)\}")
+_COUNT = re.compile(r"(\d{0,4})(?:,(\d{0,4}))?")
+
+
+def is_supported(pattern: str) -> bool:
+    """Whether a pattern compiles, and has only constructs whose time and memory are bounded."""
+    return _compiled(pattern) is not None
+
+
+def last_match(pattern: str, text: str) -> str | None:
+    """Return the first group, or else all, of the last match in the end of a text.
+
+    `None`: there is no match, or the pattern is not supported.
+
+    Raises:
+        TimeoutError: The pattern took longer than `MATCH_TIMEOUT`.
+    """
+    compiled = _compiled(pattern)
+    if compiled is None:
+        return None
+    found: str | None = None
+    # Another thread may run meanwhile.
+    for match in compiled.finditer(text[-SEARCHED_CHARACTERS:], timeout=MATCH_TIMEOUT, concurrent=True):
+        found = match.group(1 if compiled.groups else 0)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> regex.Pattern | None:
+    if not _is_bounded(pattern):
+        return None
+    try:
+        re.compile(pattern)  # only what both libraries understand
+        return regex.compile(pattern, regex.VERSION0)
+    except (re.error, regex.error, OverflowError, RecursionError, ValueError):
+        return None
+
+
+def _is_bounded(pattern: str) -> bool:
+    for atom in _ATOM.findall(pattern):
+        reference = atom[0] == "\\" and atom[1] in "123456789"
+        if reference or (atom[0] == "[" and _SET_OPERATION.search(re.sub(r"\\.", "", atom[1:]))):
+            return False
+    plain = _ATOM.sub("a", pattern)
+    repetitions = 1
+    for braces in _BRACES.findall(plain):
+        if (count := _COUNT.fullmatch(braces)) is None:
+            return False
+        repetitions *= max(1, *(int(bound or 1) for bound in count.groups()))
+    return repetitions <= MAX_REPETITIONS and not _GROUP_START.search(plain)

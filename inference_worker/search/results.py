@@ -1,0 +1,110 @@
+r"""Results of answers: finding them in texts, and a normal form in which equal results are equal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from inference_worker.search.number_formats import find_last_number, normal_number, read_number
+from inference_worker.search.regular_expressions import last_match
+from router.messages import Extraction, ExtractionKind
+
+MAX_RESULT = 200
+"""Length of a result in characters; the rest is cut off."""
+_SEARCHED_CHARACTERS = 20_000
+"""Length of the end of an answer in which a number is searched."""
+_MATH_WORDS = re.compile(r"\\(?:left|right|displaystyle|quad|[,!;: ])(?![a-zA-Z])")
+_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox|boldsymbol)\s*\{([^{}]*)\}")
+_BRACE = re.compile(r"\\boxed\s?\{|\\.|[{}]", re.DOTALL)
+"""A brace, or an escape, which is none."""
+_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
+
+
+class Extractor(Protocol):
+    """Finds the results of answers, in this process or in another one."""
+
+    def __call__(self, texts: Sequence[str], extraction: Extraction) -> list[str | None]:
+        """Return the result of each text in normal form; `None` where there is none."""
+        ...
+
+
+def extract_results(texts: Sequence[str], extraction: Extraction) -> list[str | None]:
+    """Return the result of each text in normal form; `None` where there is none.
+
+    A client's pattern may take `MATCH_TIMEOUT` for each text, and releases the interpreter's lock meanwhile; after one
+    text that takes longer, the rest have no results. So call it in a thread if the pattern is a client's.
+    """
+    results: list[str | None] = []
+    with suppress(TimeoutError):  # the client's pattern is slow: no further text is tried
+        for text in texts:
+            results.append(_extract(text, extraction))  # noqa: PERF401 - those before the slow one are kept
+    return results + [None] * (len(texts) - len(results))
+
+
+def _extract(text: str, extraction: Extraction) -> str | None:
+    found: str | None
+    match extraction.kind:
+        case ExtractionKind.LAST_NUMBER:
+            number = find_last_number(text[-_SEARCHED_CHARACTERS:])
+            return None if number is None else normal_number(number)
+        case ExtractionKind.BOXED:
+            found = last_boxed(text)
+        case ExtractionKind.REGEX:
+            found = last_match(extraction.pattern, text)
+        case ExtractionKind.JSON_PATH:
+            found = value_at(text, extraction.pattern)
+        case ExtractionKind.TEXT:
+            found = text
+    return normal_form(found) if found and found.strip() else None
+
+
+def normal_form(text: str) -> str:
+    """Return a result so that equal ones are equal: a number if it is one, else without case and extra white space."""
+    text = text.strip().removesuffix(".").strip()
+    for mark in ("$$", "$", "**"):
+        if text.startswith(mark) and text.endswith(mark) and len(text) > 2 * len(mark):
+            text = text[len(mark) : -len(mark)]
+    if len(text) <= MAX_RESULT and (number := read_number(text)) is not None:
+        return normal_number(number)
+    text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    text = _MATH_WORDS.sub("", _TEXT_COMMAND.sub(r"\1", text))
+    return " ".join(text.casefold().split())[:MAX_RESULT]
+
+
+def last_boxed(text: str) -> str | None:
+    r"""Return the content of the last `\boxed{}` whose braces are balanced."""
+    content: str | None = None
+    content_start = -1
+    opened: list[tuple[bool, int]] = []
+    for brace in _BRACE.finditer(text):
+        mark = brace.group()
+        if mark[-1] == "{" and (mark == "{" or len(mark) > len("\\{")):
+            opened.append((mark != "{", brace.end()))
+        elif mark == "}" and opened:
+            boxed, start = opened.pop()
+            if boxed and start > content_start:
+                content, content_start = text[start : brace.start()], start
+    return content
+
+
+def value_at(text: str, path: str) -> str | None:
+    """Return the value at a dotted path of a text that is JSON, perhaps in a code fence; `None`: there is none."""
+    if (fenced := _FENCE.fullmatch(text)) is not None:
+        text = fenced[1]
+    try:
+        value: Any = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    for key in path.split(".") if path else []:
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isascii() and key.isdigit() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return None
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

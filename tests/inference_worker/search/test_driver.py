@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_worker.search.driver import derived_seed
+from inference_worker.search.events import (
+    ROOT,
+    Choose,
+    Command,
+    Confirm,
+    Extend,
+    Extended,
+    PathScore,
+    Score,
+    Scored,
+    Segment,
+    SegmentEnd,
+)
+from router.messages import Aggregate, Search, SearchMethod, Step, StepState
+from tests.inference_worker.search.reference import answer
+from tests.inference_worker.search.scripted import MODEL, VERIFIER, Shell, World
+
+
+@st.composite
+def worlds(draw: st.DrawFn, methods: Sequence[SearchMethod] = tuple(SearchMethod)) -> World:
+    method = draw(st.sampled_from(methods))
+    search = Search(
+        method=method,
+        n=draw(st.sampled_from([1, 2, 3, 4, 5, *([8, 11, 14] if method is SearchMethod.SELF_CONSISTENCY else [])])),
+        budget_tokens=draw(st.one_of(st.integers(1, 60), st.integers(60, 1500), st.just(20_000))),
+        expansions=draw(st.sampled_from([1, 2, 3, 4])) if method.stepwise else 1,
+        max_steps=draw(st.one_of(st.integers(1, 3), st.integers(4, 10))),
+        step_tokens=draw(st.integers(1, 6)),
+        verifier=VERIFIER if method.verified else "",
+        aggregate=draw(st.sampled_from(Aggregate)),
+        return_candidates=draw(st.booleans()),
+    )
+    return World(
+        search,
+        seed=draw(st.integers(0, 2**63 - 1)),
+        prompt_tokens=draw(st.integers(0, 10)),
+        max_tokens=draw(st.sampled_from([1, 4, 12, 25])),
+        with_nan=draw(st.booleans()),
+        stop_one_in=draw(st.sampled_from([2, 4, 8, 16])),
+        score_levels=draw(st.sampled_from([3, 1000])),
+    )
+
+
+def generator_tokens(step: Step) -> int:
+    return sum(part.usage.completion_tokens for part in step.parts if part.model == MODEL)
+
+
+def verifier_tokens(step: Step) -> int:
+    return sum(part.usage.prompt_tokens for part in step.parts if part.model == VERIFIER)
+
+
+@pytest.mark.parametrize("method", SearchMethod)
+@settings(max_examples=250)
+@given(data=st.data())
+def test_chooses_what_a_plain_recursion_chooses(method: SearchMethod, data: st.DataObject) -> None:
+    world = data.draw(worlds([method]))
+    chosen = Shell(world).run(world.driver())
+    assert (chosen.token_ids, chosen.end) == answer(world)
+
+
+@settings(max_examples=200)
+@given(world=worlds())
+def test_budget_is_never_exceeded(world: World) -> None:
+    shell = Shell(world)
+    chosen = shell.run(world.driver())
+    assert max(shell.generated, shell.read) <= world.search.budget_tokens
+    assert len(chosen.token_ids) <= world.max_tokens
+    assert all(extend.max_tokens >= 1 for extend in shell.commands if isinstance(extend, Extend))
+
+
+@settings(max_examples=200)
+@given(world=worlds())
+def test_steps_bill_all_tokens_but_the_answers(world: World) -> None:
+    shell = Shell(world)
+    chosen = shell.run(world.driver())
+    billed, steps = 0, shell.ended_steps
+    for step in steps:
+        assert all(part.usage.prompt_tokens or part.usage.completion_tokens for part in step.parts)
+        assert generator_tokens(step) >= 0
+        billed += generator_tokens(step)
+        assert billed <= step.data["generated"] - len(chosen.token_ids) or step is not steps[-1]
+    assert billed == shell.generated - len(chosen.token_ids)
+    assert sum(map(verifier_tokens, steps)) == shell.read
+    if steps:
+        assert (steps[-1].data["generated"], steps[-1].data["scored"]) == (shell.generated, shell.read)
+
+
+@settings(max_examples=200)
+@given(world=worlds(), order=st.integers(0, 99))
+def test_a_resumed_search_goes_on_as_the_undisturbed_one(world: World, order: int) -> None:
+    undisturbed = Shell(world)
+    undisturbed.run(world.driver())
+    steps = undisturbed.ended_steps
+    for count in range(len(steps) + 1):
+        driver, resumed = world.driver(), Shell(world, order)
+        driver.resume(steps[:count])
+        resumed.run(driver)
+        assert resumed.commands == after_steps(undisturbed.commands, count)
+
+
+def after_steps(commands: list[Command], count: int) -> list[Command]:
+    ends = [
+        position
+        for position, command in enumerate(commands)
+        if isinstance(command, Confirm) and command.step.state is StepState.DONE
+    ]
+    return commands[ends[count - 1] + 1 :] if count else commands
+
+
+@settings(max_examples=100)
+@given(world=worlds(), order=st.integers(0, 99))
+def test_commands_do_not_depend_on_the_order_in_which_continuations_end(world: World, order: int) -> None:
+    one, other = Shell(world), Shell(world, order)
+    one.run(world.driver())
+    other.run(world.driver())
+    assert one.commands == other.commands
+
+
+@settings(max_examples=100)
+@given(world=worlds())
+def test_steps_are_announced_and_hold_no_more_than_needed(world: World) -> None:
+    shell = Shell(world)
+    shell.run(world.driver())
+    confirmed = [command.step for command in shell.commands if isinstance(command, Confirm)]
+    assert [step.state for step in confirmed] == [StepState.RUNNING, StepState.DONE] * (len(confirmed) // 2)
+    number = 0
+    for running, done in zip(confirmed[::2], confirmed[1::2], strict=True):
+        paths = done.data["paths"]
+        assert running.number == done.number
+        assert running.data == {"paths": len(paths)}
+        assert (done.kind, done.name) == ("search", world.search.method.value)
+        assert [path["path"] for path in paths] == list(range(number + 1, number + len(paths) + 1))
+        for path in paths:
+            assert ("token_ids" in path) == path["alive"]
+            assert ("text" in path) == (path["alive"] or world.search.return_candidates)
+        number += len(paths)
+    assert ["chosen" in step.data for step in confirmed[1::2]] == [False] * (len(confirmed) // 2 - 1) + [True] * bool(
+        confirmed
+    )
+
+
+def search_of(method: SearchMethod, n: int, **fields: object) -> Search:
+    verifier = VERIFIER if method.verified else ""
+    return msgspec.structs.replace(Search(method=method, n=n, budget_tokens=10_000, verifier=verifier), **fields)
+
+
+@pytest.mark.parametrize("method", [SearchMethod.BEST_OF_N, SearchMethod.WEIGHTED_BEST_OF_N])
+def test_whole_answers_are_the_choices_of_the_jobs_seed(method: SearchMethod) -> None:
+    commands = World(search_of(method, 4), seed=7, max_tokens=30).driver().start()
+    assert commands[1:] == [Extend(ROOT, [], 4, 7, 30, to_end=True)]
+
+
+def test_a_wave_has_a_seed_of_its_own() -> None:
+    world = World(search_of(SearchMethod.SELF_CONSISTENCY, 8), stop_one_in=20)
+    shell = Shell(world)
+    shell.run(world.driver())
+    seeds = [command.seed for command in shell.commands if isinstance(command, Extend)]
+    assert seeds == [derived_seed(world.seed, wave, ROOT) for wave in range(len(seeds))]
+    assert len(set(seeds)) == len(seeds) > 1
+
+
+def test_derived_seeds_have_63_bits_and_differ() -> None:
+    seeds = {derived_seed(seed, step, path) for seed in range(5) for step in range(5) for path in range(5)}
+    assert len(seeds) == 125
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert max(seeds) > 2**61
+
+
+def test_agreeing_answers_end_self_consistency_after_the_first_wave() -> None:
+    driver = World(search_of(SearchMethod.SELF_CONSISTENCY, 16)).driver()
+    driver.start()
+    done, chosen = driver.receive(Extended(ROOT, [Segment([each], "so it is 5", SegmentEnd.STOP) for each in range(4)]))
+    assert isinstance(done, Confirm)
+    assert (done.step.data["chosen"], done.step.data["votes"]) == (1, [["5", 4]])
+    assert chosen == Choose([0], SegmentEnd.STOP)
+
+
+def test_three_agreeing_answers_are_not_enough() -> None:
+    driver = World(search_of(SearchMethod.SELF_CONSISTENCY, 8)).driver()
+    driver.start()
+    commands = driver.receive(Extended(ROOT, [Segment([each], "so it is 5", SegmentEnd.STOP) for each in range(3)]))
+    assert isinstance(commands[-1], Extend)
+    assert commands[-1].count == 3
+
+
+def test_a_budget_without_a_token_for_each_path_chooses_an_empty_answer() -> None:
+    driver = World(search_of(SearchMethod.BEST_OF_N, 4, budget_tokens=3)).driver()
+    assert driver.start() == [Choose([], SegmentEnd.FULL)]
+
+
+def test_the_first_complete_path_is_chosen_if_the_budget_leaves_no_score() -> None:
+    world = World(search_of(SearchMethod.BEST_OF_N, 2, budget_tokens=10), prompt_tokens=9)
+    driver = world.driver()
+    driver.start()
+    commands = driver.receive(
+        Extended(ROOT, [Segment([2, 3], "2 3 ", SegmentEnd.FULL), Segment([2, 1], "2 !!", SegmentEnd.STOP)])
+    )
+    assert commands[-1] == Choose([2, 1], SegmentEnd.STOP)
+    assert not any(isinstance(command, Score) for command in commands)
+
+
+def test_paths_that_ended_keep_their_places() -> None:
+    """Of two places one is taken by an ended path, so one of the six continuations goes on."""
+    search = search_of(SearchMethod.BEAM_SEARCH, 2, expansions=3)
+    driver = World(search).driver()
+    driver.start()
+    ends = [SegmentEnd.STOP, SegmentEnd.BOUNDARY, SegmentEnd.FULL, *[SegmentEnd.STOP] * 3]
+    driver.receive(Extended(ROOT, [Segment([2], "2 ", end) for end in ends]))
+    commands = driver.receive(Scored([PathScore([score]) for score in (0.5, 0.6, 0.1, 0.2, 0.3, 0.4)], 9))
+    assert [(each.path, each.count) for each in commands if isinstance(each, Extend)] == [(2, 3)]
+    driver.receive(Extended(2, [Segment([3], "3 ", SegmentEnd.BOUNDARY)] * 3))
+    commands = driver.receive(Scored([PathScore([score]) for score in (0.7, 0.9, 0.8)], 9))
+    assert [(each.path, each.prefix) for each in commands if isinstance(each, Extend)] == [(8, [2, 3])]
+
+
+def test_paths_that_the_budget_leaves_unscored_have_the_scores_of_their_parents() -> None:
+    search = search_of(SearchMethod.DVTS, 2, budget_tokens=36)
+    driver = World(search, prompt_tokens=1).driver()
+    driver.start()
+    driver.receive(Extended(ROOT, [Segment([2] * 4, "2 2 ", SegmentEnd.BOUNDARY)] * 2))
+    driver.receive(Scored([PathScore([0.5]), PathScore([0.6])], 20))
+    driver.receive(Extended(1, [Segment([3], "3 ", SegmentEnd.STOP)]))
+    commands = driver.receive(Extended(2, [Segment([4], "4 ", SegmentEnd.BOUNDARY)]))
+    assert commands[-1] == Choose([2, 2, 2, 2, 4], SegmentEnd.FULL)
+    assert isinstance(commands[0], Confirm)
+    assert "score" not in commands[0].step.data["paths"][1]
+
+
+def test_paths_that_the_verifier_could_not_read_are_not_extended() -> None:
+    driver = World(search_of(SearchMethod.DVTS, 2, budget_tokens=35), prompt_tokens=1).driver()
+    driver.start()
+    driver.receive(Extended(ROOT, [Segment([2] * 4, "2 2 ", SegmentEnd.BOUNDARY)] * 2))
+    commands = driver.receive(Scored([PathScore([0.5]), PathScore([0.6])], 20))
+    assert commands[1:] == [Choose([2] * 4, SegmentEnd.FULL)]
+
+
+def test_the_verifier_reads_whole_answers_by_their_steps() -> None:
+    driver = World(search_of(SearchMethod.BEST_OF_N, 1)).driver()
+    driver.start()
+    (score,) = driver.receive(Extended(ROOT, [Segment([2], "One.\n\nTwo.\n\n\n\nThree", SegmentEnd.STOP)]))
+    assert score == Score([1], [["One.\n\n", "Two.\n\n\n\n", "Three"]])
+
+
+def test_steps_of_other_kinds_only_move_the_number_of_the_next_step() -> None:
+    driver = World(search_of(SearchMethod.BEST_OF_N, 1)).driver()
+    driver.resume([Step(number=0, kind="summary", name="m", state=StepState.DONE, data={"dropped": 1})])
+    running = driver.start()[0]
+    assert isinstance(running, Confirm)
+    assert running.step.number == 1
