@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import suppress
+import uuid
+from contextlib import nullcontext, suppress
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -31,6 +32,8 @@ from inference_worker.worker.worker import Worker
 from router.bus import Bus
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.messages import Task
+from router.producer.child_jobs import ChildJobs, following
+from router.producer.metrics import ProducerMetrics
 from router.rabbitmq_bus import rabbitmq_bus
 from router.topology import check_model_name
 from router.transport.base import Transport
@@ -40,6 +43,11 @@ from runtime.ops_server import OpsServer
 
 MAX_VISION_SEQUENCES = 8
 """Most jobs of a model that reads images: each holds the arrays of its images, and they take turns in any case."""
+
+NO_WORKER_TIMEOUT = 60.0
+"""Seconds without a live worker of a verifier after which a search that needs it fails."""
+MAX_UNREAD_BYTES = 4 * 1024 * 1024
+"""Most bytes of unread replies of one child job; they are read as they come."""
 
 
 async def serve(
@@ -71,14 +79,16 @@ async def serve(
     engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
     bus.on_control_rejected(metrics.control_refused)
-    worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_over=hand_over)
+    children = _child_jobs(bus, settings, registry) if settings.search and source.task is Task.GENERATE else None
+    worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_over=hand_over, children=children)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=worker.status)
     await ops.start()
     try:
         if isinstance(text, TextProcessor):
             await asyncio.to_thread(text.warm_up)
         await bus.start(declares_platform=False)
-        await worker.run(stop)
+        async with following(children) if children else nullcontext():
+            await worker.run(stop)
     except BrokerUnavailable as error:
         raise StartupError(f"cannot reach the broker: {error}") from error
     except EngineStartFailed as error:
@@ -88,6 +98,17 @@ async def serve(
         await bus.close()
         if text is not None:
             text.close()
+
+
+def _child_jobs(bus: Bus, settings: WorkerSettings, registry: CollectorRegistry) -> ChildJobs:
+    """Return what opens the child jobs of searches: scores of their paths by verifiers."""
+    return ChildJobs(
+        bus,
+        f"{settings.id}-{uuid.uuid4().hex[:12]}",
+        ProducerMetrics(registry),
+        no_worker_timeout=NO_WORKER_TIMEOUT,
+        max_unread_bytes=MAX_UNREAD_BYTES,
+    )
 
 
 def _engine_target(settings: WorkerSettings) -> engine_main.Target:

@@ -197,6 +197,11 @@ class WorkerSettings(BaseSettings):
         le=200,
         description="Denoising steps of each image; by default those of the pipeline (4 are right for FLUX.1-schnell)",
     )
+    search: bool = Field(
+        default=False,
+        description="Run searches for answers (test_time_compute), whose child jobs go to verifiers: the worker's"
+        " RabbitMQ user needs the rights of the assistants'",
+    )
     step_tag: str = Field(
         default="",
         max_length=32,

@@ -26,6 +26,7 @@ from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.restart_policy import RestartPolicy
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
+from router.producer.child_jobs import ChildJobs
 from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Delivery
 from runtime.retry import delay_after, exponential_backoff
@@ -52,6 +53,8 @@ class HandlerContext(Generic[J]):
     stall_seconds: float
     """Seconds without a report after which an engine that has work counts as hung."""
     timings: Timings = DEFAULT_TIMINGS
+    children: ChildJobs | None = None
+    """Opens the child jobs at verifiers, if the worker runs searches."""
 
 
 class EngineJobHandler(ABC, Generic[J]):
@@ -66,6 +69,8 @@ class EngineJobHandler(ABC, Generic[J]):
     """Coefficients of an upper bound on a prompt's tokens."""
     reads_images = False
     """Whether prompts can have images."""
+    searches = False
+    """Whether jobs with a search are run."""
 
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine
@@ -181,7 +186,8 @@ class EngineJobHandler(ABC, Generic[J]):
     def _in_engine(self) -> list[J]:
         """Return the attempts that are in the engine, or were when it crashed."""
         has_slot = self._admission.has_slot
-        return [each for each in self._attempts if has_slot(each) and not (each.ended or each.awaits_permission)]
+        unended = (each for each in self._attempts if has_slot(each) and not (each.ended or each.awaits_permission))
+        return [each for each in unended if each.in_engine]
 
     def _handle_engine_exit(self, reason: str) -> None:
         """Count an engine crash against the jobs that were running: give up those that crashed it repeatedly, and have
@@ -286,19 +292,27 @@ class EngineJobHandler(ABC, Generic[J]):
             self._submit(attempt)
 
     def _submit(self, attempt: J) -> None:
-        if attempt.request is None:
-            return
         try:
-            self._engine.submit(attempt.remaining(attempt.request))
+            for request in attempt.requests():
+                self._engine.submit(request)
         except EngineDied:
             attempt.log.debug("engine is restarting, the job is submitted afterwards")
+
+    def _abort(self, attempt: J) -> None:
+        """Stop all that the engine computes for an attempt."""
+        for request in attempt.request_ids:
+            self._engine.abort(request)
+
+    def _attempt_of(self, request: str) -> J | None:
+        """Return the attempt that an engine request belongs to; `None` if it is no longer processed."""
+        return self._attempts.by_id(request.partition("/")[0])
 
     # Progress and end of a job
 
     def apply(self, report: StepReport) -> None:
         """Publish a step report's replies, end finished and failed jobs; kill an engine whose steps fail repeatedly."""
         for event in report.events:
-            attempt = self._attempts.by_id(event.request)
+            attempt = self._attempt_of(event.request)
             if attempt is None or attempt.ended:
                 self._metrics.discarded_tokens.inc(event.tokens)
                 continue
@@ -308,7 +322,7 @@ class EngineJobHandler(ABC, Generic[J]):
             if first:
                 self.admit()
         for failed in report.failed:
-            attempt = self._attempts.by_id(failed.request)
+            attempt = self._attempt_of(failed.request)
             if attempt is not None:
                 self._fail_as_reported(attempt, failed)
             if failed.in_step:
@@ -326,7 +340,7 @@ class EngineJobHandler(ABC, Generic[J]):
 
     def fail(self, attempt: J, code: FailureCode, message: str, param: str | None = None) -> None:
         """Abort a job in the engine and end it as failed; the client gets `message` and `param`, the field at fault."""
-        self._engine.abort(attempt.attempt_id)
+        self._abort(attempt)
         terminal = Failed(
             job_id=attempt.job.id,
             attempt_id=attempt.attempt_id,
@@ -343,12 +357,12 @@ class EngineJobHandler(ABC, Generic[J]):
 
     def cancel(self, attempt: J) -> None:
         """Abort a job in the engine and end it as cancelled: its gateway requested this or is gone."""
-        self._engine.abort(attempt.attempt_id)
+        self._abort(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def abandon(self, attempt: J) -> None:
         """Abort a job in the engine without a terminal reply: another worker will answer the job."""
-        self._engine.abort(attempt.attempt_id)
+        self._abort(attempt)
 
     def _end(self, attempt: J, terminal: Terminal) -> None:
         if attempt.ended:

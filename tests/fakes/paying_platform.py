@@ -40,6 +40,8 @@ from infra.accounts.account_services import AccountServices
 from infra.home.home import Home
 from infra.launcher.readiness import free_port, is_free
 from router.bus import Bus
+from router.producer.child_jobs import ChildJobs, following
+from router.producer.metrics import ProducerMetrics
 from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
@@ -134,9 +136,21 @@ class PayingPlatform:
     async def _start_worker(self, name: str, engine: CountingEngine) -> None:
         bus, stop = await self._bus(name), asyncio.Event()
         settings = WorkerSettings(model=MODEL, id=name, max_num_seqs=64, drain_grace=10, ops_port=0)
-        metrics = WorkerMetrics(CollectorRegistry(), MODEL)
+        registry = CollectorRegistry()
+        metrics = WorkerMetrics(registry, MODEL)
+        children = ChildJobs(
+            bus, f"{name}-children", ProducerMetrics(registry), no_worker_timeout=5.0, max_unread_bytes=2**20
+        )
+        await self._stack.enter_async_context(following(children))
         worker = Worker(
-            bus, engine, partial(GenerationHandler, counting_text()), settings, metrics, model=MODEL, hand_over=stop
+            bus,
+            engine,
+            partial(GenerationHandler, counting_text()),
+            settings,
+            metrics,
+            model=MODEL,
+            hand_over=stop,
+            children=children,
         )
         self.engines.append(engine)
         await self._until_stopped(worker.run(stop), stop)
