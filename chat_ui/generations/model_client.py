@@ -99,6 +99,27 @@ class ServedModel:
     ready: bool
     tools: Sequence[str] = ()
     reads_images: bool = False
+    searches: bool = False
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A model that can score the paths of a search; a `price` of `None` is not set."""
+
+    id: str
+    price: Price | None
+    ready: bool
+
+
+@dataclass(frozen=True)
+class SearchOffer:
+    """What searches can use: verifiers, and the largest numbers of tokens of a search and of one of its answers."""
+
+    verifiers: Sequence[Verifier]
+    max_tokens: int
+    """Most tokens that all paths together generate, and most that the verifier reads."""
+    answer_tokens: int
+    """Most tokens of an answer whose settings set none."""
 
 
 class ModelClient(Protocol):
@@ -113,4 +134,8 @@ class ModelClient(Protocol):
 
     async def models(self, principal: Principal) -> list[ServedModel]:
         """Return the models that `principal` may call, sorted by name."""
+        ...
+
+    async def search_offer(self, principal: Principal) -> SearchOffer:
+        """Return what searches of `principal` can use."""
         ...

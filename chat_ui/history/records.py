@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from chat_ui.history.search_settings import SearchSettings
 from chat_ui.history.steps import Step
 
 
@@ -37,6 +38,8 @@ class ModelSettings:
     """Names of an assistant's tools that are switched off; `*`: all of them."""
     tools_allowed: tuple[str, ...] = ()
     """The person's consents to calls of tools that ask for it, as the steps that asked have them."""
+    test_time_compute: SearchSettings | None = None
+    """How answers are searched for, by models that search."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Steps of an answer: what an assistant did before it wrote the answer, stored with it and shown as cards.
+"""Steps of an answer: what was done before its text (by an assistant, by a search), stored with it, shown as cards.
 
 The data of steps is untrusted: it comes from tools and from imported files, and is stored only within limits.
 """
@@ -39,21 +39,35 @@ class Step:
 
     number: int
     kind: str
-    """`rewrite`, `route`, `tool` or `summary`; the form of `data` follows from it."""
+    """`rewrite`, `route`, `tool`, `summary` or `search`; the form of `data` follows from it."""
     name: str
-    """Name of the tool or model that the step uses."""
+    """Name of the tool or model that the step uses, or the method of a search."""
     state: StepState
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def bounded(step: Step) -> Step:
-    """Return a step within the limits of this module: without its result, or without any data, if it exceeds them."""
+    """Return a step within the limits of this module.
+
+    If the step exceeds them, it is without its result and the texts of a search's paths, or without any data.
+    """
     short = replace(step, kind=step.kind[:MAX_NAME_CHARS], name=step.name[:MAX_NAME_CHARS])
-    without_result = {name: value for name, value in step.data.items() if name != "result"}
-    for data in (step.data, without_result):
+    for data in (step.data, _shortened(step.data)):
         if _is_plain(data, MAX_DEPTH) and len(encoded(data)) <= MAX_STEP_BYTES:
             return replace(short, data=data)
     return replace(short, data={})
+
+
+def _shortened(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a step's data without its result, and with the paths of a search without their texts."""
+    kept = {name: value for name, value in data.items() if name != "result"}
+    if isinstance(paths := kept.get("paths"), list | tuple):
+        kept["paths"] = [_without_text(each) for each in paths]
+    return kept
+
+
+def _without_text(path: Any) -> Any:
+    return {name: value for name, value in path.items() if name != "text"} if isinstance(path, Mapping) else path
 
 
 def ended(steps: Iterable[Step]) -> list[Step]:

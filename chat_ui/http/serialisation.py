@@ -8,6 +8,7 @@ from typing import Any
 
 from chat_ui.history import records
 from chat_ui.history.conversation_lists import ListedConversation
+from chat_ui.history.search_settings import SearchSettings
 from chat_ui.history.steps import Step
 from chat_ui.http.schemas import conversations as schemas
 from stored_objects.image_results import BlobAddress, with_addresses
@@ -19,7 +20,8 @@ _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
     """Convert the model settings of a request body to a record."""
     names = {"tools_off": tuple(body.tools_off), "tools_allowed": tuple(body.tools_allowed)}
-    return records.ModelSettings(**{**body.model_dump(), **names})
+    search = None if body.test_time_compute is None else SearchSettings(**body.test_time_compute.model_dump())
+    return records.ModelSettings(**{**body.model_dump(), **names, "test_time_compute": search})
 
 
 def step(value: Step, address: BlobAddress) -> schemas.Step:

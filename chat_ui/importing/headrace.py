@@ -11,6 +11,7 @@ from typing import Any
 
 from chat_ui.history.limits import MAX_TOKENS, MAX_TOOLS_OFF
 from chat_ui.history.records import Attachment, ModelSettings, Role
+from chat_ui.history.search_settings import SearchSettings
 from chat_ui.history.steps import MAX_STEPS, Step, StepState, bounded
 from chat_ui.importing.parsed_conversation import (
     MAX_NAME_CHARS,
@@ -22,6 +23,7 @@ from chat_ui.importing.parsed_conversation import (
     seconds,
     text,
 )
+from router.messages import MAX_PATHS, SearchMethod
 
 _ABOVE_NOTHING = 1e-9
 _ROLES = {role.value: role for role in Role}
@@ -75,7 +77,17 @@ def _settings(value: Any) -> ModelSettings:
         repetition_penalty=number(fields.get("repetition_penalty"), _ABOVE_NOTHING, 2),
         max_tokens=None if max_tokens is None else int(max_tokens),
         tools_off=tuple(_names(fields.get("tools_off")))[:MAX_TOOLS_OFF],
+        test_time_compute=_search(mapping(fields.get("test_time_compute"))),
     )
+
+
+def _search(fields: Mapping[str, Any]) -> SearchSettings | None:
+    """Return the settings of a search; `None` if the method is unknown, or the verifier does not fit it."""
+    method, verifier = text(fields.get("method")), text(fields.get("verifier"))
+    n = number(fields.get("n"), 1, MAX_PATHS)
+    if method not in set(SearchMethod) or SearchMethod(method).verified != (verifier != ""):
+        return None
+    return SearchSettings(method, None if n is None else int(n), verifier[:MAX_NAME_CHARS])
 
 
 def _names(value: Any) -> list[str]:

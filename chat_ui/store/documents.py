@@ -23,12 +23,15 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
+from chat_ui.history.search_settings import SearchSettings
 from chat_ui.history.steps import Step, StepState, encoded
 
 
 def _settings_from(**stored: Any) -> ModelSettings:
     names = {name: tuple(stored.get(name, ())) for name in ("tools_off", "tools_allowed")}
-    return ModelSettings(**{**stored, **names})
+    stored_search = stored.get("test_time_compute")
+    search = None if stored_search is None else SearchSettings(**stored_search)
+    return ModelSettings(**{**stored, **names, "test_time_compute": search})
 
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}

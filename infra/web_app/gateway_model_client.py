@@ -17,7 +17,7 @@ from auth_billing.errors import (
 )
 from auth_billing.money.amounts import format_usd
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.prices.pricing import TOOL_PREFIX
+from auth_billing.prices.pricing import TOOL_PREFIX, PriceList
 from auth_billing.rate_limits.limits import SubjectKind
 from chat_ui.generations import model_client
 from chat_ui.history import steps as history_steps
@@ -26,6 +26,7 @@ from gateway import in_process
 from gateway.errors import GatewayError, ServerShutdown
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import error_body, error_headers, http_error
+from infra.web_app.search_steps import SEARCH, SearchSteps
 from router.errors import PublishError
 from router.messages import FailureCode, ServiceClass, Step, Task, Usage, WorkerStatus
 from router.model_registry import ModelInfo
@@ -34,6 +35,8 @@ from router.producer.errors import GenerationError, JobFailed
 TEMPERATURE, TOP_P = 0.3, 0.9
 """Chat defaults, shown by `chat_ui/web/src/chat/SettingsPanel.svelte`: with OpenAI's defaults (1 and 1) small models
 ramble until their context is full."""
+SEARCH_TEMPERATURE, SEARCH_TOP_P = 0.8, 1.0
+"""Defaults of a search, those of Hugging Face's search-and-learn: paths that hardly differ are of no use."""
 _RATE_LIMIT_CODES: dict[str, str] = {
     SubjectKind.PROJECT: "shared_rate_limit",
     SubjectKind.ORGANISATION: "shared_rate_limit",
@@ -55,18 +58,19 @@ class GatewayModelClient:
         self, principal: Principal, request: model_client.AnswerRequest
     ) -> AsyncIterator[model_client.ModelEvent]:
         """Generate an answer through the gateway and yield its events; `principal` pays for it."""
-        begun = False
+        begun, search = False, SearchSteps()
         try:
             async with aclosing(
-                in_process.complete(self._gateway, self._prices, principal, self._fields(request))
+                in_process.complete(self._gateway, self._prices, principal, self._fields(principal, request))
             ) as events:  # type: ignore[type-var]
                 async for each in events:
                     if isinstance(each, in_process.QueueUpdate):
                         yield QueueStatus(each.position, each.seconds)
                         continue
                     begun = True
-                    for step in each.steps:
-                        yield model_client.StepUpdate(_step(step), _usage(each.usage), each.cost)
+                    for step in map(_step, each.steps):
+                        shown = search.latest(step) if step.kind == SEARCH else step
+                        yield model_client.StepUpdate(shown, _usage(each.usage), each.cost)
                     if each.finish_reason is not None:
                         yield model_client.AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
                     elif each.text or not each.steps:
@@ -77,44 +81,67 @@ class GatewayModelClient:
     async def models(self, principal: Principal) -> list[model_client.ServedModel]:
         """Return the text-generating models that `principal` may use, with price and availability, sorted by name."""
         prices = await self._prices.current()
-
-        def price(model: str) -> model_client.Price | None:
-            try:
-                rate = prices.price(model, ServiceClass.DEFAULT)
-            except NoPrice:
-                return None
-            return model_client.Price(rate.input, rate.cached_input, rate.output)
-
         return [
             model_client.ServedModel(
                 name,
                 model.max_model_len,
-                price(model.name),
-                model.alive and model.workers > 0,
+                _price(prices, model),
+                _is_ready(model),
                 _tools(model),
                 model.reads_images,
+                model.searches,
             )
             for name, model in self._gateway.catalogue.listed(principal.models)
             if model.task is Task.GENERATE
         ]
 
-    def _fields(self, request: model_client.AnswerRequest) -> dict[str, Any]:
+    async def search_offer(self, principal: Principal) -> model_client.SearchOffer:
+        """Return the scoring models that `principal` may use, sorted by name, and the gateway's limits of searches."""
+        prices, settings = await self._prices.current(), self._gateway.settings
+        verifiers = [
+            model_client.Verifier(name, _price(prices, model), _is_ready(model))
+            for name, model in self._gateway.catalogue.listed(principal.models)
+            if model.task is Task.SCORE
+        ]
+        return model_client.SearchOffer(verifiers, settings.max_search_tokens, settings.default_max_tokens)
+
+    def _fields(self, principal: Principal, request: model_client.AnswerRequest) -> dict[str, Any]:
         """Return the request's fields in OpenAI's format."""
-        settings = request.settings
+        settings, search = request.settings, self._search(principal, request)
+        temperature, top_p = (TEMPERATURE, TOP_P) if search is None else (SEARCH_TEMPERATURE, SEARCH_TOP_P)
         system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
         fields: dict[str, Any] = {
             "model": settings.model,
             "messages": [*system, *map(self._message, request.turns)],
-            "temperature": TEMPERATURE if settings.temperature is None else settings.temperature,
-            "top_p": TOP_P if settings.top_p is None else settings.top_p,
+            "temperature": temperature if settings.temperature is None else settings.temperature,
+            "top_p": top_p if settings.top_p is None else settings.top_p,
             "repetition_penalty": settings.repetition_penalty,
             "max_completion_tokens": settings.max_tokens,
             "tools_off": list(settings.tools_off),
             "tools_allowed": list(settings.tools_allowed),
+            "test_time_compute": search,
         }
         if request.continues:
             fields |= {"continue_final_message": True, "add_generation_prompt": False}
         return fields
+
+    def _search(self, principal: Principal, request: model_client.AnswerRequest) -> dict[str, Any] | None:
+        """Return `test_time_compute` of a request.
+
+        It is `None` for models that don't search, and for the rest of an answer, whose search has chosen its beginning.
+        """
+        settings = request.settings
+        search = settings.test_time_compute
+        if search is None or request.continues:
+            return None
+        if not self._gateway.catalogue.find(settings.model, principal.models).searches:
+            return None
+        return {
+            "method": search.method,
+            "n": search.n,
+            "verifier": search.verifier or None,
+            "return_candidates": True,
+        }
 
     def _message(self, turn: model_client.Turn) -> dict[str, Any]:
         if not turn.images:
@@ -141,6 +168,18 @@ class GatewayFleet:
     def queued(self, model: str) -> int:
         """Return the number of sequences, of all gateways' requests, that wait for a worker of `model`."""
         return self._gateway.queues.waiting(model)
+
+
+def _is_ready(model: ModelInfo) -> bool:
+    return model.alive and model.workers > 0
+
+
+def _price(prices: PriceList, model: ModelInfo) -> model_client.Price | None:
+    try:
+        rate = prices.price(model.name, ServiceClass.DEFAULT)
+    except NoPrice:
+        return None
+    return model_client.Price(rate.input, rate.cached_input, rate.output)
 
 
 def _tools(model: ModelInfo) -> list[str]:

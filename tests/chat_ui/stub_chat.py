@@ -31,6 +31,7 @@ SETTINGS: dict[str, Any] = {
     "max_tokens": None,
     "tools_off": [],
     "tools_allowed": [],
+    "test_time_compute": None,
 }
 PIECE = 5
 """Characters of a text event."""
@@ -133,8 +134,10 @@ class StubChat:
     async def _models(self, _request: Request) -> Response:
         price = {"input_nano": 100, "cached_input_nano": 50, "output_nano": 400}
         common = {"context": 8192, "price": price, "ready": True, "tools": list(self.tools), "reads_images": False}
+        common["searches"] = False
         models = [{"id": name, **common} for name in self.models]
-        return JSONResponse({"models": models})
+        search = {"verifiers": [], "max_tokens": 131_072, "answer_tokens": 4096}
+        return JSONResponse({"models": models, "search": search})
 
     async def _presets(self, _request: Request) -> Response:
         return JSONResponse({"presets": []})

@@ -305,7 +305,9 @@ async def test_presets(scene: Scene) -> None:
 
 async def test_models_have_prices_and_readiness(scene: Scene) -> None:
     person = await scene.person()
-    models = (await person.call("GET", "/models"))["models"]
+    listed = await person.call("GET", "/models")
     price = {"input_nano": 3, "cached_input_nano": 2, "output_nano": 6}
-    described = {"id": MODEL, "context": 128, "price": price, "ready": True, "tools": [], "reads_images": False}
-    assert models == [described]
+    described = {"id": MODEL, "context": 128, "price": price, "ready": True, "tools": []}
+    assert listed["models"] == [described | {"reads_images": False, "searches": False}]
+    judge = {"id": "judge", "price": {"input_nano": 1, "cached_input_nano": 1, "output_nano": 0}, "ready": True}
+    assert listed["search"] == {"verifiers": [judge], "max_tokens": 1000, "answer_tokens": 64}

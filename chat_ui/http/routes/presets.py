@@ -15,7 +15,15 @@ from chat_ui.http.access_control import Caller, max_body
 from chat_ui.http.request_bodies import EmptyJson
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.conversations import SettingsBody
-from chat_ui.http.schemas.presets import ChatModel, ModelList, NewPresetJson, Preset, PresetJson, PresetList
+from chat_ui.http.schemas.presets import (
+    ChatModel,
+    ModelList,
+    NewPresetJson,
+    Preset,
+    PresetJson,
+    PresetList,
+    SearchOffer,
+)
 from chat_ui.services import owner_of, services_of
 
 router = APIRouter()
@@ -25,10 +33,12 @@ PRESET_BYTES = 256 * 1024
 
 @router.get("/models", response_model=ModelList)
 async def list_models(request: Request, caller: Caller) -> Response:
-    """List the models that the caller may use, sorted by name."""
+    """List the models that the caller may use, sorted by name, and what searches for answers can use."""
     services = services_of(request)
-    models = await services.model_client.models(await services.principal(caller))
-    return schema_response(ModelList(models=[ChatModel.model_validate(each) for each in models]))
+    principal = await services.principal(caller)
+    models = [ChatModel.model_validate(each) for each in await services.model_client.models(principal)]
+    offer = SearchOffer.model_validate(await services.model_client.search_offer(principal))
+    return schema_response(ModelList(models=models, search=offer))
 
 
 @router.get("/presets", response_model=PresetList)

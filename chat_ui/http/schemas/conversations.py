@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Depends
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from chat_ui.history.limits import (
     MAX_ATTACHMENTS,
@@ -17,12 +17,39 @@ from chat_ui.history.limits import (
 )
 from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
+from router.messages import MAX_PATHS, SearchMethod
 from stored_objects.prompt_image_limits import MAX_IMAGES
 
 ModelName = Annotated[str, StringConstraints(max_length=200)]
 ToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Consent = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 FileName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+Method = Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts"]
+
+
+class SearchSettings(Schema):
+    """How answers are searched for, with names as in `test_time_compute` of `/v1/chat/completions`."""
+
+    method: Method
+    n: int | None
+    """Number of paths; `null`: the method's default."""
+    verifier: str
+    """Name of the model that scores paths; empty for `self_consistency`."""
+
+
+class SearchSettingsBody(Body):
+    """How answers are searched for, with names as in `test_time_compute` of `/v1/chat/completions`."""
+
+    method: Method
+    n: Annotated[int, Field(ge=1, le=MAX_PATHS)] | None = None
+    verifier: ModelName = ""
+    """Name of the model that scores paths; required by all methods but `self_consistency`, which has none."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if SearchMethod(self.method).verified != (self.verifier != ""):
+            raise ValueError("self_consistency has no verifier, and the other methods need one")
+        return self
 
 
 class ModelSettings(Schema):
@@ -39,6 +66,8 @@ class ModelSettings(Schema):
     """Names of an assistant's tools that are switched off."""
     tools_allowed: list[str]
     """Consents to calls of tools that ask for it; each begins with the tool's name and `@`."""
+    test_time_compute: SearchSettings | None
+    """How answers are searched for, by models that search (`searches`)."""
 
 
 class SettingsBody(Body):
@@ -52,6 +81,7 @@ class SettingsBody(Body):
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
     tools_off: Annotated[list[ToolName], Field(max_length=MAX_TOOLS_OFF)] = Field(default_factory=list)
     tools_allowed: Annotated[list[Consent], Field(max_length=MAX_TOOLS_OFF)] = Field(default_factory=list)
+    test_time_compute: SearchSettingsBody | None = None
 
 
 class Attachment(Schema):
@@ -90,14 +120,14 @@ class AnswerError(Schema):
 
 
 class Step(Schema):
-    """What an assistant did before the answer's text, such as a call of a tool."""
+    """What was done before the answer's text, such as a call of a tool or a search among several answers."""
 
     number: int
     """Number of the step within the answer."""
     kind: str
-    """`rewrite`, `route`, `tool` or `summary`."""
+    """`rewrite`, `route`, `tool`, `summary` or `search`."""
     name: str
-    """Name of the tool or model that the step uses."""
+    """Name of the tool or model that the step uses, or the method of a search."""
     state: Literal["running", "done", "failed"]
     data: dict[str, Any]
     """Arguments, result or error of the step; untrusted, its form follows from `kind` and `data.result.type`."""
@@ -117,7 +147,7 @@ class Message(Schema):
     images: list[AttachedImage]
     """Images of a question."""
     steps: list[Step]
-    """Steps of an assistant's answer, in order; empty for other models."""
+    """Steps before the text, in order: of an assistant, or one for a whole search; empty for other answers."""
     model: str | None
     settings: ModelSettings | None
     """The settings that the model was called with."""

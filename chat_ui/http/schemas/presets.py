@@ -64,12 +64,36 @@ class ChatModel(Schema):
     """Names of an assistant's own tools, which settings can switch off; empty for other models."""
     reads_images: bool
     """Whether questions may have images."""
+    searches: bool
+    """Whether the model searches for answers (`test_time_compute` of the settings)."""
+
+
+class Verifier(Schema):
+    """A model that can score the paths of a search."""
+
+    id: str
+    price: TokenPrice | None
+    """`null`: no price is set, so the model can't be used."""
+    ready: bool
+    """Whether a live worker serves the model."""
+
+
+class SearchOffer(Schema):
+    """What searches for answers can use."""
+
+    verifiers: list[Verifier]
+    """Sorted by name."""
+    max_tokens: int
+    """Most tokens that all paths of a search together generate, and most that the verifier reads."""
+    answer_tokens: int
+    """Most tokens of an answer whose settings set none."""
 
 
 class ModelList(Schema):
-    """The language models, sorted by name."""
+    """The language models, sorted by name, and what searches for their answers can use."""
 
     models: list[ChatModel]
+    search: SearchOffer
 
 
 # Dependencies of routes: each reads and validates a request body.

@@ -30,6 +30,11 @@ def test_results_beyond_the_limits_are_dropped(result: Any) -> None:
     assert bounded(step(arguments={"place": "a"}, result=result)).data == {"arguments": {"place": "a"}}
 
 
+def test_texts_of_paths_beyond_the_limits_are_dropped() -> None:
+    paths = [{"path": 1, "score": 0.5, "text": "ż" * (MAX_STEP_BYTES // 6)}, 2]
+    assert bounded(step(paths=paths, chosen=1)).data == {"paths": [{"path": 1, "score": 0.5}, 2], "chosen": 1}
+
+
 def test_other_data_beyond_the_limits_is_dropped_too() -> None:
     each = bounded(Step(0, "k" * 1_000, "n" * 1_000, StepState.DONE, {"arguments": nested(100_000)}))
     assert (len(each.kind), len(each.name), each.data) == (200, 200, {})

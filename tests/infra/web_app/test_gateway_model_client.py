@@ -29,21 +29,42 @@ from chat_ui.generations.model_client import (
     ContinuationUnsupported,
     ModelEvent,
     Price,
+    SearchOffer,
     ServedModel,
     ShuttingDown,
     StepUpdate,
     TextDelta,
     Turn,
+    Verifier,
 )
 from chat_ui.history.records import ModelSettings, Role, TokenUsage
+from chat_ui.history.search_settings import SearchSettings
 from chat_ui.history.steps import StepState
 from gateway.errors import ServerShutdown
-from infra.web_app.gateway_model_client import TEMPERATURE, TOP_P, GatewayFleet, GatewayModelClient
-from router.messages import ChatPrompt, FailureCode, ServiceClass
+from infra.web_app.gateway_model_client import (
+    SEARCH_TEMPERATURE,
+    SEARCH_TOP_P,
+    TEMPERATURE,
+    TOP_P,
+    GatewayFleet,
+    GatewayModelClient,
+)
+from router.messages import ChatPrompt, FailureCode, Finished, Job, ServiceClass, Step
+from router.messages import StepState as WireState
 from stored_objects.records import ObjectKind, ObjectOwner
 from tests.fakes.prices import ListPriceStore
-from tests.fakes.scripted_worker import PART_BOUNDS, WEATHER, answer_in_steps, fail, start_and_wait, status
-from tests.gateway.conftest import MODEL, Stage, eventually, stage
+from tests.fakes.scripted_worker import (
+    PART_BOUNDS,
+    WEATHER,
+    ScriptedWorker,
+    answer_in_steps,
+    fail,
+    start_and_wait,
+    status,
+    step_delta,
+    usage,
+)
+from tests.gateway.conftest import MODEL, VERIFIER, Stage, announce_searches, eventually, stage
 from tests.gateway.test_in_process import ADA
 
 HI = Turn(Role.USER, "Hi")
@@ -111,6 +132,52 @@ async def test_steps_come_before_the_text_and_tools_are_switched_off() -> None:
         assert all(each.text for each in texts)
         prompt: Any = here.worker.jobs[0].prompt
         assert prompt.tools_off == ["math"]
+
+
+async def test_answers_are_searched_for_by_models_that_search() -> None:
+    asked = replace(ASK, settings=ModelSettings(MODEL, test_time_compute=SearchSettings("best_of_n", 4, VERIFIER)))
+    async with stage() as here:
+        await said(here, asked)
+        assert here.worker.jobs[0].search is None
+        await announce_searches(here)
+        (model,) = await engine_of(here).models(ADA)
+        assert (model.id, model.searches) == (MODEL, True)
+        settings = here.gateway.settings
+        assert await engine_of(here).search_offer(ADA) == SearchOffer(
+            [Verifier(VERIFIER, None, ready=True)], settings.max_search_tokens, settings.default_max_tokens
+        )
+        await said(here, asked)
+        job = here.worker.jobs[1]
+        assert job.search is not None
+        assert (job.search.method, job.search.n, job.search.verifier) == ("best_of_n", 4, VERIFIER)
+        assert job.search.return_candidates
+        assert (job.sampling.temperature, job.sampling.top_p) == (SEARCH_TEMPERATURE, SEARCH_TOP_P)
+        await said(here, replace(GOING_ON, settings=asked.settings))
+        assert here.worker.jobs[2].search is None
+        failed = await refusal(here, replace(asked, settings=replace(asked.settings, temperature=0.0)))
+        assert "temperature" in str(failed)
+
+
+async def test_the_steps_of_a_search_replace_one_another() -> None:
+    def step(number: int, state: WireState, **data: Any) -> Step:
+        return Step(number=number, kind="search", name="best_of_n", state=state, data=data)
+
+    async def search(worker: ScriptedWorker, job: Job) -> None:
+        steps = [
+            step(0, WireState.RUNNING, paths=2),
+            step(0, WireState.DONE, paths=[], generated=9),
+            step(1, WireState.RUNNING, paths=1),
+        ]
+        worker.begin(job, "a")
+        worker.send(job, step_delta(job, "a", 0, steps[0]), step_delta(job, "a", 0, steps[1]))
+        worker.send(job, step_delta(job, "a", 1, steps[2]))
+        worker.send_token(job, "a", 1, "b", finish_reason="stop")
+        worker.send(job, Finished(job_id=job.id, attempt_id="a", usage=usage(job, 1)))
+
+    async with stage(search) as here:
+        steps = [each.step for each in await said(here) if isinstance(each, StepUpdate)]
+        assert {each.number for each in steps} == {0}
+        assert steps[-1].data == {"step": 2, "paths": 1, "generated": 9}
 
 
 async def test_the_default_sampling_is_conservative(here: Stage) -> None:

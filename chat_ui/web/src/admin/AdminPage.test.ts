@@ -76,7 +76,7 @@ it("creates a key with a budget, shows it once, and rotates one", async () => {
   answers.set("GET /admin/projects", { projects: [project] });
   answers.set("POST /admin/keys", { key, text: "hr_live_new" });
   answers.set("POST /admin/keys/{key_id}/rotate", { key, text: "hr_live_next" });
-  answers.set("GET /models", { models: [{ id: "tiny", context: 1, price: null, ready: true, tools: [], reads_images: false }] });
+  answers.set("GET /models", { models: [{ id: "tiny", context: 1, price: null, ready: true, tools: [], reads_images: false, searches: false }], search: { verifiers: [], max_tokens: 0, answer_tokens: 0 } });
   const user = show("keys");
   await user.click(await screen.findByRole("button", { name: "New key" }));
   const dialog = within(screen.getByRole("dialog"));

@@ -3,7 +3,7 @@ import * as api from "./chat_api";
 import type { ChatSettings } from "./chat_types";
 import * as http from "./http";
 
-const SETTINGS: ChatSettings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [] };
+const SETTINGS: ChatSettings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
 let json: MockInstance<typeof http.json>;
 
 beforeEach(() => {
@@ -22,6 +22,7 @@ const calls: readonly [string, () => unknown, string, string, unknown][] = [
   ["readShared", () => api.readShared("t/1"), "GET", "/shared/t%2F1", undefined],
   ["createPreset", () => api.createPreset("Short", SETTINGS), "POST", "/presets", { name: "Short", settings: SETTINGS }],
   ["changePreset", () => api.changePreset("p", { name: "Long" }), "PATCH", "/presets/p", { name: "Long" }],
+  ["listModels", () => api.listModels(), "GET", "/models", undefined],
   ["deletePreset", () => api.deletePreset("p"), "DELETE", "/presets/p", undefined],
 ];
 
@@ -37,8 +38,8 @@ it("passes the list's query on", async () => {
 });
 
 it("unwraps lists and sends an import as a file", async () => {
-  json.mockResolvedValueOnce({ models: [1] }).mockResolvedValueOnce({ presets: [2] }).mockResolvedValueOnce({ last: null });
-  expect([await api.listModels(), await api.listPresets(), await api.lastImport()]).toEqual([[1], [2], null]);
+  json.mockResolvedValueOnce({ presets: [2] }).mockResolvedValueOnce({ last: null });
+  expect([await api.listPresets(), await api.lastImport()]).toEqual([[2], null]);
   const file = new Blob(["[]"]);
   await api.beginImport(file);
   expect(json).toHaveBeenLastCalledWith("POST", "/import", { file });

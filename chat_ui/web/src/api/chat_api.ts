@@ -10,7 +10,7 @@ import type {
   ImageReference,
   Import,
   Message,
-  Model,
+  ModelList,
   Preset,
   SharedConversation,
   UploadedImage,
@@ -26,8 +26,8 @@ export interface ListQuery {
   readonly limit: number;
 }
 
-export async function listModels(): Promise<readonly Model[]> {
-  return (await call<{ models: readonly Model[] }>("GET", "/models")).models;
+export function listModels(): Promise<ModelList> {
+  return call("GET", "/models");
 }
 
 export function listConversations({ q, archived, cursor, limit }: ListQuery): Promise<ConversationPage> {

@@ -4,6 +4,11 @@ import type { components } from "./openapi";
 type Schemas = components["schemas"];
 
 export type Model = Schemas["ChatModel"];
+export type ModelList = Schemas["ModelList"];
+/** What searches for answers can use: verifiers and limits. */
+export type SearchOffer = Schemas["SearchOffer"];
+/** How answers are searched for. */
+export type SearchSettings = Schemas["SearchSettings"];
 /** Model, system prompt and sampling settings; null means the model's default. */
 export type ChatSettings = Schemas["ModelSettings"];
 export type Message = Schemas["Message"];

@@ -709,7 +709,7 @@ export interface paths {
         };
         /**
          * List Models
-         * @description List the models that the caller may use, sorted by name.
+         * @description List the models that the caller may use, sorted by name, and what searches for answers can use.
          */
         readonly get: operations["list_models_api_models_get"];
         readonly put?: never;
@@ -1505,6 +1505,11 @@ export interface components {
              */
             readonly ready: boolean;
             /**
+             * Searches
+             * @description Whether the model searches for answers (`test_time_compute` of the settings).
+             */
+            readonly searches: boolean;
+            /**
              * Tools
              * @description Names of an assistant's own tools, which settings can switch off; empty for other models.
              */
@@ -2132,7 +2137,7 @@ export interface components {
             readonly state: "waiting" | "running" | "done" | "stopped" | "failed";
             /**
              * Steps
-             * @description Steps of an assistant's answer, in order; empty for other models.
+             * @description Steps before the text, in order: of an assistant, or one for a whole search; empty for other answers.
              */
             readonly steps: readonly components["schemas"]["Step"][];
             /**
@@ -2167,11 +2172,12 @@ export interface components {
         };
         /**
          * ModelList
-         * @description The language models, sorted by name.
+         * @description The language models, sorted by name, and what searches for their answers can use.
          */
         readonly ModelList: {
             /** Models */
             readonly models: readonly components["schemas"]["ChatModel"][];
+            readonly search: components["schemas"]["SearchOffer"];
         };
         /**
          * ModelLoad
@@ -2281,6 +2287,8 @@ export interface components {
             readonly system: string;
             /** Temperature */
             readonly temperature: number | null;
+            /** @description How answers are searched for, by models that search (`searches`). */
+            readonly test_time_compute: components["schemas"]["SearchSettings"] | null;
             /**
              * Tools Allowed
              * @description Consents to calls of tools that ask for it; each begins with the tool's name and `@`.
@@ -2316,6 +2324,7 @@ export interface components {
              *       "repetition_penalty": null,
              *       "system": "",
              *       "temperature": null,
+             *       "test_time_compute": null,
              *       "tools_allowed": [],
              *       "tools_off": [],
              *       "top_p": null
@@ -2871,6 +2880,69 @@ export interface components {
             readonly overlap_seconds?: number;
         };
         /**
+         * SearchOffer
+         * @description What searches for answers can use.
+         */
+        readonly SearchOffer: {
+            /**
+             * Answer Tokens
+             * @description Most tokens of an answer whose settings set none.
+             */
+            readonly answer_tokens: number;
+            /**
+             * Max Tokens
+             * @description Most tokens that all paths of a search together generate, and most that the verifier reads.
+             */
+            readonly max_tokens: number;
+            /**
+             * Verifiers
+             * @description Sorted by name.
+             */
+            readonly verifiers: readonly components["schemas"]["Verifier"][];
+        };
+        /**
+         * SearchSettings
+         * @description How answers are searched for, with names as in `test_time_compute` of `/v1/chat/completions`.
+         */
+        readonly SearchSettings: {
+            /**
+             * Method
+             * @enum {string}
+             */
+            readonly method: "best_of_n" | "weighted_best_of_n" | "self_consistency" | "beam_search" | "dvts";
+            /**
+             * N
+             * @description Number of paths; `null`: the method's default.
+             */
+            readonly n: number | null;
+            /**
+             * Verifier
+             * @description Name of the model that scores paths; empty for `self_consistency`.
+             */
+            readonly verifier: string;
+        };
+        /**
+         * SearchSettingsBody
+         * @description How answers are searched for, with names as in `test_time_compute` of `/v1/chat/completions`.
+         */
+        readonly SearchSettingsBody: {
+            /**
+             * Method
+             * @enum {string}
+             */
+            readonly method: "best_of_n" | "weighted_best_of_n" | "self_consistency" | "beam_search" | "dvts";
+            /**
+             * N
+             * @default null
+             */
+            readonly n?: number | null;
+            /**
+             * Verifier
+             * @default
+             */
+            readonly verifier?: string;
+        };
+        /**
          * SecondFactorBody
          * @description The challenge that a sign-in answered with, and a code of the authenticator app or a recovery code.
          */
@@ -2920,6 +2992,8 @@ export interface components {
              * @default null
              */
             readonly temperature?: number | null;
+            /** @default null */
+            readonly test_time_compute?: components["schemas"]["SearchSettingsBody"] | null;
             /** Tools Allowed */
             readonly tools_allowed?: readonly string[];
             /** Tools Off */
@@ -3033,7 +3107,7 @@ export interface components {
         };
         /**
          * Step
-         * @description What an assistant did before the answer's text, such as a call of a tool.
+         * @description What was done before the answer's text, such as a call of a tool or a search among several answers.
          */
         readonly Step: {
             /**
@@ -3045,12 +3119,12 @@ export interface components {
             };
             /**
              * Kind
-             * @description `rewrite`, `route`, `tool` or `summary`.
+             * @description `rewrite`, `route`, `tool`, `summary` or `search`.
              */
             readonly kind: string;
             /**
              * Name
-             * @description Name of the tool or model that the step uses.
+             * @description Name of the tool or model that the step uses, or the method of a search.
              */
             readonly name: string;
             /**
@@ -3160,6 +3234,21 @@ export interface components {
             /** Limits */
             readonly limits: readonly components["schemas"]["Limit"][];
             readonly storage: components["schemas"]["Storage"];
+        };
+        /**
+         * Verifier
+         * @description A model that can score the paths of a search.
+         */
+        readonly Verifier: {
+            /** Id */
+            readonly id: string;
+            /** @description `null`: no price is set, so the model can't be used. */
+            readonly price: components["schemas"]["TokenPrice"] | null;
+            /**
+             * Ready
+             * @description Whether a live worker serves the model.
+             */
+            readonly ready: boolean;
         };
         /**
          * WaitingEvent

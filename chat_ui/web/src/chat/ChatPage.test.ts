@@ -6,17 +6,18 @@ import type { ConversationSummary, Model } from "../api/chat_types";
 import { ApiError, failureOf } from "../api/failure";
 import { texts } from "../ui/messages";
 import ChatPage from "./ChatPage.svelte";
+import { listed } from "../state/models.fixture";
 
 afterEach(() => void vi.useRealTimers());
 
-const MODEL: Model = { id: "tiny", context: 100, price: null, ready: true, tools: [], reads_images: false };
+const MODEL: Model = { id: "tiny", context: 100, price: null, ready: true, tools: [], reads_images: false, searches: false };
 
 it("starts a conversation with the model that was used last, or else with an assistant", async () => {
   const flags = { pinned: false, archived: false, shared: false, running: false };
   const row: ConversationSummary = { id: "c", title: "Mills", created: 1, updated: 1, model: "tiny", match: null, ...flags };
   const list = vi.spyOn(api, "listConversations").mockResolvedValue({ conversations: [], next: null, total: 0 });
   vi.spyOn(api, "listPresets").mockResolvedValue([]);
-  vi.spyOn(api, "listModels").mockResolvedValue([MODEL, { ...MODEL, id: "helper", tools: ["math"] }]);
+  vi.spyOn(api, "listModels").mockResolvedValue(listed([MODEL, { ...MODEL, id: "helper", tools: ["math"] }]));
   const { unmount } = render(ChatPage, { id: null });
   expect(await screen.findByRole("button", { name: "Model: helper" })).toBeTruthy();
   expect(screen.getByRole("button", { name: texts.toolSuggestions.math })).toBeTruthy();
@@ -35,7 +36,7 @@ it("holds a message until a model is available, and says so", async () => {
   vi.spyOn(api, "listConversations").mockResolvedValue({ conversations: [], next: null, total: 0 });
   vi.spyOn(api, "listPresets").mockResolvedValue([]);
   const listModels = vi.spyOn(api, "listModels");
-  listModels.mockRejectedValueOnce(new ApiError(failureOf("network"))).mockResolvedValueOnce([]).mockResolvedValue([MODEL]);
+  listModels.mockRejectedValueOnce(new ApiError(failureOf("network"))).mockResolvedValueOnce(listed([])).mockResolvedValue(listed([MODEL]));
   const create = vi.spyOn(api, "createConversation").mockRejectedValue(new ApiError(failureOf("busy")));
   render(ChatPage, { id: null });
   expect(await screen.findByText("The server cannot be reached. Check the connection.")).toBeTruthy();

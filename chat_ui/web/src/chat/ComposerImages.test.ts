@@ -9,8 +9,8 @@ import { toasts } from "../ui/toasts.svelte";
 import Composer from "./Composer.svelte";
 import { apiMessage } from "./messages.fixture";
 
-const SEEING: Model = { id: "seeing", context: 100, price: null, ready: true, tools: [], reads_images: true };
-const BLIND: Model = { ...SEEING, id: "blind", reads_images: false };
+const SEEING: Model = { id: "seeing", context: 100, price: null, ready: true, tools: [], reads_images: true, searches: false };
+const BLIND: Model = { ...SEEING, id: "blind", reads_images: false, searches: false };
 const PNG = new File(["abc"], "cat.png", { type: "image/png" });
 
 function shown(model: Model) {
@@ -66,7 +66,7 @@ it("does not attach images for a model that does not see them, and says so", asy
 
 it("holds messages of a conversation with images while the chosen model does not see them", async () => {
   const user = userEvent.setup();
-  const settings = { model: "blind", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [] };
+  const settings = { model: "blind", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
   const row = { id: "c", title: "", created: 1, updated: 1, pinned: false, archived: false, shared: false, model: "blind", running: false, match: null };
   const question = apiMessage({ role: "user", images: [{ name: "cat.png", size: 3, url: "/v1/blobs/a" }] });
   vi.spyOn(api, "readConversation").mockResolvedValue({ ...row, settings, leaf: question.id, messages: [question] });

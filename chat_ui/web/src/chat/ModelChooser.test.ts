@@ -4,15 +4,16 @@ import { expect, it, vi } from "vitest";
 import * as api from "../api/chat_api";
 import { Models } from "../state/models.svelte";
 import ModelChooser from "./ModelChooser.svelte";
+import { listed } from "../state/models.fixture";
 
 const LIST = [
-  { id: "small", context: 4096, price: { input_nano: 150, cached_input_nano: 75, output_nano: 600 }, ready: true, tools: [], reads_images: false },
-  { id: "large", context: 8192, price: null, ready: false, tools: [], reads_images: false },
+  { id: "small", context: 4096, price: { input_nano: 150, cached_input_nano: 75, output_nano: 600 }, ready: true, tools: [], reads_images: false, searches: false },
+  { id: "large", context: 8192, price: null, ready: false, tools: [], reads_images: false, searches: false },
 ];
 
 it("opens on the selected model, and returns the focus when it closes", async () => {
   const user = userEvent.setup();
-  vi.spyOn(api, "listModels").mockResolvedValue(LIST);
+  vi.spyOn(api, "listModels").mockResolvedValue(listed(LIST));
   const models = new Models();
   await models.load();
   render(ModelChooser, { models, value: "small" });
@@ -31,7 +32,7 @@ it("opens on the selected model, and returns the focus when it closes", async ()
 
 it("selects the model whose name is pressed with the mouse", async () => {
   const user = userEvent.setup();
-  vi.spyOn(api, "listModels").mockResolvedValue(LIST);
+  vi.spyOn(api, "listModels").mockResolvedValue(listed(LIST));
   const models = new Models();
   await models.load();
   render(ModelChooser, { models, value: "small" });
@@ -43,7 +44,7 @@ it("selects the model whose name is pressed with the mouse", async () => {
 
 it("closes when the focus leaves it, and says that no model is served", async () => {
   const user = userEvent.setup();
-  vi.spyOn(api, "listModels").mockResolvedValueOnce(LIST).mockResolvedValueOnce(LIST).mockResolvedValue([]);
+  vi.spyOn(api, "listModels").mockResolvedValueOnce(listed(LIST)).mockResolvedValueOnce(listed(LIST)).mockResolvedValue(listed([]));
   const models = new Models();
   await models.load();
   render(ModelChooser, { models, value: "" });

@@ -1,6 +1,7 @@
 import { fireEvent, render, screen, within } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { expect, it, vi } from "vitest";
+import { NO_VERIFIER, THINKER } from "../state/models.fixture";
 import { Presets } from "../state/presets.svelte";
 import { Settings } from "../state/settings.svelte";
 import SettingsPanel from "./SettingsPanel.svelte";
@@ -33,14 +34,24 @@ it("takes whole positive numbers of tokens only", async () => {
 it("switches tools of the selected model off and on", async () => {
   const user = userEvent.setup();
   const settings = new Settings();
-  const tools = ["weather", "mcp.shop.search"];
-  render(SettingsPanel, { settings, presets: new Presets(), tools, onClose: vi.fn() });
+  const model = { ...THINKER, tools: ["weather", "mcp.shop.search"] };
+  render(SettingsPanel, { settings, presets: new Presets(), model, onClose: vi.fn() });
   await user.click(screen.getByRole("switch", { name: "Weather" }));
   await user.click(screen.getByRole("switch", { name: "shop.search" }));
   expect(settings.value.tools_off).toEqual(["weather", "mcp.shop.search"]);
   await user.click(screen.getByRole("switch", { name: "Weather" }));
   expect(settings.value.tools_off).toEqual(["mcp.shop.search"]);
   expect(screen.getByRole("switch", { name: "Weather" })).toHaveProperty("checked", true);
+});
+
+it("offers to think longer with models that search, whose paths are varied", async () => {
+  const settings = new Settings();
+  const { rerender } = render(SettingsPanel, { settings, presets: new Presets(), model: THINKER, offer: NO_VERIFIER, onClose: vi.fn() });
+  await userEvent.click(screen.getByRole("radio", { name: /^Vote/ }));
+  expect(screen.getByText("0.8 (default)")).toBeTruthy();
+  await rerender({ model: { ...THINKER, searches: false } });
+  expect(screen.queryByRole("radio")).toBeNull();
+  expect(screen.getByText("0.3 (default)")).toBeTruthy();
 });
 
 it("shows no switches for a model without tools", () => {

@@ -1,16 +1,18 @@
 /** Reactive list of the models to choose from, with price and context length. */
 import { listModels } from "../api/chat_api";
-import type { Model } from "../api/chat_types";
+import type { Model, SearchOffer } from "../api/chat_types";
 import { ApiError, type Failure } from "../api/failure";
 
 export class Models {
   list = $state.raw<readonly Model[]>([]);
+  /** What searches for answers can use. */
+  search = $state.raw<SearchOffer>({ verifiers: [], max_tokens: 0, answer_tokens: 0 });
   loaded = $state(false);
   failure = $state.raw<Failure | null>(null);
 
   async load(): Promise<void> {
     try {
-      this.list = await listModels();
+      ({ models: this.list, search: this.search } = await listModels());
       this.failure = null;
       this.loaded = true;
     } catch (error) {

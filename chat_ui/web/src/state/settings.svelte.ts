@@ -1,5 +1,5 @@
 /** Reactive model settings of a conversation; null means the model's default. */
-import type { ChatSettings } from "../api/chat_types";
+import type { ChatSettings, SearchSettings } from "../api/chat_types";
 
 export class Settings {
   model = $state("");
@@ -12,6 +12,8 @@ export class Settings {
   toolsOff = $state.raw<readonly string[]>([]);
   /** Consents to tools that ask for it: a tool's name, `@` and a fingerprint. They are not part of presets. */
   toolsAllowed = $state.raw<readonly string[]>([]);
+  /** How answers are searched for by models that search; null: they are generated once. */
+  search = $state.raw<SearchSettings | null>(null);
 
   /** The settings as the API expects them. */
   get value(): ChatSettings {
@@ -24,6 +26,7 @@ export class Settings {
       max_tokens: this.maxTokens,
       tools_off: this.toolsOff,
       tools_allowed: this.toolsAllowed,
+      test_time_compute: this.search,
     };
   }
 
@@ -37,6 +40,7 @@ export class Settings {
     this.maxTokens = settings.max_tokens;
     this.toolsOff = settings.tools_off;
     this.toolsAllowed = settings.tools_allowed;
+    this.search = settings.test_time_compute;
   }
 
   /** Adds a consent; an earlier one to the same tool, as its server described it then, ends. */

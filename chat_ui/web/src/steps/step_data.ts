@@ -259,10 +259,12 @@ export function text(value: unknown): string {
   return asText(value) ?? "";
 }
 
-function objects<T>(value: unknown, read: (each: Json) => T | null): T[] {
+/** Returns what `read` makes of the objects in a list, without null. */
+export function objects<T>(value: unknown, read: (each: Json) => T | null): T[] {
   return asList(value).map((each) => { const object = asObject(each); return object === null ? null : read(object); }).filter((each) => each !== null);
 }
 
-function shortened(value: string, most: number): string {
+/** Returns a text of at most `most` characters and an ellipsis. */
+export function shortened(value: string, most: number): string {
   return value.length <= most ? value : `${value.slice(0, most).trimEnd()}…`;
 }

@@ -1,6 +1,11 @@
 import { expect, it } from "vitest";
+import { texts } from "../ui/messages";
 import { announcementOf, problemOf, stepLine, toolTitle } from "./step_line";
 import { resulting, step, WEATHER } from "./steps.fixture";
+
+it("announces a running search", () => {
+  expect(announcementOf([step({ kind: "search", name: "best_of_n", state: "running" })])).toBe(texts.searchRunning);
+});
 
 it("tells routes, rewrites and summaries in one line", () => {
   const route = (choice: string) => stepLine(step({ kind: "route", data: { choice, arguments: { place: "Gdańsk" } } }));

@@ -43,9 +43,9 @@ export function problemOf(step: Step): string {
   return text(error?.["message"]) || texts.stepFailed;
 }
 
-/** Returns what to announce while an answer is written: the last tool that runs or has failed; else empty. */
+/** Returns what to announce while an answer is written: the last tool or search that runs or has failed; else empty. */
 export function announcementOf(steps: readonly Step[]): string {
-  const last = steps.findLast((step) => step.kind === "tool");
-  if (last?.state === "running") return toolRunning(last.name);
+  const last = steps.findLast(({ kind }) => kind === "tool" || kind === "search");
+  if (last?.state === "running") return last.kind === "search" ? texts.searchRunning : toolRunning(last.name);
   return last?.state === "failed" ? problemOf(last) : "";
 }

@@ -37,6 +37,21 @@ export const IMAGE = { type: "image", prompt: "Kot", prompt_sent: "A cat", trans
 export const PAGE = { type: "page", title: "Example", url: "https://example.org/a", text: "Words.", fetched_at: "2026-11-24T15:00:00Z" };
 export const MCP = { type: "mcp", server: "shop", tool: "search", content: [{ type: "text", text: "Two hats" }], is_error: false };
 
+/** Data of a search's last step: four paths, of which one was dropped. */
+export const SEARCH = {
+  step: 2,
+  paths: [
+    { path: 1, parent: 0, tokens: 30, ended: "stop", alive: false, score: 0.25, result: "41", text: "It is 41." },
+    { path: 2, parent: 0, tokens: 12, ended: null, alive: false, score: 0.1 },
+    { path: 3, parent: 0, tokens: 40, ended: "stop", alive: false, score: 0.87512, result: "42", text: "<b>It</b> is **42**." },
+    { path: 4, parent: 0, tokens: 50, ended: "length", alive: false },
+  ],
+  generated: 1132,
+  scored: 2000,
+  chosen: 3,
+  votes: [["41", 0.25], ["42", 0.875], [null, 0]],
+};
+
 export function step(changes: Partial<Step> = {}): Step {
   return { number: 0, kind: "tool", name: "weather", state: "done", data: {}, ...changes };
 }

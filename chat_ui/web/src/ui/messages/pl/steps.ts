@@ -7,6 +7,12 @@ const OLDEST = new Map<string, string>([
 ]);
 const oldest = (count: string, value: number): string => `${count} ${OLDEST.get(plural.select(value)) ?? "najstarszych wiadomości"}`;
 
+const ANSWERS = new Map<string, string>([["one", "odpowiedź"]]);
+const TOKENS = new Map<string, string>([
+  ["one", "token"],
+  ["few", "tokeny"],
+]);
+
 export const steps: typeof english = {
   toolsLabel: "Narzędzia asystenta",
   toolsHint: "Odpowiada bez narzędzi, które są wyłączone.",
@@ -48,6 +54,30 @@ export const steps: typeof english = {
   stepFailed: "Nie udało się.",
   resultLeftOut: "Gotowe. Wyniku nie pokazano: jest za duży albo nieznanego rodzaju.",
   answerInCards: "Wynik jest pokazany powyżej.",
+  searchTitle: (method) => `Dłuższe myślenie · ${method}`,
+  searchMethods: {
+    self_consistency: "Głosowanie",
+    best_of_n: "Najlepsza odpowiedź",
+    weighted_best_of_n: "Głosowanie ważone",
+    beam_search: "Krok po kroku",
+    dvts: "Krok po kroku, w osobnych drzewach",
+  },
+  searchRunning: "Próbuję kilku odpowiedzi…",
+  searchStep: (step) => `krok ${step}`,
+  searchPaths: (count, value) => `${count} ${ANSWERS.get(plural.select(value)) ?? "odpowiedzi"}`,
+  searchTokens: (count, value) => `${count} ${TOKENS.get(plural.select(value)) ?? "tokenów"}`,
+  searchScored: (count) => `weryfikator przeczytał ${count}`,
+  searchVotes: "Głosy",
+  searchVote: (result, weight) => `${result}: ${weight}`,
+  searchNoResult: "bez wyniku",
+  searchCandidates: (count, value) => (plural.select(value) === "one" ? "Pokaż odpowiedź" : `Pokaż odpowiedzi (${count})`),
+  searchCandidate: (number) => `Odpowiedź ${number}`,
+  searchChosen: "wybrana",
+  searchDropped: "odrzucona",
+  searchCut: "ucięta",
+  searchScore: (score) => `ocena ${score}`,
+  searchResult: (result) => `wynik ${result}`,
+  searchTextMissing: "Tekst nie jest przechowywany.",
   source: "Źródło",
   feelsLike: (value) => `odczuwalna ${value}`,
   humidity: (value) => `wilgotność ${value}`,
