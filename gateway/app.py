@@ -142,7 +142,12 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         protection=protection,
         queues=queues,
         admission=AdmissionController(
-            protection, catalogue, queues, max_choices=settings.max_choices, max_wait=settings.max_waits
+            protection,
+            catalogue,
+            queues,
+            max_choices=settings.max_choices,
+            max_search_tokens=settings.max_search_tokens,
+            max_wait=settings.max_waits,
         ),
         publish_queue=publish_queue,
         jobs=JobSubmission(shared, billing),

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from auth_billing.rate_limits.limits import Limits, SubjectKind, parse_limits
-from router.messages import ServiceClass
+from router.messages import MAX_CANDIDATES, ServiceClass
 from router.timings import DEFAULT_TIMINGS
 from runtime.logging import LogStyle
 
@@ -74,6 +74,11 @@ class GatewaySettings(BaseSettings):
     default_max_tokens: PositiveInt = Field(
         4096,
         description="Maximum number of generated tokens where a request sets none; credit is held for that many.",
+    )
+    max_search_tokens: int = Field(
+        131_072,
+        ge=MAX_CANDIDATES,
+        description="Maximum `test_time_compute.budget_tokens` of a request; the default where a search can use more.",
     )
     max_body_bytes: PositiveInt = Field(4 * 1024 * 1024, description="Maximum size of a request body in bytes.")
     body_timeout: PositiveFloat = Field(10.0, description="Seconds in which a request body must arrive.")

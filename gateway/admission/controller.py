@@ -21,6 +21,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import image_urls, text_of
+from gateway.openai.test_time_compute import SearchOptions
 from router.messages import ScorePrompt, ServiceClass, Task
 from router.model_registry import ModelInfo
 from router.producer.errors import ModelUnavailable
@@ -47,6 +48,12 @@ UNMEASURED_RETRY_AFTER = 5.0
 """`Retry-After` in seconds while a fleet is full and its throughput was not measured yet."""
 
 
+_SEARCH = "test_time_compute"
+_BUDGET = f"{_SEARCH}.budget_tokens"
+_VERIFIER = f"{_SEARCH}.verifier"
+_NO_VERIFIER = "No worker is serving the verifier at the moment. Please try again later."
+
+
 @dataclass(frozen=True)
 class AdmittedRequest:
     """An admitted request: its caller, model, service class and the time by which a worker must begin it."""
@@ -56,6 +63,8 @@ class AdmittedRequest:
     service_class: ServiceClass
     begin_by: float
     """Unix time after which a job that no worker has begun expires."""
+    verifier: str = ""
+    """Name of the model that scores the paths of a search; "" if there is none."""
 
 
 @dataclass(eq=False, repr=False)
@@ -67,6 +76,8 @@ class AdmissionController:
     queues: QueueEstimator
     _: KW_ONLY
     max_choices: int
+    max_search_tokens: int
+    """Maximum budget of a search in tokens."""
     max_wait: Mapping[ServiceClass, float]
     """Maximum estimated queueing time in seconds, by service class."""
 
@@ -74,9 +85,10 @@ class AdmissionController:
         """Check whether a chat completion or completion may be queued; return it with its model and start deadline.
 
         Raises:
-            InvalidRequest: The request has more choices than the operator allows, or the model does not generate text.
-            ModelNotFound: The model is unknown, or the caller may not use it.
-            ModelUnavailable: No worker has served the model within the last minute.
+            InvalidRequest: The request has more choices or a larger search than the operator allows, the model does not
+                generate text or does not search, or the verifier does not score.
+            ModelNotFound: The model or the verifier is unknown, or the caller may not use it.
+            ModelUnavailable: No worker has served the model, or the verifier, within the last minute.
             BrokerDown: The connection to the broker is down.
             Overloaded: The estimated wait is too long, or this gateway is overloaded.
             ContextLengthExceeded: The prompt is too long under any tokenisation.
@@ -88,19 +100,23 @@ class AdmissionController:
             )
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
+        search = body.test_time_compute if isinstance(body, ChatCompletionRequest) else None
+        verifier = "" if search is None else self._verifier(principal, model, search)
         self._check_wait(principal, model, _service_class(body))
-        return self._admitted(principal, model, _service_class(body))
+        return self._admitted(principal, model, _service_class(body), verifier)
 
     def check_images(self, principal: Principal, body: ChatCompletionRequest) -> None:
         """Check whether the model reads images if the conversation has any; call it before they are read.
 
         Raises:
-            InvalidRequest: The model reads no images; `param` names the first one.
+            InvalidRequest: The model reads no images, or the answer is searched for; `param` names the first one.
             ModelNotFound, ModelUnavailable: As `admit` does.
         """
         path, _ = next(image_urls(body.messages), ("", ""))
         if path and not (model := self.catalogue.find(body.model, principal.models)).reads_images:
             raise InvalidRequest(f"Invalid '{path}': the model '{model.name}' reads no images.", param=path)
+        if path and body.test_time_compute is not None:
+            raise InvalidRequest(f"Invalid '{path}': images can't be combined with 'test_time_compute'.", param=path)
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> AdmittedRequest:
         """Check whether an embedding request may be queued; return it with its model and start deadline.
@@ -166,9 +182,30 @@ class AdmissionController:
         self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
-    def _admitted(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> AdmittedRequest:
+    def _admitted(
+        self, principal: Principal, model: ModelInfo, service_class: ServiceClass, verifier: str = ""
+    ) -> AdmittedRequest:
         timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self.max_wait[service_class])
-        return AdmittedRequest(principal, model, service_class, time.time() + timeout)
+        return AdmittedRequest(principal, model, service_class, time.time() + timeout, verifier)
+
+    def _verifier(self, principal: Principal, model: ModelInfo, search: SearchOptions) -> str:
+        """Check whether `model` may run a search; return the own name of its verifier, "" if it has none."""
+        if not model.searches:
+            raise InvalidRequest(
+                f"Invalid '{_SEARCH}': the workers of the model '{model.name}' run no searches.", param=_SEARCH
+            )
+        if search.budget_tokens is not None and search.budget_tokens > self.max_search_tokens:
+            raise InvalidRequest(
+                f"Invalid '{_BUDGET}': at most {self.max_search_tokens} tokens are allowed here.", param=_BUDGET
+            )
+        if search.verifier is None:
+            return ""
+        verifier = self.catalogue.find(search.verifier, principal.models, param=_VERIFIER)
+        if not verifier.recently_alive:
+            raise ModelUnavailable(_NO_VERIFIER, param=_VERIFIER)
+        if verifier.task is not Task.SCORE:
+            raise InvalidRequest(f"Invalid '{_VERIFIER}': the model '{verifier.name}' does not score.", param=_VERIFIER)
+        return verifier.name
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
         model = self.catalogue.find(name, principal.models)

@@ -48,12 +48,13 @@ class ModelCatalogue:
             self._shadowed.add(status.model)
             _log.warning("an alias has no effect: a model is served under its name", alias=status.model)
 
-    def find(self, name: str, access: ModelAccess) -> ModelInfo:
+    def find(self, name: str, access: ModelAccess, *, param: str = "model") -> ModelInfo:
         """Return the model with a name or alias that the caller may use.
 
         Args:
             name: Model name as the client sent it.
             access: The models that the caller may use.
+            param: Request field that the name comes from, for error messages.
 
         Raises:
             ModelNotFound: The name is unknown, or its model was not served within the last hour or is not allowed; the
@@ -65,7 +66,7 @@ class ModelCatalogue:
         model = self._resolve(name)
         if model is None or not self._permits(access, model):
             raise ModelNotFound(
-                f"The model '{name[:128]}' does not exist or you do not have access to it.", param="model"
+                f"The model '{name[:128]}' does not exist or you do not have access to it.", param=param
             )
         return model
 

@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 from gateway.admission.active_requesters import ActiveRequesters, are_several
 from gateway.admission.other_gateways import OtherGatewaysLoad
-from router.messages import Delta, Drawn, Embedded, Job, Reply, Scored, ServiceClass, Started
+from router.messages import Delta, Drawn, Embedded, Job, Reply, Scored, ServiceClass, Started, Step
 from router.model_registry import ModelInfo, ModelRegistry
 from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues
+from router.usage_arithmetic import total
 
 PREFETCH_SHARE = 0.05
 """Jobs that a fleet's workers prefetch beyond their slots, as a fraction of the slots."""
@@ -65,6 +66,10 @@ class QueuedJob:
         match reply:
             case Started():
                 self._queue.charge(self.job, PROMPT_WEIGHT * reply.prompt_tokens)
+            case Delta(step=Step() as step):
+                used = total(part.usage for part in step.parts if part.model == self.job.model)
+                cost = PROMPT_WEIGHT * used.prompt_tokens + OUTPUT_WEIGHT * used.completion_tokens
+                self._queue.charge(self.job, cost)
             case Delta():
                 self._queue.charge(self.job, OUTPUT_WEIGHT * reply.positions)
             case Embedded() | Scored():

@@ -235,7 +235,10 @@ class QueueEstimator:
             return job.n  # image workers report images per second
         limit = job.sampling.max_tokens if job.sampling.max_tokens is not None else job.sampling.default_max_tokens
         mean = self._answer_tokens.get(job.model, DEFAULT_ANSWER_TOKENS)
-        return job.n * (mean if limit is None else min(mean, limit))
+        each = mean if limit is None else min(mean, limit)
+        if job.search is not None:
+            return min(job.search.n * job.search.expansions * each, job.search.budget_tokens)
+        return job.n * each
 
 
 def _sizes(prompt: ScorePrompt) -> Iterator[int]:

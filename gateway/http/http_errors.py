@@ -89,7 +89,7 @@ _NOT_PERMITTED = "Your role in the organization does not allow this."
 _NOT_KEPT = (
     "The request with this Idempotency-Key was answered, but the answer was too large to be kept for repetition."
 )
-_NO_PRICE = "This model can't be used yet: its operator has not said what it costs."
+_NO_PRICE = "A model of this request can't be used yet: its operator has not said what it costs."
 _CLOSED = "Your account is not active: new requests are not taken."
 _TOO_MUCH_STORED = "You or your organization store as many images and files as is allowed. Please delete some."
 _NO_FILE = "There is no such file, or it has expired."

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
+
 from auth_billing.access.principal import Principal
 from gateway.admission.controller import AdmittedRequest, GenerationRequest
 from gateway.openai.chat_completions import ChatCompletionRequest
@@ -17,7 +19,9 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import to_wire
+from gateway.openai.sampling import GREEDY_BELOW
 from gateway.openai.structured_output import grammar_of
+from gateway.openai.test_time_compute import SearchOptions
 from gateway.openai.tools import tool_choice_to_wire, tools_to_wire
 from gateway.settings import GatewaySettings
 from router.messages import (
@@ -29,16 +33,15 @@ from router.messages import (
     Prompt,
     SamplingParams,
     ScorePrompt,
+    Search,
     TextOptions,
     TextPrompt,
     TokenPrompt,
     ToolChoice,
 )
+from router.usage_bound import max_usage
 
 T = TypeVar("T")
-
-GREEDY_BELOW = 1e-5
-"""Temperature below which sampling is greedy: dividing logits by less only overflows."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,14 @@ class Origin:
     deadline: float
     default_max_tokens: int
     """The operator's limit, for requests without one."""
+    max_search_tokens: int
+    """The operator's limit of the budget of a search."""
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> Origin:
-        """Return this gateway's id and token limit, and the deadline of a request that arrives now."""
-        return cls(settings.gateway_id, time.time() + settings.max_request_seconds, settings.default_max_tokens)
+        """Return this gateway's id and token limits, and the deadline of a request that arrives now."""
+        deadline = time.time() + settings.max_request_seconds
+        return cls(settings.gateway_id, deadline, settings.default_max_tokens, settings.max_search_tokens)
 
 
 def build_chat_job(
@@ -76,7 +82,10 @@ def build_chat_job(
         tools_off=body.tools_off or [],
         tools_allowed=body.tools_allowed or [],
     )
-    return _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
+    job = _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
+    if body.test_time_compute is None:
+        return job
+    return msgspec.structs.replace(job, search=_search(body.test_time_compute, job, admitted, origin))
 
 
 def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
@@ -196,6 +205,16 @@ def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: Admitte
         n=body.candidates,
         service_class=admitted.service_class,
         cache_salt=_salt(admitted.principal, body.cache_salt),
+    )
+
+
+def _search(options: SearchOptions, job: Job, admitted: AdmittedRequest, origin: Origin) -> Search:
+    most = max_usage(job, admitted.model.longest_model_len, admitted.model.prompt_bounds)
+    return options.to_wire(
+        admitted.verifier,
+        prompt_tokens=most.prompt_tokens,
+        answer_tokens=most.completion_tokens,
+        max_budget=origin.max_search_tokens,
     )
 
 

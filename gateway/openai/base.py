@@ -139,7 +139,7 @@ def _path(loc: tuple[int | str, ...], value: Any, *, kind: str) -> list[int | st
         if _has(value, step):
             value = value[step]
             path.append(step)
-    if kind == "missing":
+    if kind == "missing" and path[-1:] != [loc[-1]]:  # it may be there with the value null
         path.append(loc[-1])
     elif kind.startswith("union_tag"):
         path.append(_DISCRIMINATOR)

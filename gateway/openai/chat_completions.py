@@ -23,8 +23,9 @@ from gateway.openai.messages import (
     text_of,
 )
 from gateway.openai.prompt_logprobs import PromptLogprobs
-from gateway.openai.sampling import INT32_MAX, SamplingRequest
+from gateway.openai.sampling import GREEDY_BELOW, INT32_MAX, SamplingRequest
 from gateway.openai.steps import AnswerStep
+from gateway.openai.test_time_compute import SearchOptions
 from gateway.openai.tools import NamedTool, ToolChoiceOption, Tools, check_tool_choice
 from gateway.openai.usage import CompletionUsage
 from stored_objects.prompt_image_limits import MAX_IMAGES
@@ -131,6 +132,9 @@ class ChatCompletionRequest(SamplingRequest):
     tools_allowed: Annotated[list[Consent], Field(max_length=64)] | None = None
     """Consents to calls of an assistant's own tools that need the person's: names of tools, or `allow` (the tool as it
     is described now) or `allow_once` (this call alone) of the `error` of the step that asked."""
+    test_time_compute: SearchOptions | None = None
+    """Search for the answer among several paths ([test-time-compute.md](test-time-compute.md)), for models that
+    `/v1/models` lists with `test_time_compute`."""
 
     @field_validator("messages")
     @classmethod
@@ -162,6 +166,23 @@ class ChatCompletionRequest(SamplingRequest):
             raise conflict("continue_final_message", "it and 'add_generation_prompt' exclude each other")
         if self.continue_final_message and not isinstance(self.messages[-1], AssistantMessage):
             raise conflict("continue_final_message", "it needs a last message from the assistant")
+        return self
+
+    @model_validator(mode="after")
+    def _consistent_search(self) -> Self:
+        search = self.test_time_compute
+        if search is None:
+            return self
+        search.check_combination(dict(self))
+        if self.allows_tool_calls:
+            raise conflict("tools", "it can't be combined with 'test_time_compute': paths have no tool calls")
+        if self.response_format is not None and self.response_format.grammar() is not None:
+            raise conflict("response_format", "it can't be combined with 'test_time_compute': paths have no grammar")
+        if search.candidates > 1:
+            if self.temperature is not None and self.temperature < GREEDY_BELOW:
+                raise conflict("temperature", "without sampling all paths of 'test_time_compute' are equal")
+            if self.top_k == 1:
+                raise conflict("top_k", "without sampling all paths of 'test_time_compute' are equal")
         return self
 
     @property

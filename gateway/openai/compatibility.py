@@ -34,12 +34,13 @@ Every request field of OpenAI's specification and of vLLM's extensions, and how 
 specified. *Ignored*: validated, and without effect on purpose. *Refused*: answered by 400 that names the field, unless
 its value has no effect. Null is the same as leaving a field out. A field that is not in these tables is ignored.
 
-**Steps** are an extension of answers: what an assistant did before it answered. Only answers with steps have these
-fields. A stream sends each step in a chunk of its own, before the text, when it starts and when it ends:
-`choices[0].delta.steps` is a list of one `{"number", "kind", "name", "state", "data"}`, with the state `running`,
-`done` or `failed`. A whole answer has the ended ones in `choices[0].message.steps`. `usage.parts` lists what they used,
-`{"model", "prompt_tokens", "completion_tokens"}` and, if any, `cached_tokens` and `units` (images by size, `call`); the
-other fields of `usage` count the answer alone. Steps of earlier turns that a client sends back are ignored.
+**Steps** are an extension of answers: what an assistant did before it answered, or a search among several paths
+([test-time-compute.md](test-time-compute.md)). Only answers with steps have these fields. A stream sends each step in a
+chunk of its own, before the text, when it starts and when it ends: `choices[0].delta.steps` is a list of one
+`{"number", "kind", "name", "state", "data"}`, with the state `running`, `done` or `failed`. A whole answer has the
+ended ones in `choices[0].message.steps`. `usage.parts` lists what they used, `{"model", "prompt_tokens",
+"completion_tokens"}` and, if any, `cached_tokens` and `units` (images by size, `call`); the other fields of `usage`
+count the answer alone. Steps of earlier turns that a client sends back are ignored.
 
 **Images** in users' messages are read by models whose `input_modalities` in `/v1/models` have `image`; others answer
 400. `image_url.url` is a data URL in base64 or an image's address of this platform; nothing is fetched from other

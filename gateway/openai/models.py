@@ -18,6 +18,7 @@ class Model(ApiModel):
         max_model_len: Context length in tokens; of an image model the longest prompt.
         image_sizes: Sizes that an image model draws, the default first; left out for other models.
         input_modalities: What prompts consist of: `text`, and `image` where the model reads images.
+        test_time_compute: `true` where the model searches for answers; left out for other models.
         task: Whether the model generates text, embeds it, scores it, or draws images.
     """
 
@@ -30,6 +31,7 @@ class Model(ApiModel):
     task: Annotated[Task, Field(strict=False)]
     image_sizes: OmitIfNone[list[str]] = None
     input_modalities: list[Literal["text", "image"]]
+    test_time_compute: OmitIfNone[Literal[True]] = None
 
 
 class ModelList(ApiModel):

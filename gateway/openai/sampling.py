@@ -16,6 +16,8 @@ from gateway.openai.structured_output import ResponseFormat, StructuredOutputs
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+GREEDY_BELOW = 1e-5
+"""Temperature below which sampling is greedy: dividing logits by less only overflows."""
 MAX_LOGIT_BIAS = 1024
 MAX_BAD_WORDS = 64
 MAX_ALLOWED_TOKENS = 4096

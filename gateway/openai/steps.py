@@ -1,4 +1,4 @@
-"""Model of the steps before an answer (an extension): rewriting of the question, routing, tool calls, summaries."""
+"""Model of the steps before an answer (an extension): rewriting, routing, tool calls, summaries, searches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class AnswerStep(ApiModel):
     number: int
     """Number of the step within the answer, from 0; a running step and its end have the same."""
     kind: str
-    """`rewrite`, `route`, `tool` or `summary`."""
+    """`rewrite`, `route`, `tool`, `summary` or `search`."""
     name: str
-    """Name of the tool or model that the step uses."""
+    """Name of the tool or model that the step uses, or the method of a search."""
     state: str
     """`running`, `done` or `failed`."""
     data: dict[str, Any]

@@ -12,9 +12,11 @@ from chat_ui.generations.model_client import (
     AnswerRequest,
     ModelEvent,
     Price,
+    SearchOffer,
     ServedModel,
     StepUpdate,
     TextDelta,
+    Verifier,
 )
 from chat_ui.history.records import QueueStatus, TokenUsage
 from chat_ui.history.steps import Step
@@ -60,3 +62,6 @@ class ScriptedEngine:
 
     async def models(self, _principal: Principal) -> list[ServedModel]:
         return [ServedModel(MODEL, 128, Price(3, 2, 6), True)]
+
+    async def search_offer(self, _principal: Principal) -> SearchOffer:
+        return SearchOffer([Verifier("judge", Price(1, 1, 0), True)], 1000, 64)

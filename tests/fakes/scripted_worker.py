@@ -62,6 +62,7 @@ def status(
     dimensions: int = 0,
     image_sizes: Sequence[str] = (),
     reads_images: bool = False,
+    searches: bool = False,
     task: Task | None = None,
 ) -> WorkerStatus:
     """A heartbeat; with `dimensions` of a worker that embeds, with `image_sizes` of one that draws."""
@@ -80,6 +81,7 @@ def status(
         dimensions=dimensions,
         image_sizes=list(image_sizes),
         reads_images=reads_images,
+        searches=searches,
         started=time.time(),
         at=time.time(),
     )
@@ -127,6 +129,43 @@ async def answer_in_steps(worker: ScriptedWorker, job: Job) -> None:
     worker.send_token(job, attempt, 2, "a ")
     worker.send_token(job, attempt, 3, "b", finish_reason="stop")
     worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 2)))
+
+
+def search_step(job: Job, number: int, *, generated: int, read: int) -> Step:
+    """An ended step of the job's search, which generated and read so many tokens."""
+    assert job.search is not None
+    parts = [UsagePart(model=job.model, usage=Usage(prompt_tokens=0, completion_tokens=generated))]
+    if job.search.verifier:
+        parts.append(UsagePart(model=job.search.verifier, usage=Usage(prompt_tokens=read)))
+    name, data = job.search.method.value, {"step": number}
+    return Step(number=number, kind="search", name=name, state=StepState.DONE, data=data, parts=parts)
+
+
+def _search_steps(worker: ScriptedWorker, job: Job, attempt: str, count: int) -> None:
+    for number in range(count):
+        ended = search_step(job, number, generated=12, read=40 + number)
+        running = msgspec_replace(ended, state=StepState.RUNNING, parts=[])
+        for step in (running, ended):
+            worker.send(job, step_delta(job, attempt, number, step))
+
+
+async def search(worker: ScriptedWorker, job: Job) -> None:
+    """Two steps of a search, and the chosen answer of two tokens."""
+    attempt = uuid.uuid4().hex
+    worker.begin(job, attempt)
+    _search_steps(worker, job, attempt, 2)
+    worker.send_token(job, attempt, 2, "4")
+    worker.send_token(job, attempt, 3, "2", finish_reason="stop")
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 2)))
+
+
+async def search_and_wait(worker: ScriptedWorker, job: Job) -> None:
+    """One step of a search, then nothing until the job is cancelled."""
+    attempt = uuid.uuid4().hex
+    worker.begin(job, attempt)
+    _search_steps(worker, job, attempt, 1)
+    await worker.cancel_of(job.id).wait()
+    worker.send(job, Cancelled(job_id=job.id, attempt_id=attempt, usage=usage(job, 0)))
 
 
 def step_delta(job: Job, attempt: str, start: int, step: Step) -> Delta:

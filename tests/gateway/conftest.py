@@ -29,7 +29,7 @@ from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
 from infra.launcher.readiness import free_port
 from router.bus import Bus
-from router.messages import Receipt
+from router.messages import Receipt, Task
 from router.timings import Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
@@ -119,6 +119,19 @@ QUICK = Timings(gap_retry_interval=0.01)
 """A scripted worker never sends lost replies again: requests fail soon."""
 
 SetStage = Callable[..., Awaitable[Stage]]
+
+VERIFIER = "org/verifier"
+"""A model that scores, at a gateway after `announce_searches`."""
+
+
+async def announce_searches(stage: Stage) -> None:
+    """Have the gateway hear that the worker searches, and of a verifier."""
+    for each in (status(MODEL, searches=True), status(VERIFIER, "worker-2", task=Task.SCORE)):
+        stage.worker.bus.send_status(each)
+    find = stage.gateway.models.find
+    await eventually(
+        lambda: find(VERIFIER) is not None and all(each is not None and each.searches for each in [find(MODEL)])
+    )
 
 
 async def eventually(condition: Callable[[], bool]) -> None:

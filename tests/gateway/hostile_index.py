@@ -1,5 +1,5 @@
 """The tests of each class of hostile input: rows H1 to H76, H88 to H95, H114 to H118, H121, H122, H140 to H144, H146
-and H147 of docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
+to H149 of docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ MESSAGES = "tests/contract/test_hostile_messages.py::"
 MODELS = "tests/inference_worker/test_hostile_models.py::"
 OPERATORS = f"{GATEWAY}http/routes/test_health.py::"
 STRICT = "tests/runtime/test_strict_json.py::"
+SEARCHES = f"{GATEWAY}openai/test_test_time_compute.py::"
 TEXT = "tests/inference_worker/worker/text/"
 IMAGES = "tests/inference_worker/vision/test_image_reader.py::"
 STRUCTURED = "tests/inference_worker/structured/"
@@ -269,4 +270,6 @@ INDEX: dict[str, list[str]] = {
         f"{MCP}test_limits_and_an_empty_account_are_errors_with_429",
         f"{MCP}test_every_request_counts_towards_the_limits_and_no_notification",
     ],
+    "H148": [TABLE, f"{SEARCHES}test_a_wrong_search_is_refused_by_its_field"],
+    "H149": [TABLE, f"{SEARCHES}test_a_wrong_search_is_refused_by_its_field"],
 }

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
+import msgspec
 import pytest
 import schemathesis
 from fastapi.routing import iter_route_contexts
@@ -69,6 +70,7 @@ async def _serve(url: Future[str], stop: Future[None]) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(served(count, shutdown_grace=0.0))
         workers = [server.stage.worker]
+        workers[0].status = msgspec.structs.replace(workers[0].status, searches=True)
         for number, (model, script, fields) in enumerate(OTHERS, start=2):
             bus = Bus(MemoryTransport(server.stage.broker, f"worker-{number}"))
             await bus.start()

@@ -131,6 +131,37 @@ CASES: dict[str, list[Case]] = {
         raw("a surrogate in UTF-8", b'{"model": "\xed\xa0\x80"}'),
     ],
     "H17": [field("logit_bias_mode", "x", code="unsupported_parameter")],
+    "H148": [
+        *(
+            field("test_time_compute", {"method": "dvts", "verifier": MODEL, **options})
+            for options in (
+                {"n": 10**9},
+                {"n": 65},
+                {"n": 64, "expansions": 64},
+                {"expansions": 10**18},
+                {"max_steps": 10**9},
+                {"step_tokens": 2**31},
+                {"budget_tokens": 2**63},
+                {"budget_tokens": 2**31 - 1},
+                {"budget_tokens": 1},
+                {"separator": "x" * 10**6},
+                {"verifier": "../" * 100},
+                {"verifier": f"{CANARY}\n\0"},
+                {"beam_width": 4},
+            )
+        ),
+        *(field("test_time_compute", value) for value in (CANARY, [], 1, True, {}, {"method": CANARY})),
+    ],
+    "H149": [
+        field("test_time_compute", {"method": "self_consistency", "extract": extract})
+        for extract in (
+            *({"regex": pattern} for pattern in ("(a+)+$", "(?:a*)*", "x" * 513, "(" * 10**6, "")),
+            *({"json_path": path} for path in ("a." * 10**5, "..", "a\n.b", "")),
+            {"regex": "a", "json_path": "a"},
+            {"lark": CANARY},
+            CANARY,
+        )
+    ],
     "H21": [field("n", value) for value in (10**9, 17, 129, 0, -1, True, "3", 2.0, [1], 2**63)],
     "H22": [field(name, value) for name in ("best_of", "use_beam_search") for value in (10**9, 10**18, -1)],
     "H23": [

@@ -27,7 +27,14 @@ def test_default_limits_are_parsed_by_kind() -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    [{"limits_per_key": "many"}, {"gateway_id": "a b"}, {"port": 70_000}, {"max_wait": 0}, {"max_choices": 129}],
+    [
+        {"limits_per_key": "many"},
+        {"gateway_id": "a b"},
+        {"port": 70_000},
+        {"max_wait": 0},
+        {"max_choices": 129},
+        {"max_search_tokens": 255},
+    ],
 )
 def test_invalid_settings_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

@@ -36,4 +36,5 @@ def _model(name: str, model: ModelInfo) -> Model:
         task=model.task,
         image_sizes=model.image_sizes or None,
         input_modalities=["text", "image"] if model.reads_images else ["text"],
+        test_time_compute=True if model.searches else None,
     )

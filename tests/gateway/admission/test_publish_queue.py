@@ -15,7 +15,7 @@ from gateway.admission.active_requesters import RequestersByTenant
 from gateway.admission.other_gateways import OtherGatewaysLoad
 from gateway.admission.publish_queue import PublishQueue, QueuedJob
 from router.errors import PublishUnknown
-from router.messages import Delta, Job, ServiceClass, Started
+from router.messages import Delta, Job, ServiceClass, Started, Step, StepState, Usage, UsagePart
 from tests.contract.examples import JOB, msgspec_replace
 from tests.fakes.scripted_worker import ScriptedWorker, count, never
 from tests.gateway.conftest import SetStage, eventually
@@ -242,6 +242,19 @@ async def test_prompt_tokens_are_charged_to_the_tenant() -> None:
     running = enter(queue, "a", 1) + enter(queue, "b", 2)
     waiting = [*enter(queue, "a", 1), *enter(queue, "b", 1)]
     running[0].charge(Started(job_id="a-0", attempt_id="x", worker_id="w", prompt_tokens=1000))
+    running[1].leave()
+    running[2].leave()
+    assert [turn.released for turn in waiting] == [False, True]
+
+
+async def test_the_tokens_of_a_search_at_its_model_are_charged_to_the_tenant() -> None:
+    queue = fair(2)
+    running = enter(queue, "a", 1) + enter(queue, "b", 2)
+    waiting = [*enter(queue, "a", 1), *enter(queue, "b", 1)]
+    for turn, model in ((running[0], JOB.model), (running[1], "prm")):
+        part = UsagePart(model=model, usage=Usage(prompt_tokens=0, completion_tokens=1000))
+        step = Step(number=0, kind="search", name="dvts", state=StepState.DONE, parts=[part])
+        turn.charge(Delta(job_id=turn.job.id, attempt_id="x", start=0, token_ids=[], step=step))
     running[1].leave()
     running[2].leave()
     assert [turn.released for turn in waiting] == [False, True]

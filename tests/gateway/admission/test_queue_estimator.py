@@ -21,6 +21,8 @@ from router.messages import (
     QueuedWork,
     RequesterWork,
     SamplingParams,
+    Search,
+    SearchMethod,
     ServiceClass,
 )
 from router.model_registry import ModelInfo, ModelRegistry
@@ -97,6 +99,14 @@ def test_a_worker_with_waiting_jobs_has_no_free_slots(queues: QueueEstimator) ->
     for number in range(3):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
     assert queues.estimate(model(running=3), ServiceClass.DEFAULT).position == 1
+
+
+def test_a_search_has_the_tokens_of_all_its_paths_within_its_budget(queues: QueueEstimator) -> None:
+    search = Search(method=SearchMethod.BEAM_SEARCH, n=2, expansions=3, budget_tokens=100, verifier="prm")
+    queues.enter([job(search=search, max_tokens=5)])
+    queues.enter([job(id="2", search=search, max_tokens=50)])
+    (work,) = queues.report({}).queues
+    assert (work.waiting, work.tokens) == (2, 2 * 3 * 5 + 100)
 
 
 def test_choices_are_counted(queues: QueueEstimator) -> None:

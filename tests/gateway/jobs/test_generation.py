@@ -29,7 +29,7 @@ async def open_generation(stage: Stage, *, deadline: float = 4e9, prompts: int =
     principal = await gateway.authenticator.authenticate(KEY)
     body = CompletionRequest.parse({"model": MODEL, "prompt": ["a"] * prompts, "n": n, "max_tokens": 2})
     admitted = await gateway.admission.admit(principal, body)
-    jobs = build_completion_jobs(body, admitted, Origin("gateway-1", deadline, 4096))
+    jobs = build_completion_jobs(body, admitted, Origin("gateway-1", deadline, 4096, 100_000))
     billing = gateway.billing.open(admitted, jobs, streamed=True)
     return Generation(gateway.jobs._services, jobs, billing)
 

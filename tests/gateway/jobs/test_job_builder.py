@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from auth_billing.access.principal import Principal
@@ -21,6 +23,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
+from gateway.openai.test_time_compute import SearchOptions
 from gateway.settings import GatewaySettings
 from router.messages import (
     ChatPrompt,
@@ -28,6 +31,8 @@ from router.messages import (
     ImagePrompt,
     Job,
     OwnToolCall,
+    Search,
+    SearchMethod,
     ServiceClass,
     TextPrompt,
     TokenPrompt,
@@ -35,7 +40,7 @@ from router.messages import (
 from router.model_registry import ModelRegistry
 from tests.fakes.scripted_worker import status
 
-ORIGIN = Origin("gateway-7", 5_000.0, 4096)
+ORIGIN = Origin("gateway-7", 5_000.0, 4096, 100_000)
 
 
 def admitted() -> AdmittedRequest:
@@ -108,9 +113,21 @@ def test_all_inputs_of_an_embedding_request_are_one_job() -> None:
     assert job.prompt == EmbeddingPrompt(inputs=["a", "b"], dimensions=8)
 
 
+def test_a_search_has_the_verifiers_own_name_and_a_budget_for_the_longest_paths() -> None:
+    search = {"method": "best_of_n", "n": 2, "verifier": "alias"}
+    body = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8})
+    assert build_chat_job(body, admitted(), ORIGIN).search is None
+    body = body.model_copy(update={"test_time_compute": SearchOptions.model_validate(search)})
+    checked = dataclasses.replace(admitted(), verifier="org/verifier")
+    found = build_chat_job(body, checked, ORIGIN).search
+    assert found == Search(method=SearchMethod.BEST_OF_N, n=2, verifier="org/verifier", budget_tokens=2 * 192)
+    capped = build_chat_job(body, checked, dataclasses.replace(ORIGIN, max_search_tokens=200)).search
+    assert capped == msgspec.structs.replace(found, budget_tokens=200)
+
+
 def test_the_deadline_is_the_operators() -> None:
     origin = Origin.of(GatewaySettings(gateway_id="gateway-7", max_request_seconds=100, default_max_tokens=77))
-    assert (origin.gateway_id, origin.default_max_tokens) == ("gateway-7", 77)
+    assert (origin.gateway_id, origin.default_max_tokens, origin.max_search_tokens) == ("gateway-7", 77, 131_072)
     assert origin.deadline - time.time() == pytest.approx(100, abs=1)
 
 

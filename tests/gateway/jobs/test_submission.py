@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from auth_billing.errors import InsufficientCredit, RateLimitExceeded
+from auth_billing.rate_limits.limiter import TokenUse
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.openai.chat_completions import ChatCompletionRequest
 from router.messages import Job
-from tests.fakes.scripted_worker import never
-from tests.gateway.conftest import HI, KEY, MODEL, SetStage, Stage, eventually
+from tests.fakes.scripted_worker import never, search
+from tests.gateway.conftest import HI, KEY, MODEL, VERIFIER, SetStage, Stage, announce_searches, eventually
 
 
 async def submission(stage: Stage, **options: Any) -> tuple[Job, AbstractAsyncContextManager[Generation]]:
@@ -26,7 +28,7 @@ async def submission(stage: Stage, **options: Any) -> tuple[Job, AbstractAsyncCo
     allowance = gateway.limits.allowance(principal)
     await allowance.enter()
     admitted = await gateway.admission.admit(principal, body)
-    job = build_chat_job(body, admitted, Origin("gateway-1", 4e9, 4096))
+    job = build_chat_job(body, admitted, Origin("gateway-1", 4e9, 4096, 100_000))
     return job, gateway.jobs.submit(admitted, [job], allowance, streamed=True, **options)
 
 
@@ -38,6 +40,38 @@ async def test_the_generation_is_published_and_read(set_stage: SetStage) -> None
     assert text
     assert generation.finished
     assert generation.usage.completion_tokens == generation.usage_so_far.completion_tokens > 0
+
+
+class RecordingAllowance:
+    """Rate limits without limits, which record the charge."""
+
+    most = TokenUse()
+
+    def __init__(self) -> None:
+        self.used: Callable[[], TokenUse] = TokenUse
+
+    def retain(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    async def charge(self, model: str, *, most: TokenUse, least: int, used: Callable[[], TokenUse]) -> None:
+        self.most, self.used = most, used
+
+
+async def test_a_search_is_charged_its_budget_and_gives_back_what_it_did_not_use(set_stage: SetStage) -> None:
+    stage = await set_stage(search)
+    await announce_searches(stage)
+    options = {"method": "best_of_n", "verifier": VERIFIER, "budget_tokens": 300}
+    fields = {"model": MODEL, "messages": HI, "max_tokens": 3, "test_time_compute": options}
+    body, principal = ChatCompletionRequest.parse(fields), await stage.gateway.authenticator.authenticate(KEY)
+    admitted = await stage.gateway.admission.admit(principal, body)
+    job = build_chat_job(body, admitted, Origin("gateway-1", 4e9, 4096, 100_000))
+    allowance = RecordingAllowance()
+    async with stage.gateway.jobs.submit(admitted, [job], allowance, streamed=True) as generation:  # type: ignore[arg-type]
+        async for _ in generation.batches():
+            pass
+    assert allowance.most == TokenUse(125 + 3 + 300 + 300, {MODEL: 125 + 3 + 300, VERIFIER: 300})
+    assert allowance.used() == TokenUse(5 + 2 + 24 + 81, {MODEL: 5 + 2 + 24, VERIFIER: 81})
 
 
 async def test_an_error_in_the_block_cancels_the_job(set_stage: SetStage) -> None:

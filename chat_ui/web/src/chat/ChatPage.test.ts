@@ -57,7 +57,7 @@ it("says that a model chosen after an image was attached does not see it, and se
   const user = userEvent.setup();
   vi.spyOn(api, "listConversations").mockResolvedValue({ conversations: [], next: null, total: 0 });
   vi.spyOn(api, "listPresets").mockResolvedValue([]);
-  vi.spyOn(api, "listModels").mockResolvedValue([{ ...MODEL, id: "seeing", reads_images: true }, { ...MODEL, id: "blind" }]);
+  vi.spyOn(api, "listModels").mockResolvedValue(listed([{ ...MODEL, id: "seeing", reads_images: true }, { ...MODEL, id: "blind" }]));
   vi.spyOn(api, "uploadImage").mockResolvedValue({ blob: "a", url: "/v1/blobs/a" });
   const create = vi.spyOn(api, "createConversation");
   render(ChatPage, { id: null });

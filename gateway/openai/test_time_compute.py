@@ -1,0 +1,198 @@
+"""Field `test_time_compute` of chat completions, an extension: the answer is searched for among several paths.
+
+Source of the methods: the papers that `router/messages/search.py` names. Source of the fields: `n` is vLLM's number of
+samples; `expansions`, `max_steps` and `aggregate` are `beam_width`, `num_iterations` and `agg_strategy` of Hugging
+Face's search-and-learn, except that `n` counts what goes on after a step, not the candidates before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from gateway.openai.base import ApiModel, Refused, conflict, missing
+from gateway.openai.json_schema import check_pattern
+from gateway.openai.sampling import INT32_MAX
+from router.messages import (
+    MAX_CANDIDATES,
+    MAX_PATHS,
+    MAX_STEPS,
+    Aggregate,
+    Extraction,
+    ExtractionKind,
+    Search,
+    SearchMethod,
+)
+
+DEFAULT_ANSWERS = 8
+"""Number of answers of a method without steps, unless the request sets `n`."""
+DEFAULT_PATHS = 4
+"""Number of paths of a method with steps, unless the request sets `n`."""
+DEFAULT_EXPANSIONS = 4
+DEFAULT_STEP_TOKENS = 256
+MAX_PATTERN = 512
+VERIFIER_TOKENS = 1.5
+"""Most tokens that a verifier is assumed to read for each token of the model, as workers assume it."""
+
+NOT_WITH_SEARCH: Mapping[str, Refused] = {
+    "n": Refused("it has one answer; 'test_time_compute.n' is the number of paths", (1,)),
+    "best_of": Refused("'test_time_compute.n' is the number of paths", (1,)),
+    "logprobs": Refused("log probabilities are not reported of a chosen path", (False,)),
+    "prompt_logprobs": Refused("log probabilities are not reported of a chosen path"),
+    "echo": Refused("a path begins after the prompt", (False,)),
+    "continue_final_message": Refused("a path begins after the prompt", (False,)),
+    "structured_outputs": Refused("paths have no grammar"),
+}
+"""Fields of chat completions that can't be combined with a search, unless their value is neutral."""
+NOT_WITH_STEPS: Mapping[str, Refused] = {
+    name: Refused("each step counts the tokens before it as prompt", (0,))
+    for name in ("presence_penalty", "frequency_penalty", "min_tokens")
+}
+"""Fields that can't be combined with a method with steps, unless their value is neutral."""
+
+
+class ExtractionPattern(ApiModel):
+    """Where the result stands in the text of an answer: exactly one of these fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    regex: Annotated[str, StringConstraints(max_length=MAX_PATTERN), AfterValidator(check_pattern)] | None = None
+    """Regular expression: the first group, or else all, of its last match is the result."""
+    json_path: (
+        Annotated[str, StringConstraints(max_length=MAX_PATTERN, pattern=r"^[^.\x00-\x1f]+(\.[^.\x00-\x1f]+)*$")] | None
+    ) = None
+    """Names and list indexes, separated by dots, that lead to the result in an answer that is JSON."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.regex is None) == (self.json_path is None):
+            raise PydanticCustomError("invalid_value", "exactly one of 'regex' and 'json_path' must be given")
+        return self
+
+    def to_wire(self) -> Extraction:
+        """Return the pattern as workers get it."""
+        if self.regex is not None:
+            return Extraction(kind=ExtractionKind.REGEX, pattern=self.regex)
+        return Extraction(kind=ExtractionKind.JSON_PATH, pattern=self.json_path or "")
+
+
+class SearchOptions(ApiModel):
+    """Value of `test_time_compute`: how the answer is searched for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    method: Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts"]
+    """`best_of_n`: the answer with the highest score; `weighted_best_of_n`: the best of the answers whose results
+    agree and whose scores have the highest sum; `self_consistency`: an answer with the most frequent result;
+    `beam_search` and `dvts`: the best paths go on after each step, of all paths or of each tree."""
+    n: Annotated[int, Field(ge=1, le=MAX_PATHS)] | None = None
+    """Number of answers, of paths after a step (`beam_search`), or of trees (`dvts`); default 8, with steps 4."""
+    expansions: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] | None = None
+    """Continuations of each path in a step, for methods with steps; default 4. `n` times `expansions` is at most
+    256."""
+    max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = None
+    """Steps after which unfinished paths end, for methods with steps; default 64."""
+    step_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """Maximum number of tokens of one step of a path, for methods with steps; default 256."""
+    separator: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    """Text that ends a step, for methods with a verifier; default two line feeds."""
+    verifier: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """Name of the model that scores paths, as `/v1/models` lists it (`task`: `score`); required by all methods but
+    `self_consistency`, which has none."""
+    aggregate: Literal["last", "min", "product", "mean"] | None = None
+    """How the scores of a path's steps become its score, for methods with a verifier; default `last`. A verifier that
+    scores whole answers gives one score, which stays as it is."""
+    extract: Literal["last_number", "boxed", "text"] | ExtractionPattern | None = None
+    r"""How results are found in answers, for methods that compare them (`weighted_best_of_n`, `self_consistency`):
+    `last_number` (default), `boxed` (of the last `\boxed{}`), `text` (all), or an object with `regex` or
+    `json_path`."""
+    budget_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """Most tokens that all paths together generate, and most that the verifier reads; credit is held for both."""
+    return_candidates: bool | None = None
+    """Whether steps have the texts of all their paths, also of those that do not go on; default false."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self._method.verified and self.verifier is None:
+            raise missing("verifier", f"'{self.method}' needs a model that scores paths")
+        if not self._method.verified:
+            self._refuse("has no verifier", "verifier", "aggregate", "separator")
+        if not self._method.stepwise:
+            self._refuse("has no steps", "expansions", "max_steps", "step_tokens")
+        if not self._method.votes:
+            self._refuse("compares no results", "extract")
+        if self.candidates > MAX_CANDIDATES:
+            raise conflict("expansions", f"'n' times 'expansions' must be at most {MAX_CANDIDATES}")
+        if self.budget_tokens is not None and self.budget_tokens < self.candidates:
+            raise conflict("budget_tokens", f"it must allow one token for each of {self.candidates} paths")
+        return self
+
+    def _refuse(self, reason: str, *fields: str) -> None:
+        for name in fields:
+            if getattr(self, name) is not None:
+                raise conflict(name, f"'{self.method}' {reason}")
+
+    @property
+    def _method(self) -> SearchMethod:
+        return SearchMethod(self.method)
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether paths are scored after each step, not only at their ends."""
+        return self._method.stepwise
+
+    @property
+    def paths(self) -> int:
+        """Number of answers, of paths after a step, or of trees."""
+        return self.n or (DEFAULT_PATHS if self.stepwise else DEFAULT_ANSWERS)
+
+    @property
+    def candidates(self) -> int:
+        """Number of paths that are generated together: `n` times `expansions`."""
+        return self.paths * (self._expansions if self.stepwise else 1)
+
+    @property
+    def _expansions(self) -> int:
+        return self.expansions or DEFAULT_EXPANSIONS
+
+    def _extraction(self) -> Extraction:
+        if isinstance(self.extract, ExtractionPattern):
+            return self.extract.to_wire()
+        return Extraction(kind=ExtractionKind(self.extract or "last_number"))
+
+    def check_combination(self, fields: Mapping[str, Any]) -> None:
+        """Raise for the first of a request's `fields` that can't be combined with this search.
+
+        Raises:
+            PydanticCustomError: the error names the field.
+        """
+        refused = {**NOT_WITH_SEARCH, **(NOT_WITH_STEPS if self.stepwise else {})}
+        for name, each in refused.items():
+            if fields[name] is not None and fields[name] not in each.neutral:
+                raise conflict(name, f"it can't be combined with 'test_time_compute': {each.reason}")
+
+    def to_wire(self, verifier: str, *, prompt_tokens: int, answer_tokens: int, max_budget: int) -> Search:
+        """Return the search as workers get it, with the `verifier`'s own name.
+
+        Without a budget of the request it is the most that the search can use, at most `max_budget`: each path has up
+        to `answer_tokens`, and the verifier reads it and up to `prompt_tokens` before it, after each step.
+        """
+        used = math.ceil(VERIFIER_TOKENS * (prompt_tokens + answer_tokens)) if verifier else answer_tokens
+        rounds = (self.max_steps or MAX_STEPS) if self.stepwise else 1
+        return Search(
+            method=self._method,
+            n=self.paths,
+            budget_tokens=self.budget_tokens or max(self.candidates, min(max_budget, self.candidates * used * rounds)),
+            expansions=self._expansions if self.stepwise else 1,
+            max_steps=self.max_steps or MAX_STEPS,
+            step_tokens=self.step_tokens or DEFAULT_STEP_TOKENS,
+            separator=self.separator or "\n\n",
+            verifier=verifier,
+            aggregate=Aggregate(self.aggregate or "last"),
+            extract=self._extraction(),
+            return_candidates=bool(self.return_candidates),
+        )
