@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
 from inference_worker.errors import PromptRejected
+from inference_worker.search.regular_expressions import is_supported
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.search.attempt import SearchAttempt
@@ -20,7 +21,7 @@ from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
 from router.consumer.job_consumer import JobConsumer
-from router.messages import ChatPrompt, Delta, FailureCode, Job, Task
+from router.messages import ChatPrompt, Delta, Extraction, ExtractionKind, FailureCode, Job, Task
 from router.transport.base import Delivery
 
 NOT_IN_GRAMMAR = "The provider that was answering was lost, and its text does not match the request's grammar."
@@ -78,6 +79,10 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
             raise PromptRejected("This worker runs no searches.", "test_time_compute")
         if job.n != 1 or not isinstance(job.prompt, ChatPrompt) or job.prompt.images:
             raise PromptRejected("Only a conversation's next message, as text, is searched for.", "test_time_compute")
+        extract = job.search.extract if job.search is not None else Extraction()
+        if extract.kind is ExtractionKind.REGEX and not is_supported(extract.pattern):
+            message = "Invalid 'test_time_compute.extract': the pattern is not supported."
+            raise PromptRejected(message, "test_time_compute.extract")
 
     def _on_started(self, attempt: GenerationAttempt) -> None:
         if attempt.job.text.echo and not attempt.job.begun and isinstance(attempt.request, GenerationRequest):

@@ -179,3 +179,11 @@ async def test_a_failed_verifier_fails_the_request_and_costs_nothing(database_ur
         assert refused.value.code == "context_length_exceeded"
         assert stage.engine.requests == []
         assert (await stage.billed()).get(VERIFIER, 0) == 0
+
+
+async def test_a_pattern_without_bounds_is_refused_by_its_field(database_url: str, tmp_path: Path) -> None:
+    async with searching(database_url, tmp_path) as stage:
+        with pytest.raises(openai.BadRequestError) as refused:
+            await stage.ask(method="self_consistency", n=2, extract={"regex": "(?=a)b"})
+        assert refused.value.param == "test_time_compute.extract"
+        assert stage.engine.submitted == []
