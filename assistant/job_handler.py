@@ -14,7 +14,8 @@ from assistant.tools.tool import InvalidArguments, NotFound
 from router.consumer.job_consumer import JobConsumer
 from router.errors import PublishError, TooManyAncestors
 from router.messages import Cancelled, ChatPrompt, Delta, Failed, FailureCode, Job, Reply, Terminal
-from router.producer.errors import DeadlinePassed, GenerationError, JobFailed
+from router.producer.child_jobs import parent_failure
+from router.producer.errors import GenerationError
 from router.transport.base import Delivery
 
 
@@ -62,22 +63,12 @@ class AssistantJobHandler:
         try:
             deadline = self._consumer.clocks.deadline(attempt.job)
             finished = await Answering(attempt, self._abilities, partial(self._put, attempt), deadline=deadline).run()
-        except JobFailed as error:
-            failed = _failed(attempt, error.failure, str(error), error.param)
-            self._end(attempt, failed)
         except InvalidArguments as error:
             self._fail(attempt, FailureCode.INVALID_PARAMETER, str(error), error.field or "arguments")
         except NotFound as error:
             self._fail(attempt, FailureCode.INVALID_PARAMETER, str(error), "name")
-        except DeadlinePassed as error:
-            self._fail(attempt, FailureCode.DEADLINE_EXCEEDED, str(error))
-        except GenerationError as error:
-            self._fail(attempt, FailureCode.WORKER_LOST, str(error))
-        except TooManyAncestors:
-            self._fail(attempt, FailureCode.INVALID_PARAMETER, "Assistants call one another too deeply.", "model")
-        except PublishError as error:
-            attempt.log.warning("a child job was not queued", reason=str(error))
-            self._fail(attempt, FailureCode.WORKER_LOST, "The service is temporarily unavailable.")
+        except (GenerationError, PublishError, TooManyAncestors) as error:
+            self._fail(attempt, *parent_failure(error))
         else:
             self._end(attempt, finished)
 
@@ -115,7 +106,15 @@ class AssistantJobHandler:
             attempt.task.cancel()
 
     def _fail(self, attempt: AssistantAttempt, code: FailureCode, message: str, param: str | None = None) -> None:
-        self._end(attempt, _failed(attempt, code, message, param))
+        failed = Failed(
+            job_id=attempt.job.id,
+            attempt_id=attempt.attempt_id,
+            code=code,
+            message=message,
+            param=param,
+            usage=attempt.usage,
+        )
+        self._end(attempt, failed)
 
     def _end(self, attempt: AssistantAttempt, terminal: Terminal) -> None:
         if attempt.ended:
@@ -123,8 +122,3 @@ class AssistantJobHandler:
         self._consumer.end(attempt, terminal)
         self._metrics.ended(self._model, terminal, attempt.usage, time.monotonic() - attempt.received_at)
         self.admit()
-
-
-def _failed(attempt: AssistantAttempt, code: FailureCode, message: str, param: str | None) -> Failed:
-    job_id, attempt_id = attempt.job.id, attempt.attempt_id
-    return Failed(job_id=job_id, attempt_id=attempt_id, code=code, message=message, param=param, usage=attempt.usage)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import uuid
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -26,13 +27,14 @@ from inference_worker.worker.job_handler import HandlerFactory
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.scoring.handler import ScoringHandler
 from inference_worker.worker.scoring.processor import ScoringProcessor
+from inference_worker.worker.search.handler import SearchHandler
 from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.vision.processor import VisionTextProcessor
 from inference_worker.worker.worker import Worker
 from router.bus import Bus
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.messages import Task
-from router.producer.child_jobs import ChildJobs, following
+from router.producer.child_jobs import ChildJobs
 from router.producer.metrics import ProducerMetrics
 from router.rabbitmq_bus import rabbitmq_bus
 from router.topology import check_model_name
@@ -43,11 +45,10 @@ from runtime.ops_server import OpsServer
 
 MAX_VISION_SEQUENCES = 8
 """Most jobs of a model that reads images: each holds the arrays of its images, and they take turns in any case."""
-
-NO_WORKER_TIMEOUT = 60.0
-"""Seconds without a live worker of a verifier after which a search that needs it fails."""
 MAX_UNREAD_BYTES = 4 * 1024 * 1024
-"""Most bytes of unread replies of one child job; they are read as they come."""
+"""Most bytes of unread replies of one child job; the worker reads scores as they come."""
+NO_VERIFIER_TIMEOUT = 30.0
+"""Seconds without a live worker of the verifier after which a silent child job fails."""
 
 
 async def serve(
@@ -79,15 +80,15 @@ async def serve(
     engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
     bus.on_control_rejected(metrics.control_refused)
-    children = _child_jobs(bus, settings, registry) if settings.search and source.task is Task.GENERATE else None
-    worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_over=hand_over, children=children)
+    children = _child_jobs(bus, settings, registry) if settings.search and isinstance(text, TextProcessor) else None
+    worker = Worker(bus, engine, _jobs_of(text, children), settings, metrics, model=model, hand_over=hand_over)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=worker.status)
     await ops.start()
     try:
         if isinstance(text, TextProcessor):
             await asyncio.to_thread(text.warm_up)
         await bus.start(declares_platform=False)
-        async with following(children) if children else nullcontext():
+        async with _running(children, stop):
             await worker.run(stop)
     except BrokerUnavailable as error:
         raise StartupError(f"cannot reach the broker: {error}") from error
@@ -100,17 +101,6 @@ async def serve(
             text.close()
 
 
-def _child_jobs(bus: Bus, settings: WorkerSettings, registry: CollectorRegistry) -> ChildJobs:
-    """Return what opens the child jobs of searches: scores of their paths by verifiers."""
-    return ChildJobs(
-        bus,
-        f"{settings.id}-{uuid.uuid4().hex[:12]}",
-        ProducerMetrics(registry),
-        no_worker_timeout=NO_WORKER_TIMEOUT,
-        max_unread_bytes=MAX_UNREAD_BYTES,
-    )
-
-
 def _engine_target(settings: WorkerSettings) -> engine_main.Target:
     return partial(
         engine_main.run, process=f"{settings.id}/engine", log_style=settings.log_style, log_level=settings.log_level
@@ -121,7 +111,34 @@ ModelText = TextProcessor | EmbeddingProcessor | ScoringProcessor | None
 """Text side of a model; an image model has none, because its pipeline reads the prompts."""
 
 
-def _jobs_of(text: ModelText) -> HandlerFactory:
+def _child_jobs(bus: Bus, settings: WorkerSettings, registry: CollectorRegistry) -> ChildJobs:
+    """Return what opens the child jobs of searches, with a reply inbox of its own after each start of the process."""
+    return ChildJobs(
+        bus,
+        f"{settings.id}-{uuid.uuid4().hex[:12]}",
+        ProducerMetrics(registry),
+        no_worker_timeout=NO_VERIFIER_TIMEOUT,
+        max_unread_bytes=MAX_UNREAD_BYTES,
+    )
+
+
+@asynccontextmanager
+async def _running(children: ChildJobs | None, stop: asyncio.Event) -> AsyncIterator[None]:
+    """Follow child jobs, if there can be any; set `stop` and raise the error at the end if their reply inbox fails."""
+    if children is None:
+        yield
+        return
+    await children.open()
+    following = asyncio.create_task(children.run())
+    following.add_done_callback(lambda _: stop.set())
+    try:
+        yield
+    finally:
+        await children.close()
+    await following
+
+
+def _jobs_of(text: ModelText, children: ChildJobs | None) -> HandlerFactory:
     match text:
         case None:
             return ImageHandler
@@ -129,6 +146,8 @@ def _jobs_of(text: ModelText) -> HandlerFactory:
             return partial(EmbeddingHandler, text)
         case ScoringProcessor():
             return partial(ScoringHandler, text)
+        case TextProcessor() if children is not None:
+            return partial(SearchHandler, text, children)
         case TextProcessor():
             return partial(GenerationHandler, text)
 

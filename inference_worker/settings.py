@@ -197,11 +197,6 @@ class WorkerSettings(BaseSettings):
         le=200,
         description="Denoising steps of each image; by default those of the pipeline (4 are right for FLUX.1-schnell)",
     )
-    search: bool = Field(
-        default=False,
-        description="Run searches for answers (test_time_compute), whose child jobs go to verifiers: the worker's"
-        " RabbitMQ user needs the rights of the assistants'",
-    )
     step_tag: str = Field(
         default="",
         max_length=32,
@@ -213,6 +208,11 @@ class WorkerSettings(BaseSettings):
         ge=0,
         le=100,
         description="Guidance scale of images; by default that of the pipeline (0 is right for turbo models)",
+    )
+    search: bool = Field(
+        default=False,
+        description="Whether a model that generates text also runs searches for answers (test-time compute); with"
+        " RabbitMQ this needs the rights of the user searcher",
     )
     stall_seconds: float = Field(
         default=DEFAULT_TIMINGS.engine_stall_timeout,

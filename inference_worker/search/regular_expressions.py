@@ -14,7 +14,7 @@ import regex
 SEARCHED_CHARACTERS = 4096
 """Length of the end of a text that is searched."""
 MATCH_TIMEOUT = 0.1
-"""Seconds that all matches in one text may take."""
+"""Seconds that all matches in all texts of a step may take: the worker's event loop waits for them."""
 MAX_REPETITIONS = 1000
 """Largest product of the counts of a pattern's counted repetitions."""
 
@@ -31,20 +31,22 @@ def is_supported(pattern: str) -> bool:
     return _compiled(pattern) is not None
 
 
-def last_match(pattern: str, text: str) -> str | None:
+def last_match(pattern: str, text: str, timeout: float = MATCH_TIMEOUT) -> str | None:
     """Return the first group, or else all, of the last match in the end of a text.
 
     `None`: there is no match, or the pattern is not supported.
 
     Raises:
-        TimeoutError: The pattern took longer than `MATCH_TIMEOUT`.
+        TimeoutError: The pattern took longer than `timeout` seconds.
     """
+    if timeout <= 0:
+        raise TimeoutError
     compiled = _compiled(pattern)
     if compiled is None:
         return None
     found: str | None = None
     # Another thread may run meanwhile.
-    for match in compiled.finditer(text[-SEARCHED_CHARACTERS:], timeout=MATCH_TIMEOUT, concurrent=True):
+    for match in compiled.finditer(text[-SEARCHED_CHARACTERS:], timeout=timeout, concurrent=True):
         found = match.group(1 if compiled.groups else 0)
     return found
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from inference_worker.search.number_formats import find_last_number, normal_number, read_number
-from inference_worker.search.regular_expressions import last_match
+from inference_worker.search.regular_expressions import MATCH_TIMEOUT, last_match
 from router.messages import Extraction, ExtractionKind
 
 MAX_RESULT = 200
@@ -38,13 +39,14 @@ def extract_results(texts: Sequence[str], extraction: Extraction) -> list[str | 
     text that takes longer, the rest have no results. So call it in a thread if the pattern is a client's.
     """
     results: list[str | None] = []
+    until = time.monotonic() + MATCH_TIMEOUT
     with suppress(TimeoutError):  # the client's pattern is slow: no further text is tried
         for text in texts:
-            results.append(_extract(text, extraction))  # noqa: PERF401 - those before the slow one are kept
+            results.append(_extract(text, extraction, until - time.monotonic()))  # noqa: PERF401 - those before the slow one are kept
     return results + [None] * (len(texts) - len(results))
 
 
-def _extract(text: str, extraction: Extraction) -> str | None:
+def _extract(text: str, extraction: Extraction, timeout: float) -> str | None:
     found: str | None
     match extraction.kind:
         case ExtractionKind.LAST_NUMBER:
@@ -53,7 +55,7 @@ def _extract(text: str, extraction: Extraction) -> str | None:
         case ExtractionKind.BOXED:
             found = last_boxed(text)
         case ExtractionKind.REGEX:
-            found = last_match(extraction.pattern, text)
+            found = last_match(extraction.pattern, text, timeout)
         case ExtractionKind.JSON_PATH:
             found = value_at(text, extraction.pattern)
         case ExtractionKind.TEXT:

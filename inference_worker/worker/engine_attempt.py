@@ -16,7 +16,10 @@ from router.messages import Job, Usage
 
 @dataclass(eq=False)
 class EngineAttempt(Attempt):
-    """One attempt at a job that runs in the engine, by one engine request or several (`request_ids`)."""
+    """One attempt at a job that runs in the engine; the attempt id is also the id of the engine request.
+
+    An attempt with several engine requests numbers them: `ATTEMPT_ID/NUMBER`.
+    """
 
     request: EngineRequest | None = None
     """The engine request; `None` until the job is prepared."""
@@ -30,17 +33,12 @@ class EngineAttempt(Attempt):
 
     @property
     def in_engine(self) -> bool:
-        """Whether the engine computes for the attempt, once that has a slot."""
+        """Whether the engine computes for the job while the job has a slot."""
         return True
 
-    def requests(self) -> list[EngineRequest]:
-        """Return the engine requests of what is not computed yet, for the engine or a restarted one."""
+    def outstanding(self) -> list[EngineRequest]:
+        """Return the engine requests of the job without what the engine already computed, for a restarted engine."""
         return [] if self.request is None else [self.remaining(self.request)]
-
-    @property
-    def request_ids(self) -> list[str]:
-        """Ids of the attempt's engine requests: the attempt's own, or begin with it and a slash."""
-        return [self.attempt_id]
 
     @abstractmethod
     def remaining(self, request: EngineRequest) -> EngineRequest:

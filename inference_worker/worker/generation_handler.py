@@ -6,23 +6,17 @@
 from __future__ import annotations
 
 import time
-from typing import cast
 
 from msgspec.structs import replace
 
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
 from inference_worker.errors import PromptRejected
-from inference_worker.search.regular_expressions import is_supported
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
-from inference_worker.worker.search.attempt import SearchAttempt
-from inference_worker.worker.search.runner import SearchRunner
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
-from router.consumer.job_consumer import JobConsumer
-from router.messages import ChatPrompt, Delta, Extraction, ExtractionKind, FailureCode, Job, Task
-from router.transport.base import Delivery
+from router.messages import Delta, FailureCode, Job, Task
 
 NOT_IN_GRAMMAR = "The provider that was answering was lost, and its text does not match the request's grammar."
 
@@ -39,20 +33,11 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         self.max_token_bytes = text.tokenizer.max_token_bytes
         self.prompt_bounds = text.bounds
         self.reads_images = text.reads_images
-        self._search: SearchRunner | None = None
-        if context.children is not None:
-            consumer = cast(JobConsumer[SearchAttempt], context.consumer)
-            self._search = SearchRunner(self, text, context.engine, consumer, context.children)
-        self.searches = self._search is not None
-
-    def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
-        return super().open(job, delivery) if job.search is None else SearchAttempt(job, delivery)
 
     async def _prepare(self, attempt: GenerationAttempt) -> None:
         if attempt.job.search is not None:
-            self._check_search(attempt.job)
-        limits = self._limits
+            raise PromptRejected("This worker runs no searches.", "test_time_compute")
+        limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
         starts = [attempt.job.delivered_positions(choice) for choice in range(attempt.job.n)]
         job = await self._text.tokenise_delivered(attempt.job)
         request = await self._text.prepare(job, attempt.attempt_id, limits)
@@ -65,25 +50,6 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         attempt.resume(job)
         attempt.request = request
 
-    @property
-    def _limits(self) -> ModelLimits:
-        return ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
-
-    def _check_search(self, job: Job) -> None:
-        """Raise for a search that this worker can't run, although its gateway has published it.
-
-        Raises:
-            PromptRejected: why.
-        """
-        if self._search is None:
-            raise PromptRejected("This worker runs no searches.", "test_time_compute")
-        if job.n != 1 or not isinstance(job.prompt, ChatPrompt) or job.prompt.images:
-            raise PromptRejected("Only a conversation's next message, as text, is searched for.", "test_time_compute")
-        extract = job.search.extract if job.search is not None else Extraction()
-        if extract.kind is ExtractionKind.REGEX and not is_supported(extract.pattern):
-            message = "Invalid 'test_time_compute.extract': the pattern is not supported."
-            raise PromptRejected(message, "test_time_compute.extract")
-
     def _on_started(self, attempt: GenerationAttempt) -> None:
         if attempt.job.text.echo and not attempt.job.begun and isinstance(attempt.request, GenerationRequest):
             echo = prompt_echo(self._text.tokenizer, attempt.job, attempt.attempt_id, attempt.request.prompt_ids)
@@ -92,26 +58,9 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
             release = Release(attempt.outputs[choice].position, [], "", finish="length")
             self._outbox.put(attempt.job.reply_to, _delta(attempt, choice, release, cached=0))
             self._metrics.finished("length")
-        if isinstance(attempt, SearchAttempt) and self._search is not None:
-            self._search.start(attempt, self._limits, self._ready.eos_token_ids)
-
-    def _abort(self, attempt: GenerationAttempt) -> None:
-        super()._abort(attempt)
-        if isinstance(attempt, SearchAttempt) and self._search is not None:
-            self._search.cancel(attempt)
 
     def _handle_event(self, attempt: GenerationAttempt, event: EngineEvent) -> None:
-        if not isinstance(event, TokenEvent):
-            return
-        self.tokens += len(event.token_ids)
-        if not isinstance(attempt, SearchAttempt):
-            self.deliver(attempt, event)
-        elif self._search is not None:
-            self._search.handle(attempt, event)
-
-    def deliver(self, attempt: GenerationAttempt, event: TokenEvent) -> None:
-        """Publish the text of an event's tokens as far as it is safe to show; end the job after the last choice."""
-        if event.choice >= len(attempt.outputs):
+        if not isinstance(event, TokenEvent) or event.choice >= len(attempt.outputs):
             return
         if event.prompt is not None:
             for reply in prompt_logprobs(self._text.tokenizer, attempt.job, attempt.attempt_id, event.prompt):
@@ -119,8 +68,13 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
             if not event.token_ids and event.finish_reason is None:
                 return
         self._observe(attempt, event)
+        self.tokens += len(event.token_ids)
         if not event.position and not attempt.job.begun:
             attempt.cached_tokens = max(attempt.cached_tokens, event.cached_tokens)
+        self._push(attempt, event)
+
+    def _push(self, attempt: GenerationAttempt, event: TokenEvent) -> None:
+        """Release what an event adds to the text of its choice; end the job after the last choice."""
         release = attempt.outputs[event.choice].push(event)
         if release is None:
             return

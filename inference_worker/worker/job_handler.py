@@ -11,13 +11,13 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
+from inference_worker.engine_protocol import EngineEvent, EngineLoad, EngineRequest, Ready, RequestFailed, StepReport
 from inference_worker.errors import EngineDied, EngineStartFailed, ImageReaderFailed, PromptRejected
 from inference_worker.worker.engine_attempt import EngineAttempt
 from inference_worker.worker.engine_client import EngineClient
@@ -26,7 +26,6 @@ from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.restart_policy import RestartPolicy
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
-from router.producer.child_jobs import ChildJobs
 from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Delivery
 from runtime.retry import delay_after, exponential_backoff
@@ -53,8 +52,6 @@ class HandlerContext(Generic[J]):
     stall_seconds: float
     """Seconds without a report after which an engine that has work counts as hung."""
     timings: Timings = DEFAULT_TIMINGS
-    children: ChildJobs | None = None
-    """Opens the child jobs at verifiers, if the worker runs searches."""
 
 
 class EngineJobHandler(ABC, Generic[J]):
@@ -70,7 +67,7 @@ class EngineJobHandler(ABC, Generic[J]):
     reads_images = False
     """Whether prompts can have images."""
     searches = False
-    """Whether jobs with a search are run."""
+    """Whether it runs jobs with a `Search`."""
 
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine
@@ -186,8 +183,8 @@ class EngineJobHandler(ABC, Generic[J]):
     def _in_engine(self) -> list[J]:
         """Return the attempts that are in the engine, or were when it crashed."""
         has_slot = self._admission.has_slot
-        unended = (each for each in self._attempts if has_slot(each) and not (each.ended or each.awaits_permission))
-        return [each for each in unended if each.in_engine]
+        admitted = (each for each in self._attempts if has_slot(each) and not (each.ended or each.awaits_permission))
+        return [each for each in admitted if each.in_engine]
 
     def _handle_engine_exit(self, reason: str) -> None:
         """Count an engine crash against the jobs that were running: give up those that crashed it repeatedly, and have
@@ -292,27 +289,22 @@ class EngineJobHandler(ABC, Generic[J]):
             self._submit(attempt)
 
     def _submit(self, attempt: J) -> None:
+        self._send(attempt, attempt.outstanding())
+
+    def _send(self, attempt: J, requests: Iterable[EngineRequest]) -> None:
+        """Send engine requests of a job to the engine; after a crash `_resubmit` does."""
         try:
-            for request in attempt.requests():
+            for request in requests:
                 self._engine.submit(request)
         except EngineDied:
             attempt.log.debug("engine is restarting, the job is submitted afterwards")
-
-    def _abort(self, attempt: J) -> None:
-        """Stop all that the engine computes for an attempt."""
-        for request in attempt.request_ids:
-            self._engine.abort(request)
-
-    def _attempt_of(self, request: str) -> J | None:
-        """Return the attempt that an engine request belongs to; `None` if it is no longer processed."""
-        return self._attempts.by_id(request.partition("/")[0])
 
     # Progress and end of a job
 
     def apply(self, report: StepReport) -> None:
         """Publish a step report's replies, end finished and failed jobs; kill an engine whose steps fail repeatedly."""
         for event in report.events:
-            attempt = self._attempt_of(event.request)
+            attempt = self._attempts.by_id(event.request) or self._numbered(event.request)
             if attempt is None or attempt.ended:
                 self._metrics.discarded_tokens.inc(event.tokens)
                 continue
@@ -322,7 +314,7 @@ class EngineJobHandler(ABC, Generic[J]):
             if first:
                 self.admit()
         for failed in report.failed:
-            attempt = self._attempt_of(failed.request)
+            attempt = self._attempts.by_id(failed.request) or self._numbered(failed.request)
             if attempt is not None:
                 self._fail_as_reported(attempt, failed)
             if failed.in_step:
@@ -334,6 +326,10 @@ class EngineJobHandler(ABC, Generic[J]):
         self.load = report.load
         self._metrics.engine.load, self._metrics.engine.waiting = report.load, self._admission.waiting
         self._outbox.flush_due()
+
+    def _numbered(self, request: str) -> J | None:
+        """Return the attempt of an engine request `ATTEMPT_ID/NUMBER`, or `None`."""
+        return self._attempts.by_id(request.partition("/")[0])
 
     def _finish(self, attempt: J) -> None:
         self._end(attempt, Finished(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
@@ -364,6 +360,10 @@ class EngineJobHandler(ABC, Generic[J]):
         """Abort a job in the engine without a terminal reply: another worker will answer the job."""
         self._abort(attempt)
 
+    def _abort(self, attempt: J) -> None:
+        """Stop all work for a job."""
+        self._engine.abort(attempt.attempt_id)
+
     def _end(self, attempt: J, terminal: Terminal) -> None:
         if attempt.ended:
             return
@@ -376,4 +376,4 @@ class EngineJobHandler(ABC, Generic[J]):
 
 
 HandlerFactory = Callable[[HandlerContext[Any]], EngineJobHandler[Any]]
-"""Creates the `EngineJobHandler` of a worker: a `GenerationHandler`, an `InputHandler` or an `ImageHandler`."""
+"""Creates the `EngineJobHandler` of a worker: a `GenerationHandler`, `InputHandler` or `ImageHandler`."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from inference_worker.worker.load_metrics import LABELS, LoadMetrics
+from router.consumer.attempts import OUTCOMES
+from router.messages import SearchMethod, Terminal
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 _TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
@@ -40,11 +42,18 @@ class WorkerMetrics:
         self._control_refused = self._counters(
             "control_messages_refused", "Control messages rejected, by reason", "reason"
         )
+        self._searches = self._counters(
+            "searches", "Ended jobs whose answer was searched for, by method and outcome", "method", "outcome"
+        )
         self._success = self._counters("request_success", "Ended choices by finish reason", "finished_reason")
 
     def control_refused(self, reason: str) -> None:
         """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
         self._control_refused.labels(self._model, reason).inc()
+
+    def search_ended(self, method: SearchMethod, terminal: Terminal) -> None:
+        """Count a search that ended with the reply `terminal`."""
+        self._searches.labels(self._model, method.value, OUTCOMES[type(terminal)].value).inc()
 
     def finished(self, reason: str) -> None:
         """Count an ended choice by finish reason, or a cancelled (`abort`) or failed (`error`) job."""

@@ -21,7 +21,6 @@ from router.bus import Bus
 from router.consumer.job_consumer import JobConsumer
 from router.consumer.token_rate import TokenRate
 from router.messages import WorkerState, WorkerStatus
-from router.producer.child_jobs import ChildJobs
 from router.timings import DEFAULT_TIMINGS, Timings
 
 ADMISSION_HEADROOM = 0.05
@@ -46,13 +45,9 @@ class Worker:
         *,
         model: str,
         hand_over: asyncio.Event | None = None,
-        children: ChildJobs | None = None,
         timings: Timings = DEFAULT_TIMINGS,
     ) -> None:
-        """`make_handler` depends on the model's task, `model` is its served name, setting `hand_over` ends a drain.
-
-        `children` opens the child jobs of searches; without it, jobs with a search are not run.
-        """
+        """`make_handler` depends on the model's task, `model` is its served name, setting `hand_over` ends a drain."""
         self._settings = settings
         self._model = model
         self._engine = engine
@@ -67,7 +62,7 @@ class Worker:
             timings=timings,
         )
         self._handler = make_handler(
-            HandlerContext(engine, self._consumer, metrics, settings.id, settings.stall_seconds, timings, children)
+            HandlerContext(engine, self._consumer, metrics, settings.id, settings.stall_seconds, timings)
         )
         self._engine_failure: EngineDied | None = None
         self._ready: Ready | None = None

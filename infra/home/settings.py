@@ -33,6 +33,7 @@ class LauncherSettings(BaseSettings):
         "", description="TOML file of the models of upstream providers; if set, a proxy is started too"
     )
     assistant: bool = Field(True, description="Whether to run the assistant, which answers with tools and the model")
+    search: bool = Field(True, description="Whether workers also run searches for answers (test-time compute)")
     workers: int = Field(2, ge=1, le=64, description="Workers that `headrace up` starts")
     rabbitmq_port: int = Field(5672, ge=1, le=65535, description="Port of the private RabbitMQ node (`up`)")
     rabbitmq_console_port: int = Field(15672, ge=1, le=65535, description="Port of its management console (`up`)")

@@ -158,10 +158,10 @@ class AllInOne:
             WorkerSettings,
             model=self._settings.model_or_default,
             device=self._settings.device,
+            search=self._settings.search,
             ops_port=self._ops_port,
             kv_cache_memory=kv_cache_per_worker(self._settings.device),
             threads=None if environment.variable("threads") in os.environ else threads_per_worker(1),
-            search=True,
         )
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
         await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_over=stop)

@@ -124,11 +124,11 @@ class PlatformProcesses:
         """Return the spec of worker `number`, one of `of` workers that share this machine's cores."""
         name = worker_name(number)
         own = {
-            "HEADRACE_AMQP_URL": self.broker.amqp_url("assistant"),  # searches publish child jobs, as assistants do
-            "HEADRACE_SEARCH": "true",
+            "HEADRACE_AMQP_URL": self.broker.amqp_url("searcher" if self.settings.search else "worker"),
             "HEADRACE_CONTROL_SECRET": self.control_secret,
             "HEADRACE_MODEL": self.settings.model_or_default,
             "HEADRACE_DEVICE": self.settings.device,
+            "HEADRACE_SEARCH": str(self.settings.search).lower(),
         }
         if "HEADRACE_THREADS" not in os.environ:
             own["HEADRACE_THREADS"] = str(threads_per_worker(of))

@@ -12,7 +12,9 @@ on a machine that is trusted less, so it has none of them:
 - only `billing` consumes usage records, receipts, dead letters, parked and diagnosed messages;
 - a gateway can't consume jobs, and can't publish windows;
 - an assistant has a worker's rights, and like a gateway publishes jobs (child jobs) and control messages, and binds a
-  reply inbox and a queue of heartbeats. It can't publish receipts, and can't bind to messages between gateways.
+  reply inbox and a queue of heartbeats. It can't publish receipts, and can't bind to messages between gateways;
+- a searcher is a worker that runs searches (`HEADRACE_SEARCH`), whose paths are scored by child jobs: it has the rights
+  of an assistant, all of which child jobs need, and a password of its own. Other workers keep to the user `worker`.
 
 Not separated: workers of different models; reply inboxes, since a gateway or assistant can bind its own to any id; and
 private queues, which share one name pattern but are exclusive to their connection: gateways and billing may bind theirs
@@ -73,7 +75,8 @@ def permissions() -> dict[str, Permissions]:
         ),
         ADMIN: Permissions(".*", ".*", ".*"),
     }
-    return {**granted, "proxy": granted["worker"]}  # a proxy consumes jobs, as a worker does
+    # A proxy consumes jobs, as a worker does, and a searcher opens child jobs, as an assistant does.
+    return {**granted, "proxy": granted["worker"], "searcher": granted["assistant"]}
 
 
 def render(passwords: Mapping[str, str]) -> dict[str, Any]:

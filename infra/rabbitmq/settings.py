@@ -19,6 +19,9 @@ class BrokerSettings(BaseSettings):
     rabbitmq_worker_password: str = Field(min_length=1, description="Password of the workers' RabbitMQ user")
     rabbitmq_assistant_password: str = Field(min_length=1, description="Password of the assistants' RabbitMQ user")
     rabbitmq_proxy_password: str = Field(min_length=1, description="Password of the proxies' RabbitMQ user")
+    rabbitmq_searcher_password: str = Field(
+        min_length=1, description="Password of the RabbitMQ user of workers that run searches"
+    )
 
     def passwords(self) -> dict[str, str]:
         """Return the password of each user of `definitions.permissions()`, by user name."""

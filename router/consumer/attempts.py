@@ -34,11 +34,12 @@ REMEMBERED_PERIOD = 600.0
 """Seconds for which the id of an ended job is remembered, to acknowledge its redelivery."""
 REMEMBERED_IDS = 100_000
 
-_OUTCOMES: dict[type[Terminal], Outcome] = {
+OUTCOMES: dict[type[Terminal], Outcome] = {
     Finished: Outcome.FINISHED,
     Failed: Outcome.FAILED,
     Cancelled: Outcome.CANCELLED,
 }
+"""Outcome of a job by the class of its terminal reply."""
 
 _log = structlog.get_logger(__name__)
 
@@ -114,7 +115,7 @@ class Attempt(ABC):
             tenant=self.job.tenant,
             model=self.job.model,
             worker=worker,
-            outcome=_OUTCOMES[type(terminal)],
+            outcome=OUTCOMES[type(terminal)],
             usage=self.usage,
             at=time.time(),
             digest=self.digest,

@@ -376,7 +376,7 @@ class JobConsumer(Generic[T]):
 
     # Tasks
 
-    def spawn(self, work: Coroutine[Any, Any, None], attempt: T | None = None) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], attempt: T | None = None) -> asyncio.Task[None]:
         """Run `work` in a task, cancelled at the end of `serve`; an unexpected error in it fails `attempt`."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -390,6 +390,7 @@ class JobConsumer(Generic[T]):
                 self._handler.fail(attempt, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
 
         task.add_done_callback(done)
+        return task
 
     async def _wait_for(self, *events: asyncio.Event, at_most: float | None = None) -> None:
         """Return when one of `events` is set, or after `at_most` seconds."""

@@ -1,9 +1,9 @@
-"""Child jobs: jobs that an assistant opens at other models to answer a job of its own, their parent.
+"""Child jobs: jobs that an assistant or a worker opens at other models to answer a job of its own, their parent.
 
 A child job has its parent's tenant, requester, deadline, service class, cache salt and trace. Its replies go to the
-assistant's own reply inbox, where the same recovery as in a gateway follows it from worker to worker. A child job ends
-with its reader: closing the iterator cancels it, and workers cancel the child jobs of an assistant that has died as
-they cancel those of a dead gateway.
+process's own reply inbox, where the same recovery as in a gateway follows it from worker to worker. A child job ends
+with its reader: closing the iterator cancels it, and workers cancel the child jobs of a process that has died as they
+cancel those of a dead gateway.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import structlog
 
 from router.bus import Bus
-from router.errors import BrokerUnavailable, PublishUnknown, QueueFull, TooManyAncestors
+from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, TooManyAncestors
 from router.messages import (
     MAX_DEPTH,
     Cancelled,
     Failed,
+    FailureCode,
     Finished,
     Grammar,
     Job,
@@ -32,7 +33,7 @@ from router.messages import (
     TextOptions,
 )
 from router.model_registry import ModelRegistry
-from router.producer.errors import JobCancelled, JobFailed, UpstreamUnreachable
+from router.producer.errors import DeadlinePassed, GenerationError, JobCancelled, JobFailed, UpstreamUnreachable
 from router.producer.job_output import ResumePoint
 from router.producer.metrics import ProducerMetrics
 from router.producer.recovery_driver import OpenJob
@@ -54,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ChildRequest:
-    """What a child job asks of a model; `step` names it within its parent, as `s2` or `a`."""
+    """What a child job asks of a model; `step` names it within its parent, as `s2`, `v2` or `a`."""
 
     step: str
     model: str
@@ -67,8 +68,36 @@ class ChildRequest:
     """Output of an earlier opening that was delivered to the client; the replies continue after it."""
 
 
+class ParentFailure(NamedTuple):
+    """How a job fails because of its child job; `message` is for the client."""
+
+    code: FailureCode
+    message: str
+    param: str | None = None
+
+
+ChildJobError = GenerationError | PublishError | TooManyAncestors
+"""Errors of `ChildJobs.replies`."""
+
+
+def parent_failure(error: ChildJobError) -> ParentFailure:
+    """Return how a job fails whose child job has ended with `error`."""
+    match error:
+        case JobFailed():
+            return ParentFailure(error.failure, str(error), error.param)
+        case DeadlinePassed():
+            return ParentFailure(FailureCode.DEADLINE_EXCEEDED, str(error))
+        case GenerationError():
+            return ParentFailure(FailureCode.WORKER_LOST, str(error))
+        case TooManyAncestors():
+            return ParentFailure(FailureCode.INVALID_PARAMETER, "Assistants call one another too deeply.", "model")
+        case PublishError():
+            _log.warning("a child job was not queued", reason=str(error))
+            return ParentFailure(FailureCode.WORKER_LOST, "The service is temporarily unavailable.")
+
+
 class ChildJobs:
-    """Opens child jobs and reads their replies. One instance per assistant process; use it on the event loop only.
+    """Opens child jobs and reads their replies. One instance per process; use it on the event loop only.
 
     Call `open`, then run `run` beside the jobs, and `close` at the end.
     """
@@ -251,20 +280,3 @@ class ChildJobs:
     async def _observe(self) -> None:
         async for status in self._statuses:
             self.models.observe(status)
-
-
-@asynccontextmanager
-async def following(children: ChildJobs) -> AsyncIterator[None]:
-    """Open `children`, follow its jobs during the block, and cancel those that are open at the end.
-
-    Raises:
-        BrokerUnavailable: the queues can't be declared.
-    """
-    await children.open()
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(children.run())
-        try:
-            yield
-        finally:
-            await children.close()
-            task.cancel()

@@ -171,7 +171,7 @@ class JobOutput:
         self._prompt = _PromptOutput(echo=echo, scores=scores)
         self._inputs = _UnorderedOutput(inputs)
         self._images = _UnorderedOutput(images)
-        self._cached_tokens: int | None = None
+        self._cached_tokens = 0
         self._given_extent, self._given_state = self._size, self._state
 
     @classmethod
@@ -281,7 +281,7 @@ class JobOutput:
             [choice.token_ids.tolist() for choice in self._choices] if self.tokens else [],
             self._images.accepted or [number for number, choice in enumerate(self._choices) if choice.finished],
             self._inputs.accepted,
-            self._cached_tokens or 0,
+            self._cached_tokens,
             [choice.text.decode() for choice in self._choices] if untokenised else [],
             [choice.text_positions for choice in self._choices] if untokenised else [],
             [step for choice in self._choices for step in choice.steps],
@@ -293,6 +293,6 @@ class JobOutput:
         if not self._prompt.complete:
             return Acceptance.GAP
         acceptance = self._choices[delta.choice].accept(delta)
-        if acceptance is Acceptance.NEW and self._cached_tokens is None:
-            self._cached_tokens = delta.cached_tokens
+        if acceptance is Acceptance.NEW:
+            self._cached_tokens = max(self._cached_tokens, delta.cached_tokens)
         return acceptance

@@ -37,7 +37,7 @@ async def connect(rabbitmq_node: NodeProcess) -> AsyncIterator[Connect]:
         transport = RabbitMQTransport(rabbitmq_node.amqp_url(user), f"{user}-1", publish_timeout=10)
         bus = Bus(transport)
         opened.append(bus)
-        await bus.start(declares_platform=user not in ("worker", "assistant"))
+        await bus.start(declares_platform=user not in ("worker", "assistant", "searcher"))
         return bus, transport
 
     yield start
@@ -70,8 +70,9 @@ async def test_the_broker_users_suffice_for_a_whole_job(connect: Connect) -> Non
     await take(replies, 1)
 
 
-async def test_the_assistants_user_suffices_for_a_job_with_a_child_job(connect: Connect) -> None:
-    users = ("gateway", "worker", "assistant", "billing")
+@pytest.mark.parametrize("parent", ["assistant", "searcher"])
+async def test_the_user_suffices_for_a_job_with_a_child_job(connect: Connect, parent: str) -> None:
+    users = ("gateway", "worker", parent, "billing")
     (gateway, _), (worker, _), (assistant, _), (billing, _) = [await connect(user) for user in users]
     await assistant.declare_model("assistant")
     await worker.declare_model(JOB.model)

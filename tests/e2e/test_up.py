@@ -142,6 +142,21 @@ def test_the_link_in_the_banner_is_for_the_owner(platform: Launched) -> None:
         assert json.load(shown)["role"] == "owner"
 
 
+async def test_an_answer_is_searched_for(platform: Launched) -> None:
+    async with async_client(platform) as client:
+        answer = await client.chat.completions.create(
+            model=MODEL,
+            messages=[{"role": "user", "content": "What is 2 + 2? Answer with a number."}],
+            max_tokens=16,
+            extra_body={"test_time_compute": {"method": "self_consistency", "n": 4}},
+        )
+    steps = getattr(answer.choices[0].message, "steps")  # noqa: B009 - an extension
+    assert {step["kind"] for step in steps} == {"search"}
+    assert answer.usage is not None
+    [part] = getattr(answer.usage, "parts")  # noqa: B009
+    assert part["completion_tokens"] + answer.usage.completion_tokens == steps[-1]["data"]["generated"]
+
+
 async def test_64_concurrent_streams_equal_single_ones(platform: Launched, console_port: int) -> None:
     async with async_client(platform) as client:
         together = await asyncio.gather(*(ask(client, number) for number in range(STREAMS)))

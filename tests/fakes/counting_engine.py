@@ -24,7 +24,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker.engine_client import EngineClient
-from tests.fakes.counting_text import FIRST, NUMBERS, counting_load, counting_ready
+from tests.fakes.counting_text import END, FIRST, NUMBERS, counting_load, counting_ready
 
 
 @dataclass
@@ -138,8 +138,8 @@ class CountingEngine(EngineClient):
         position = counting.counts[choice]
         sampling = counting.request.sampling
         limit = sampling.max_tokens or self._max_model_len - len(counting.request.prompt_ids)
-        token = FIRST + position % NUMBERS
-        stopped = token in sampling.stop_token_ids
+        token = self._token(counting.request, choice, position)
+        stopped = token in sampling.stop_token_ids or token == END
         last = stopped or position + 1 >= limit
         if last:
             del counting.counts[choice]
@@ -157,6 +157,11 @@ class CountingEngine(EngineClient):
             finish_reason=("stop" if stopped else "length") if last else None,
             stop_token=token if stopped else None,
         )
+
+    def _token(self, request: GenerationRequest, choice: int, position: int) -> int:
+        """Return the token at a position of a choice."""
+        del request, choice
+        return FIRST + position % NUMBERS
 
     def _load(self) -> EngineLoad:
         choices = sum(len(counting.counts) for counting in self._requests.values())

@@ -9,12 +9,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker.generation_handler import GenerationHandler
+from inference_worker.worker.job_handler import HandlerFactory
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.worker import Worker
 from router import topology
@@ -86,6 +87,9 @@ class Answer:
 class FleetWorker:
     """One worker of a fleet."""
 
+    model = MODEL
+    engine_type = CountingEngine
+
     def __init__(
         self,
         transport: Transport,
@@ -101,14 +105,21 @@ class FleetWorker:
         self.worker = Worker(
             Bus(transport),
             engine,
-            partial(GenerationHandler, shared_text()),
-            WorkerSettings(**dict[str, Any](model=MODEL, id=name, max_num_seqs=4, amqp_url="amqp://") | settings),
-            WorkerMetrics(CollectorRegistry(), MODEL),
-            model=MODEL,
+            self._make_handler(timings),
+            WorkerSettings(**dict[str, Any](model=self.model, id=name, max_num_seqs=4, amqp_url="amqp://") | settings),
+            WorkerMetrics(CollectorRegistry(), self.model),
+            model=self.model,
             hand_over=self.hand_over,
             timings=timings,
         )
-        self.running = asyncio.create_task(self.worker.run(self.stop))
+        self.running = asyncio.create_task(self._run())
+
+    def _make_handler(self, timings: Timings) -> HandlerFactory:
+        del timings
+        return partial(GenerationHandler, shared_text())
+
+    async def _run(self) -> None:
+        await self.worker.run(self.stop)
 
     def has(self, job: Job) -> bool:
         """Whether it works at a job."""
@@ -128,12 +139,15 @@ class FleetWorker:
         await asyncio.wait([self.running], timeout=20)
 
 
+W = TypeVar("W", bound=FleetWorker)
+
+
 class Fleet:
     """One gateway and its workers on one broker."""
 
     def __init__(self, make_transport: MakeTransport, **timings: Any) -> None:
         self._make_transport = make_transport
-        self._timings = Timings(**timings)
+        self.timings = Timings(**timings)
         self.workers: dict[str, FleetWorker] = {}
         self.records: list[UsageRecord] = []
         self.metrics = ProducerMetrics(CollectorRegistry())
@@ -152,7 +166,7 @@ class Fleet:
             self.metrics,
             max_unread_bytes=2**24,
             availability=lambda _, *, begun: self.availability,
-            timings=self._timings,
+            timings=self.timings,
         )
         usage = await self.bus.settlements(prefetch=100)
         self._tasks = [
@@ -169,9 +183,13 @@ class Fleet:
 
     async def start(self, name: str, *, step_time: float | None = 0.005, **settings: Any) -> FleetWorker:
         """One more worker; it takes jobs when this returns."""
+        return await self.start_one(FleetWorker, name, step_time=step_time, **settings)
+
+    async def start_one(self, kind: type[W], name: str, *, step_time: float | None = 0.005, **settings: Any) -> W:
+        """One more worker of a kind."""
         transport = await self._make_transport(name)
         await transport.declare(topology.platform())
-        worker = FleetWorker(transport, name, CountingEngine(step_time=step_time), self._timings, **settings)
+        worker = kind(transport, name, kind.engine_type(step_time=step_time), self.timings, **settings)
         self.workers[name] = worker
         await until(lambda: len(worker.worker._consumer._consumers) > 0 or worker.running.done())
         return worker

@@ -32,15 +32,15 @@ from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
 from inference_worker.settings import WorkerSettings
-from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
+from inference_worker.worker.search.handler import SearchHandler
 from inference_worker.worker.worker import Worker
 from infra.accounts import account_services
 from infra.accounts.account_services import AccountServices
 from infra.home.home import Home
 from infra.launcher.readiness import free_port, is_free
 from router.bus import Bus
-from router.producer.child_jobs import ChildJobs, following
+from router.producer.child_jobs import ChildJobs
 from router.producer.metrics import ProducerMetrics
 from router.timings import DEFAULT_TIMINGS, Timings
 from router.transport.base import Transport
@@ -141,17 +141,12 @@ class PayingPlatform:
         children = ChildJobs(
             bus, f"{name}-children", ProducerMetrics(registry), no_worker_timeout=5.0, max_unread_bytes=2**20
         )
-        await self._stack.enter_async_context(following(children))
-        worker = Worker(
-            bus,
-            engine,
-            partial(GenerationHandler, counting_text()),
-            settings,
-            metrics,
-            model=MODEL,
-            hand_over=stop,
-            children=children,
-        )
+        await children.open()
+        following = asyncio.create_task(children.run())
+        self._stack.callback(following.cancel)
+        self._stack.push_async_callback(children.close)
+        handler = partial(SearchHandler, counting_text(), children)
+        worker = Worker(bus, engine, handler, settings, metrics, model=MODEL, hand_over=stop)
         self.engines.append(engine)
         await self._until_stopped(worker.run(stop), stop)
 

@@ -147,7 +147,7 @@ def test_each_service_has_its_own_user_of_rabbitmq(compose: dict[str, Any]) -> N
             f"HEADRACE_RABBITMQ_{users[name].upper()}_PASSWORD"
         }
         assert not [other for other in others if other in json.dumps(environment)], name
-    assert users == {name: name.removesuffix("-cuda") for name in OURS}
+    assert users == {**{name: name for name in OURS}, "worker": "searcher", "worker-cuda": "searcher"}
 
 
 def test_both_databases_require_the_password_that_clients_have(compose: dict[str, Any]) -> None:

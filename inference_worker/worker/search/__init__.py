@@ -1,1 +1,1 @@
-"""Runs searches for an answer in a worker: continuations in its engine, scores by the verifier's workers."""
+"""Runs searches: engine requests for the continuations of paths, child jobs for their scores, steps for the gateway."""

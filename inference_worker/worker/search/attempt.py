@@ -1,42 +1,49 @@
-"""State of a job whose answer a worker searches for: the search, its running continuations, its released steps."""
+"""State of a job whose answer is searched for: its driver, its steps, and the continuations in the engine."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
+from itertools import count
 
 from inference_worker.engine_protocol import EngineRequest
 from inference_worker.search.driver import SearchDriver
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.search.continuations import Continuations
 from router.consumer.attempts import SteppedAttempt
+from router.messages import Search
 
 
 @dataclass(eq=False)
-class SearchAttempt(SteppedAttempt, GenerationAttempt):
-    """One attempt at a job with a search: steps, then the chosen answer as one choice.
-
-    Engine requests have the ids `ATTEMPT/NUMBER`, one for each path that is extended.
-    """
+class SearchAttempt(GenerationAttempt, SteppedAttempt):
+    """One attempt at a job with a search: engine requests for continuations of paths, then the chosen answer."""
 
     driver: SearchDriver | None = None
-    """The search; `None` until the attempt has a slot."""
-    running: dict[str, Continuations] = field(default_factory=dict)
-    """Continuations that the engine computes, by the id of the engine request."""
-    stop_ids: set[int] = field(default_factory=set)
-    """Tokens that end an answer."""
-    opened: int = 0
-    """Number of engine requests of this attempt so far."""
+    """State of the search; `None` until the job is prepared."""
+    started: bool = False
+    """Whether the driver was started."""
+    continuations: dict[str, Continuations] = field(default_factory=dict)
+    """Continuations that the engine generates, by the ids of their engine requests."""
+    scoring: asyncio.Task[None] | None = None
+    """Task that waits for the verifier; cancelling it cancels the child job."""
+    _numbers: count[int] = field(default_factory=count)
+
+    @property
+    def search(self) -> Search:
+        """The job's search."""
+        if self.job.search is None:
+            raise TypeError("a job without a search")
+        return self.job.search
 
     @property
     def in_engine(self) -> bool:
-        """Whether the engine computes for the attempt: not while the verifier scores."""
-        return bool(self.running)
+        """Whether the engine generates continuations; while the verifier scores them it does not."""
+        return bool(self.continuations)
 
-    def requests(self) -> list[EngineRequest]:
-        """Return the engine requests of what is not generated yet."""
-        return [each.request for each in self.running.values()]
+    def outstanding(self) -> list[EngineRequest]:
+        """Return the engine requests of the continuations, each without the tokens that were generated."""
+        return [each.outstanding() for each in self.continuations.values()]
 
-    @property
-    def request_ids(self) -> list[str]:
-        """Ids of the engine requests."""
-        return list(self.running)
+    def next_request_id(self) -> str:
+        """Return the id of the next engine request."""
+        return f"{self.attempt_id}/{next(self._numbers)}"

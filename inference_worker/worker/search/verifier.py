@@ -1,53 +1,48 @@
-"""Scores of a search's paths by the verifier: a child job at that model's workers."""
+"""Has the paths of a search scored by its verifier: a child job at a cross-encoder or reward model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import aclosing
 
-from inference_worker.search.events import PathScore, Score
-from inference_worker.search.events import Scored as PathsScored
-from router.messages import ChatPrompt, Finished, Job, SamplingParams, Scored, ScorePrompt
+import msgspec
+
+from inference_worker.search.events import PathScore, Score, Scored
+from inference_worker.worker.search.attempt import SearchAttempt
+from router import messages
+from router.messages import ChatPrompt, Finished, SamplingParams, ScorePrompt
 from router.producer.child_jobs import ChildJobs, ChildRequest
 
+PARAM = "test_time_compute"
+"""Request field that searches come from, for error messages."""
 
-async def score_paths(
-    children: ChildJobs, job: Job, headers: Mapping[str, object], score: Score, step: int
-) -> PathsScored:
-    """Have the verifier of `job.search` score paths, and return the event of their scores.
 
-    Cancelling the call, or `ChildJobs.cancel`, cancels the child job.
+async def scores_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored:
+    """Return the verifier's scores of the paths of `command`; cancelling the call cancels the child job.
 
-    Args:
-        children: opens child jobs.
-        job: the job with the search, its deadline by this machine's clock.
-        headers: headers of the job's message, with its trace.
-        score: the paths and their texts.
-        step: number of the search's step, which names the child job.
+    `deadline` is the job's by this machine's clock.
 
     Raises:
-        GenerationError: the child job failed or was cancelled, or no worker serves the verifier.
-        PublishError: the broker took no job for too long, or the model has no queue.
-        TooManyAncestors: the job is a child job of too many others.
+        ChildJobError: the child job has failed.
     """
-    search = job.search
-    if search is None or not isinstance(job.prompt, ChatPrompt):
-        raise ValueError("only conversations are searched for")
-    prompt = ScorePrompt(
-        contexts=[job.prompt.messages],
-        candidates=[[text.strip() or text for text in texts] for texts in score.texts],
-        separator=search.separator,
-        param="test_time_compute.verifier",
+    job, search = msgspec.structs.replace(attempt.job, deadline=deadline), attempt.search
+    request = ChildRequest(
+        step=f"v{len(attempt.steps)}",
+        model=search.verifier,
+        prompt=ScorePrompt(
+            contexts=[job.prompt.messages if isinstance(job.prompt, ChatPrompt) else ""],
+            candidates=[[step.removesuffix(search.separator) for step in steps] for steps in command.texts],
+            separator=search.separator,
+            param=PARAM,
+        ),
+        sampling=SamplingParams(seed=job.sampling.seed),
     )
-    request = ChildRequest(f"v{step}", search.verifier, prompt, SamplingParams(seed=0))
-    found: dict[int, PathScore] = {}
-    read = tokens = 0
-    async with aclosing(children.replies(job, request, headers)) as replies:
+    scores: dict[int, PathScore] = {}
+    tokens = 0
+    async with aclosing(children.replies(job, request, attempt.delivery.headers)) as replies:
         async for reply in replies:
-            if isinstance(reply, Scored):
-                steps = reply.step_scores or [[each] for each in reply.scores]
-                found.update(zip(reply.indexes, map(PathScore, steps), strict=True))
-                read += reply.tokens
+            if isinstance(reply, messages.Scored):
+                steps = reply.step_scores or [[score] for score in reply.scores]
+                scores.update(enumerate(map(PathScore, steps), start=reply.start))
             elif isinstance(reply, Finished):
                 tokens = reply.usage.prompt_tokens
-    return PathsScored([found[index] for index in range(len(score.paths))], tokens or read)
+    return Scored([scores[index] for index in range(len(command.texts))], tokens)

@@ -44,7 +44,9 @@ class _Automaton:
         self._fallback = _borders(pattern)
 
     def push(self, character: str) -> bool:
-        """Add a character; return whether it completes the pattern."""
+        """Add a character; return whether it completes the pattern. Matches in one text do not overlap."""
+        if self.matched == len(self.pattern):
+            self.matched = 0
         while self.matched and self.pattern[self.matched] != character:
             self.matched = self._fallback[self.matched - 1]
         if self.pattern[self.matched] == character:

@@ -12,7 +12,17 @@ import pytest
 from inference_worker.__main__ import serve
 from inference_worker.settings import WorkerSettings
 from router.bus import Bus
-from router.messages import ChatPrompt, Delta, Finished, Job, Reply, SamplingParams
+from router.messages import (
+    ChatPrompt,
+    Delta,
+    Finished,
+    Job,
+    Reply,
+    SamplingParams,
+    Search,
+    SearchMethod,
+    Step,
+)
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime.lifecycle import StartupError
 from tests.inference_worker.worker_bench import make_job
@@ -39,16 +49,15 @@ async def test_a_port_that_is_taken_is_one_line(model_file: Path) -> None:
             await serve(settings, asyncio.Event(), transport=MemoryTransport(MemoryBroker(), "w"))
 
 
-@pytest.mark.model
-async def test_a_real_answer_comes_through_the_queue(model_file: Path) -> None:
+async def answer(settings: WorkerSettings, **fields: Any) -> tuple[str, list[Step]]:
+    """The real model's answer to a job that comes through the queue, and its ended steps."""
     broker, stop = MemoryBroker(), asyncio.Event()
-    settings = WorkerSettings(model=str(model_file), threads=1, max_num_seqs=2, max_model_len=256)
     bus = Bus(MemoryTransport(broker, "gateway-1"))
     await bus.start()
     await bus.declare_model(NAME)
     inbox = await bus.replies("gateway-1")
     prompt = ChatPrompt(messages=[{"role": "user", "content": "What is the capital of France?"}])
-    job = make_job("j", prompt=prompt, sampling=SamplingParams(seed=1, temperature=0, max_tokens=16))
+    job = make_job("j", prompt=prompt, **fields)
     await bus.publish_job(Job(**{**_fields(job), "model": NAME}), {})
     serving = asyncio.create_task(serve(settings, stop, transport=MemoryTransport(broker, "worker-1")))
     replies: list[Reply] = []
@@ -60,7 +69,27 @@ async def test_a_real_answer_comes_through_the_queue(model_file: Path) -> None:
     stop.set()
     await serving
     await bus.close()
-    assert "Paris" in "".join(reply.text for reply in replies if isinstance(reply, Delta))
+    deltas = [reply for reply in replies if isinstance(reply, Delta)]
+    steps = [delta.step for delta in deltas if delta.step is not None and delta.step.state.ended]
+    return "".join(delta.text for delta in deltas), steps
+
+
+@pytest.mark.model
+async def test_a_real_answer_comes_through_the_queue(model_file: Path) -> None:
+    settings = WorkerSettings(model=str(model_file), threads=1, max_num_seqs=2, max_model_len=256)
+    text, steps = await answer(settings, sampling=SamplingParams(seed=1, temperature=0, max_tokens=16))
+    assert "Paris" in text
+    assert not steps
+
+
+@pytest.mark.model
+async def test_a_real_answer_is_searched_for(model_file: Path) -> None:
+    settings = WorkerSettings(model=str(model_file), threads=1, max_num_seqs=4, max_model_len=256, search=True)
+    search = Search(method=SearchMethod.SELF_CONSISTENCY, n=3, budget_tokens=100)
+    text, steps = await answer(settings, search=search, sampling=SamplingParams(seed=1, temperature=0.3, max_tokens=16))
+    paths = [path for step in steps for path in step.data["paths"]]
+    assert len(paths) == search.n
+    assert text == next(path["text"] for path in paths if path["path"] == steps[-1].data["chosen"])
 
 
 def _fields(job: Job) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from inference_worker.engine_protocol import EngineLoad
 from inference_worker.worker.metrics import WorkerMetrics
+from router.messages import Cancelled, SearchMethod, Usage
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -53,6 +54,12 @@ def test_gauges_follow_the_load(registry: CollectorRegistry, metrics: WorkerMetr
         "kv_cache_waste_perc": pytest.approx(0.05),
     }
     assert {name: value(registry, name) for name in expected} == expected
+
+
+def test_searches_are_counted_by_method_and_outcome(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
+    metrics.search_ended(SearchMethod.DVTS, Cancelled(job_id="j", attempt_id="a", usage=Usage(prompt_tokens=1)))
+    labels = {"model_name": "m", "method": "dvts", "outcome": "cancelled"}
+    assert registry.get_sample_value("headrace_searches_total", labels) == 1
 
 
 def test_the_documentation_lists_every_metric_of_a_worker(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:

@@ -6,7 +6,8 @@ from typing import cast
 
 import pytest
 
-from router.consumer.attempts import AttemptTable, RecentJobIds
+from router.consumer.attempts import AttemptTable, RecentJobIds, SteppedAttempt
+from router.messages import Resume, ResumeDecision, Step, StepState, Usage, UsagePart
 from router.transport.base import Delivery
 from tests.fakes.jobs import make_job
 from tests.router.consumer.test_admission import NO_DELIVERY, Taken
@@ -60,3 +61,23 @@ def test_a_job_with_output_waits_for_a_decision_at_a_worker_that_can_not_continu
     AtProvider.continues = continues  # type: ignore[assignment,method-assign]
     attempt = AtProvider(make_job(delivered=delivered), cast(Delivery, FirstDelivery()))
     assert attempt.may_resume is asks
+
+
+class Stepped(Taken, SteppedAttempt):
+    """An attempt with steps."""
+
+
+def step(number: int, state: StepState = StepState.DONE) -> Step:
+    part = UsagePart(model="m", usage=Usage(prompt_tokens=number))
+    return Step(number=number, kind="search", name="dvts", state=state, parts=[part] if state.ended else [])
+
+
+def test_steps_take_positions_before_the_answer_and_are_billed_once_they_have_ended() -> None:
+    attempt = Stepped(make_job(), cast(Delivery, FirstDelivery()))
+    resume = Resume(job="j", attempt="a", decision=ResumeDecision.START, steps=[step(0)], delivered=[[7, 8]])
+    attempt.continue_after(resume)
+    assert (attempt.position, attempt.parts) == (3, step(0).parts)
+    attempt.tokens = 0
+    running, ended = attempt.release_step(step(1, StepState.RUNNING)), attempt.release_step(step(1))
+    assert [(each.start, each.positions) for each in (running, ended)] == [(1, 0), (1, 1)]
+    assert attempt.parts == [*step(0).parts, *step(1).parts]

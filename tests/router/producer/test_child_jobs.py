@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 from router.bus import Bus
 from router.errors import BrokerUnavailable, PublishUnknown, QueueFull, TooManyAncestors, Unroutable
 from router.messages import MAX_DEPTH, Cancelled, Failed, FailureCode, Job, Reply, ServiceClass, Usage, Window
-from router.producer.child_jobs import ChildJobs, ChildRequest
-from router.producer.errors import JobCancelled, JobFailed, UpstreamUnreachable
+from router.producer.child_jobs import ChildJobError, ChildJobs, ChildRequest, parent_failure
+from router.producer.errors import DeadlinePassed, JobCancelled, JobFailed, UpstreamUnreachable
 from router.producer.metrics import ProducerMetrics
 from router.timings import Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
@@ -204,3 +204,23 @@ async def test_a_failure_of_the_inbox_fails_all_child_jobs(bus: Bus, monkeypatch
     with pytest.raises(ExceptionGroup):
         await running
     await children.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "param"),
+    [
+        (
+            JobFailed(Failed(job_id="c", attempt_id="a", code=FailureCode.INVALID_PROMPT, message="No.", param="x")),
+            FailureCode.INVALID_PROMPT,
+            "x",
+        ),
+        (DeadlinePassed(), FailureCode.DEADLINE_EXCEEDED, None),
+        (UpstreamUnreachable(), FailureCode.WORKER_LOST, None),
+        (TooManyAncestors("4"), FailureCode.INVALID_PARAMETER, "model"),
+        (Unroutable("q"), FailureCode.WORKER_LOST, None),
+    ],
+)
+def test_a_parent_fails_as_its_child_job_did(error: ChildJobError, code: FailureCode, param: str | None) -> None:
+    failure = parent_failure(error)
+    assert (failure.code, failure.param) == (code, param)
+    assert "q" not in failure.message.split(), "the message is for the client"

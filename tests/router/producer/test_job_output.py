@@ -229,6 +229,13 @@ def test_a_malformed_step_is_refused(malformed: Delta) -> None:
         JobOutput(2).accept(malformed)
 
 
+def test_a_new_attempt_is_told_the_cached_tokens_that_an_ended_step_reported() -> None:
+    output = JobOutput(1)
+    output.accept(step(0, StepState.RUNNING))
+    output.accept(step(0, cached_tokens=4))
+    assert output.resume_point.cached_tokens == 4
+
+
 def test_no_step_follows_the_first_token() -> None:
     output = JobOutput(1)
     output.accept(delta(0, 5))

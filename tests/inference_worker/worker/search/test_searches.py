@@ -135,7 +135,7 @@ async def test_the_verifier_gets_the_steps_of_each_path_after_the_conversation(
         first, second, third = stage.verifier.jobs
         assert isinstance(second.prompt, ScorePrompt)
         assert second.prompt.contexts == [MESSAGES]
-        assert second.prompt.candidates == [["0 1 2 3", "0 1 2 3"]] * 4
+        assert second.prompt.candidates == [["0 1 2 ", "0 1 2 "]] * 4, "without separators"
         assert (first.parent, first.depth, first.tenant) == (answer.id, 1, second.tenant)
         assert [job.id for job in (first, second, third)] == [f"{answer.id}-v{number}" for number in range(3)]
 
@@ -185,5 +185,5 @@ async def test_a_pattern_without_bounds_is_refused_by_its_field(database_url: st
     async with searching(database_url, tmp_path) as stage:
         with pytest.raises(openai.BadRequestError) as refused:
             await stage.ask(method="self_consistency", n=2, extract={"regex": "(?=a)b"})
-        assert refused.value.param == "test_time_compute.extract"
+        assert refused.value.param == "test_time_compute.extract.regex"
         assert stage.engine.submitted == []

@@ -1,0 +1,200 @@
+"""Runs text generation jobs, and searches for answers: executes the commands of each search's `SearchDriver`.
+
+A continuation of a path is a choice of an engine request, scores are a child job at the verifier, and what a step of
+the search found goes to the gateway as a step of the answer, from which another worker resumes the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
+from inference_worker.errors import PromptRejected
+from inference_worker.search.driver import SearchDriver
+from inference_worker.search.events import Choose, Command, Confirm, Event, Extend, Score, SegmentEnd
+from inference_worker.search.regular_expressions import is_supported
+from inference_worker.worker.engine_attempt import GenerationAttempt
+from inference_worker.worker.generation_handler import GenerationHandler
+from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
+from inference_worker.worker.search.attempt import SearchAttempt
+from inference_worker.worker.search.continuations import Continuations
+from inference_worker.worker.search.verifier import PARAM, scores_of
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from router.errors import PublishError, TooManyAncestors
+from router.messages import MAX_DEPTH, ChatPrompt, ExtractionKind, Job, Search, Step, Terminal
+from router.producer.child_jobs import ChildJobs, parent_failure
+from router.producer.errors import GenerationError
+from router.transport.base import Delivery
+
+
+class SearchHandler(GenerationHandler):
+    """Job handler of a worker that generates text and runs searches."""
+
+    searches = True
+
+    def __init__(self, text: TextProcessor, children: ChildJobs, context: HandlerContext[GenerationAttempt]) -> None:
+        super().__init__(text, context)
+        self._children = children
+
+    def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
+        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
+        return super().open(job, delivery) if job.search is None else SearchAttempt(job, delivery)
+
+    async def _prepare(self, attempt: GenerationAttempt) -> None:
+        if not isinstance(attempt, SearchAttempt):
+            await super()._prepare(attempt)
+            return
+        job, search = attempt.job, attempt.search
+        _check(job, search)
+        limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
+        request = await self._text.prepare(job, attempt.attempt_id, limits)
+        rest = limits.max_model_len - request.prompt_tokens
+        most = rest if request.sampling.max_tokens is None else request.sampling.max_tokens
+        request = replace(request, sampling=replace(request.sampling, max_tokens=most))
+        attempt.outputs = [self._text.open_output(job, 0, attempt.position)]
+        attempt.resume(job)
+        attempt.driver = SearchDriver(
+            search,
+            model=job.model,
+            seed=job.sampling.seed,
+            prompt_tokens=request.prompt_tokens,
+            max_tokens=most,
+        )
+        attempt.driver.resume(attempt.steps)
+        attempt.request = request
+
+    def _submit(self, attempt: GenerationAttempt) -> None:
+        if not isinstance(attempt, SearchAttempt) or attempt.started or attempt.driver is None:
+            super()._submit(attempt)
+            return
+        attempt.started = True
+        self._execute(attempt, attempt.driver.start())
+
+    def _handle_event(self, attempt: GenerationAttempt, event: EngineEvent) -> None:
+        if not isinstance(attempt, SearchAttempt):
+            super()._handle_event(attempt, event)
+            return
+        continuations = attempt.continuations.get(event.request)
+        if continuations is None or not isinstance(event, TokenEvent):
+            self._metrics.discarded_tokens.inc(event.tokens)
+            return
+        self.tokens += event.tokens
+        if not attempt.steps:
+            cached = min(event.cached_tokens, attempt.request.prompt_tokens if attempt.request else 0)
+            attempt.cached_tokens = max(attempt.cached_tokens, cached)
+        if continuations.push(event) and event.finish_reason is None:  # the engine detects neither separators nor stops
+            self._engine.abort(event.request, event.choice)
+        if (extended := continuations.extended()) is not None:
+            del attempt.continuations[event.request]
+            self._receive(attempt, extended)
+
+    def _fail_as_reported(self, attempt: GenerationAttempt, failed: RequestFailed) -> None:
+        if isinstance(attempt, SearchAttempt) and failed.request not in attempt.continuations:
+            return  # its continuations had ended: the engine failed on tokens after their ends
+        super()._fail_as_reported(attempt, failed)
+
+    # Commands of the driver
+
+    def _receive(self, attempt: SearchAttempt, event: Event) -> None:
+        if attempt.driver is not None and not attempt.ended:
+            self._execute(attempt, attempt.driver.receive(event))
+
+    def _execute(self, attempt: SearchAttempt, commands: Iterable[Command]) -> None:
+        for command in commands:
+            match command:
+                case Extend():
+                    self._extend(attempt, command)
+                case Score():
+                    attempt.scoring = self._consumer.spawn(self._score(attempt, command), attempt)
+                case Confirm(step):
+                    self._confirm(attempt, step)
+                case Choose():
+                    self._choose(attempt, command)
+
+    def _extend(self, attempt: SearchAttempt, command: Extend) -> None:
+        if not isinstance(attempt.request, GenerationRequest):
+            return
+        request_id = attempt.next_request_id()
+        continuations = Continuations(command, attempt.job, attempt.request, request_id, self._text.tokenizer)
+        attempt.continuations[request_id] = continuations
+        self._send(attempt, [continuations.request])
+
+    async def _score(self, attempt: SearchAttempt, command: Score) -> None:
+        deadline = self._consumer.clocks.deadline(attempt.job)
+        try:
+            scored = await scores_of(command, attempt, self._children, deadline=deadline)
+        except (GenerationError, PublishError, TooManyAncestors) as error:
+            self.fail(attempt, *parent_failure(error))
+        else:
+            self._receive(attempt, scored)
+
+    def _confirm(self, attempt: SearchAttempt, step: Step) -> None:
+        delta = replace(attempt.release_step(step), cached_tokens=attempt.usage.cached_tokens)
+        self._outbox.put(attempt.job.reply_to, delta, urgent=True)
+
+    def _choose(self, attempt: SearchAttempt, command: Choose) -> None:
+        """Release the chosen answer as if the engine had just generated it."""
+        attempt.outputs = [self._text.open_output(attempt.job, 0, attempt.position)]
+        position = len(attempt.job.delivered_ids(0))
+        stopped = command.end is SegmentEnd.STOP
+        event = TokenEvent(
+            request=attempt.attempt_id,
+            choice=0,
+            position=position,
+            token_ids=command.token_ids[position:],
+            finish_reason="stop" if stopped else "length",
+            stop_token=self._stop_token(attempt, command.token_ids) if stopped else None,
+        )
+        self._observe(attempt, event)
+        self._push(attempt, event)
+        attempt.tokens = len(attempt.ids[0])
+
+    def _stop_token(self, attempt: SearchAttempt, token_ids: list[int]) -> int | None:
+        """Return the stop token at the end of an answer, or `None`."""
+        sampling = attempt.job.sampling
+        stops = {*sampling.stop_token_ids, *([] if sampling.ignore_eos else self._ready.eos_token_ids)}
+        return token_ids[-1] if token_ids and token_ids[-1] in stops else None
+
+    # End of a job
+
+    def _abort(self, attempt: GenerationAttempt) -> None:
+        if not isinstance(attempt, SearchAttempt):
+            super()._abort(attempt)
+            return
+        for request_id in attempt.continuations:
+            self._engine.abort(request_id)
+        attempt.continuations.clear()
+        if attempt.scoring is not None:
+            attempt.scoring.cancel()
+
+    def _end(self, attempt: GenerationAttempt, terminal: Terminal) -> None:
+        if isinstance(attempt, SearchAttempt) and not attempt.ended:
+            self._metrics.search_ended(attempt.search.method, terminal)
+        super()._end(attempt, terminal)
+
+    def _count_finished(self, attempt: GenerationAttempt) -> None:
+        if isinstance(attempt, SearchAttempt):  # its tokens are released at once, which is no speed of the engine
+            EngineJobHandler._count_finished(self, attempt)
+        else:
+            super()._count_finished(attempt)
+
+
+def _check(job: Job, search: Search) -> None:
+    """Check what a search can't do and a gateway does not know.
+
+    Raises:
+        PromptRejected: the job can't be answered by its search.
+    """
+    if job.n != 1:
+        raise PromptRejected("A search has one answer: `n` must be 1.", "n")
+    if not isinstance(job.prompt, ChatPrompt):
+        raise PromptRejected("Only the answers of chats are searched for.", PARAM)
+    if search.verifier and job.prompt.images:
+        raise PromptRejected("The verifier of a search reads no images.", "messages")
+    if search.verifier and job.depth >= MAX_DEPTH:
+        raise PromptRejected("Assistants call one another too deeply for a search with a verifier.", PARAM)
+    if search.extract.kind is ExtractionKind.REGEX and not is_supported(search.extract.pattern):
+        message = f"Invalid '{PARAM}.extract.regex': the pattern is not valid, or could take too much time or memory."
+        raise PromptRejected(message, f"{PARAM}.extract.regex")

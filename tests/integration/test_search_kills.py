@@ -1,0 +1,190 @@
+"""A search gives the same answer, billed once, when processes of workers or of the verifier are killed in any step.
+
+Over RabbitMQ and the real store: `kill -9` of the worker that has the job, or of the only verifier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from infra.home.process_records import kill_group
+from router.transport.base import Transport
+from router.transport.rabbitmq import RabbitMQTransport
+from tests.fakes.counting_engine import CountingEngine
+from tests.fakes.fleet import MODEL, until
+from tests.fakes.paying_platform import PayingPlatform
+from tests.fakes.search_workers import SEPARATOR, VERIFIER
+
+STEPS = 4
+TOKENS = 40
+BODY = {
+    "model": MODEL,
+    "messages": [{"role": "user", "content": "count"}],
+    "max_tokens": TOKENS,
+    "seed": 11,
+    "test_time_compute": {
+        "method": "beam_search",
+        "n": 2,
+        "expansions": 3,
+        "max_steps": STEPS,
+        "step_tokens": 12,
+        "separator": SEPARATOR,
+        "verifier": VERIFIER,
+    },
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
+STEP_TIMES = {"search": 0.03, "verifier": 0.3}
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.store, pytest.mark.timeout(300)]
+
+
+@dataclass
+class Seen:
+    """What a client got."""
+
+    id: str = ""
+    text: str = ""
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    usage: dict[str, Any] = field(default_factory=dict)
+    finish_reason: str = ""
+    ended: bool = False
+
+    def read(self, line: str) -> None:
+        """Read a line of the stream."""
+        if line == "data: [DONE]":
+            self.ended = True
+        elif line.startswith("data: "):
+            event = json.loads(line[6:])
+            assert "error" not in event, event
+            self.id, self.usage = event["id"], event["usage"] or self.usage
+            for choice in event["choices"]:
+                self.text += choice["delta"].get("content") or ""
+                self.steps += choice["delta"].get("steps", ())
+                self.finish_reason = choice["finish_reason"] or self.finish_reason
+
+    @property
+    def found(self) -> list[Any]:
+        """What each ended step found."""
+        return [step["data"] for step in self.steps if step["state"] == "done"]
+
+    def running(self, number: int) -> bool:
+        """Whether a step has begun."""
+        return any(step["number"] == number for step in self.steps)
+
+
+class Processes:
+    """Processes of workers by name."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._numbers = count(1)
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+
+    async def start(self, kind: str) -> str:
+        """Start a worker; return its name."""
+        name = f"{kind}-{next(self._numbers)}"
+        options = ["--amqp-url", self._url, "--id", name, "--step-time", str(STEP_TIMES[kind])]
+        self._processes[name] = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.fakes.search_workers", kind, *options, start_new_session=True, env=os.environ
+        )
+        return name
+
+    def names(self, kind: str) -> list[str]:
+        """The running workers of a kind."""
+        return [name for name in self._processes if name.startswith(kind)]
+
+    async def kill(self, name: str) -> None:
+        """Kill a worker at once."""
+        process = self._processes.pop(name)
+        kill_group(process.pid)
+        await process.wait()
+
+    async def end(self) -> None:
+        for name in list(self._processes):
+            await self.kill(name)
+
+
+@asynccontextmanager
+async def stage(rabbitmq_url: str, database_url: str, home: Path) -> AsyncIterator[tuple[PayingPlatform, Processes]]:
+    """A gateway, two workers that search, and a verifier."""
+
+    def make_transport(name: str) -> Transport:
+        return RabbitMQTransport(rabbitmq_url, name, publish_timeout=10)
+
+    processes = Processes(rabbitmq_url)
+    async with AsyncExitStack() as stack:
+        platform = await stack.enter_async_context(PayingPlatform(make_transport, database_url, home))
+        stack.push_async_callback(processes.end)
+        for kind in ("search", "search", "verifier"):
+            await processes.start(kind)
+        await platform.start(gateways=1, workers=0, make_engine=CountingEngine)
+        models = platform.gateways[0].models
+        await until(lambda: models.find(VERIFIER) and len(models.workers()) == 3)
+        yield platform, processes
+
+
+async def test_every_search_gives_the_same_answer_billed_once(
+    rabbitmq_url: str, database_url: str, tmp_path: Path
+) -> None:
+    async with stage(rabbitmq_url, database_url, tmp_path) as (platform, processes):
+        async with httpx.AsyncClient(headers={"authorization": f"Bearer {platform.key}"}, timeout=60) as http:
+            url = f"{platform.urls[0]}/chat/completions"
+            expected = Seen()
+            await _read(http, url, expected)
+            answers = [expected]
+            for victim in ("search", "verifier"):
+                for number in range(len(expected.found)):
+                    seen = Seen()
+                    asking = asyncio.create_task(_read(http, url, seen))
+                    await _killed_in(number, victim, seen, asking, platform, processes)
+                    assert seen.ended
+                    assert (seen.text, seen.finish_reason) == (expected.text, expected.finish_reason)
+                    assert seen.found == expected.found
+                    answers.append(seen)
+        await platform.settled()
+        jobs = {job["_id"]: job for job in await platform.documents("jobs")}
+        assert {seen.id for seen in answers} == {id_ for id_, job in jobs.items() if not job.get("parent")}
+        for seen in answers:
+            final, last = jobs[seen.id]["final"], expected.found[-1]
+            parts = {part["model"]: part for part in final["parts"]}
+            assert final["completion_tokens"] == seen.usage["completion_tokens"]
+            assert final["completion_tokens"] + parts[MODEL]["completion_tokens"] == last["generated"]
+            assert parts[VERIFIER]["prompt_tokens"] == last["scored"]
+        assert await platform.differences() == []
+
+
+async def _killed_in(
+    number: int, victim: str, seen: Seen, asking: asyncio.Task[None], platform: PayingPlatform, processes: Processes
+) -> None:
+    """Kill the worker that has the job, or the verifier, in a step, start another one, and wait for the answer."""
+    await until(lambda: seen.running(number) or asking.done())
+    models = platform.gateways[0].models
+    if victim == "search":
+        [job] = platform.gateways[0].inbox._jobs.values()
+        name = job.recovery.worker_id or ""
+    else:
+        [name] = processes.names(victim)
+    await processes.kill(name)
+    started = await processes.start(victim)
+    await until(lambda: started in {status.worker for status in models.workers()})
+    await asyncio.wait_for(asking, 60)
+
+
+async def _read(http: httpx.AsyncClient, url: str, seen: Seen) -> None:
+    async with http.stream("POST", url, json=BODY) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        async for line in answer.aiter_lines():
+            seen.read(line)
