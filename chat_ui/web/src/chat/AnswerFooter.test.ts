@@ -29,3 +29,12 @@ it("shows nothing that is not known", () => {
   const one = { prompt_tokens: 1, cached_tokens: 0, completion_tokens: 1 };
   expect(parts({ usage: one, seconds: 3, first_token_seconds: 1 })).not.toContain(expect.stringContaining("tokens/s"));
 });
+
+it("shows no speed of an answer that a search sent at once", () => {
+  const step = { number: 0, kind: "search", name: "best_of_n", state: "done", data: {}, usage: [] } as const;
+  expect(parts({ usage, seconds: 3, first_token_seconds: 1, steps: [step] })).toEqual([
+    "1,200 in · 21 tokens out",
+    "1,000 from cache",
+    "first after 1 s",
+  ]);
+});
