@@ -69,7 +69,7 @@ def test_the_override_changes_images_of_third_parties_only(compose: tuple[Compos
 def test_each_service_has_its_own_user_of_rabbitmq(platform: Platform) -> None:
     list_users = ["list_connections", "user", "--quiet", "--no-table-headers"]
     listed = platform.compose.exec("rabbitmq", "rabbitmqctl", *list_users).split()
-    assert set(listed) == {"gateway", "billing", "worker", "assistant"}
+    assert set(listed) == {"gateway", "billing", "searcher", "assistant"}  # a worker that runs searches
 
 
 def test_the_database_requires_its_password(platform: Platform) -> None:
