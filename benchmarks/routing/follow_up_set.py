@@ -21,7 +21,7 @@ from assistant.turn import Turn
 FOLLOW_UPS = Path(__file__).with_name("data") / "development_follow_ups.jsonl"
 """Follow-ups that the rules were written with."""
 EVALUATION_FOLLOW_UPS = FOLLOW_UPS.with_name("evaluation_follow_ups.jsonl")
-"""Follow-ups that were written by others."""
+"""Follow-ups whose author had seen neither the rules nor the development set. Do not tune rules on them."""
 
 
 class _Message(msgspec.Struct, frozen=True):
