@@ -20,6 +20,8 @@ from assistant.turn import Turn
 
 FOLLOW_UPS = Path(__file__).with_name("data") / "development_follow_ups.jsonl"
 """Follow-ups that the rules were written with."""
+TRAINING_FOLLOW_UPS = FOLLOW_UPS.with_name("training_follow_ups.jsonl")
+"""Follow-ups with longer conversations and several entities, for rewriters that learn; the rules have not used them."""
 EVALUATION_FOLLOW_UPS = FOLLOW_UPS.with_name("evaluation_follow_ups.jsonl")
 """Follow-ups whose author had seen neither the rules nor the development set. Do not tune rules on them."""
 

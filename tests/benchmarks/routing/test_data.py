@@ -29,10 +29,11 @@ def test_no_prompt_that_is_scored_is_nearly_a_training_prompt(name: str) -> None
     assert nearly_alike(alone(DATA / f"{name}.jsonl"), alone()) == []
 
 
-def test_no_evaluation_follow_up_is_nearly_one_of_the_development_set() -> None:
+@pytest.mark.parametrize("path", [follow_up_set.FOLLOW_UPS, follow_up_set.TRAINING_FOLLOW_UPS])
+def test_no_evaluation_follow_up_is_nearly_one_of_another_set(path: Path) -> None:
     """With the turn before it: short follow-ups such as "and tomorrow?" are alike by nature."""
     known, new = (
-        [f"{each.history[-1].content} {each.text}" for each in follow_up_set.read_follow_ups(path)]
-        for path in (follow_up_set.FOLLOW_UPS, DATA / "evaluation_follow_ups.jsonl")
+        [f"{each.history[-1].content} {each.text}" for each in follow_up_set.read_follow_ups(file)]
+        for file in (path, follow_up_set.EVALUATION_FOLLOW_UPS)
     )
     assert nearly_alike(new, known) == []
