@@ -10,6 +10,8 @@ from typing import Any
 
 import uvicorn
 
+from runtime.lifecycle import StartupError
+
 
 class EmbeddedServer(uvicorn.Server):
     """A uvicorn server without signal handlers. `listening` is set once it accepts connections."""
@@ -24,8 +26,15 @@ class EmbeddedServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then set `listening`."""
-        await super().startup(sockets=sockets)
+        """Start as uvicorn does, then set `listening`.
+
+        Raises:
+            StartupError: the application does not start; uvicorn's log says why.
+        """
+        try:
+            await super().startup(sockets=sockets)
+        except SystemExit as exit_:  # from uvicorn, which ends its process; raised in a task, it would skip all cleanup
+            raise StartupError("the application did not start; the log says why") from exit_
         if self.started:
             self.listening.set()
 

@@ -7,6 +7,8 @@ tests are skipped on a laptop and fail where `CI` is set.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,9 @@ from infra.launcher.readiness import free_port
 from tests.child_process import StoreProcess, start_or_skip
 
 _IN_CHECKOUT = Path(__file__).resolve().parents[1] / ".headrace" / PROGRAM
+_SHARED_MEMORY = Path("/dev/shm")
+_STORE_BYTES = 4 * 2**30
+"""Free bytes that the store of a whole session may need."""
 
 
 def make_store(home: Path) -> StoreProcess:
@@ -29,14 +34,22 @@ def make_store(home: Path) -> StoreProcess:
 
 
 @pytest.fixture(scope="session")
-def mongodb_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def mongodb_url() -> Iterator[str]:
     if (url := os.environ.get("TEST_MONGODB_URL")) is not None:
         yield url
         return
-    store = make_store(tmp_path_factory.mktemp("store"))
-    start_or_skip(store)
-    yield store.url
-    store.stop()
+    with tempfile.TemporaryDirectory(prefix="store-", dir=_folder_in_memory()) as home:
+        store = make_store(Path(home))
+        start_or_skip(store)
+        yield store.url
+        store.stop()
+
+
+def _folder_in_memory() -> str | None:
+    """Return a folder whose writes need no disk, since a slow disk times operations out; None where there is none."""
+    if _SHARED_MEMORY.is_dir() and shutil.disk_usage(_SHARED_MEMORY).free >= _STORE_BYTES:
+        return str(_SHARED_MEMORY)
+    return None
 
 
 @pytest.fixture

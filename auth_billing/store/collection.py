@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import pymongo
 from bson.errors import InvalidDocument
 from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError, PyMongoError
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 
 _DUPLICATE_KEY = 11000
+
+INDEX_TIMEOUT = 600.0
+"""Timeout of the creation of an index in seconds, instead of the connection's: over many documents it takes minutes."""
 
 RecordT = TypeVar("RecordT")
 
@@ -95,8 +99,18 @@ class Collection:
     bulk_write = _translated("bulk_write")
     count_documents = _translated("count_documents")
     distinct = _translated("distinct")
-    create_index = _translated("create_index")
     index_information = _translated("index_information")
+
+    async def create_index(self, keys: Sequence[tuple[str, int]], **options: Any) -> None:
+        """Create an index, unless it exists, over fields and their directions; waits up to `INDEX_TIMEOUT` seconds.
+
+        Raises:
+            StoreUnavailable: the store does not answer; this takes only the connection's timeout.
+        """
+        with translated_errors():
+            await self.raw.database.client.admin.command("ping")  # the timeout below would also wait for a server
+            with pymongo.timeout(INDEX_TIMEOUT):
+                await self.raw.create_index(keys, **options)
 
     def find(self, *args: Any, **options: Any) -> Cursor:
         """Return a cursor over the documents that match a query; they are read when it is iterated over."""
