@@ -19,6 +19,7 @@ from gateway.openai.json_schema import check_pattern
 from gateway.openai.sampling import INT32_MAX
 from router.messages import (
     MAX_CANDIDATES,
+    MAX_LOOKAHEAD,
     MAX_PATHS,
     MAX_STEPS,
     Aggregate,
@@ -34,6 +35,7 @@ DEFAULT_PATHS = 4
 """Number of paths of a method with steps, unless the request sets `n`."""
 DEFAULT_EXPANSIONS = 4
 DEFAULT_STEP_TOKENS = 256
+DEFAULT_LOOKAHEAD = 1
 MAX_PATTERN = 512
 VERIFIER_TOKENS = 1.5
 """Most tokens that a verifier is assumed to read for each token of the model, as workers assume it."""
@@ -85,12 +87,14 @@ class SearchOptions(ApiModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    method: Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts"]
+    method: Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts", "lookahead"]
     """`best_of_n`: the answer with the highest score; `weighted_best_of_n`: the best of the answers whose results
     agree and whose scores have the highest sum; `self_consistency`: an answer with the most frequent result;
-    `beam_search` and `dvts`: the best paths go on after each step, of all paths or of each tree."""
+    `beam_search` and `dvts`: the best paths go on after each step, of all paths or of each tree; `lookahead`: as
+    `beam_search`, but a path's score is that of what a greedy rollout makes of it."""
     n: Annotated[int, Field(ge=1, le=MAX_PATHS)] | None = None
-    """Number of answers, of paths after a step (`beam_search`), or of trees (`dvts`); default 8, with steps 4."""
+    """Number of answers, of paths after a step (`beam_search`, `lookahead`), or of trees (`dvts`); default 8, with
+    steps 4."""
     expansions: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] | None = None
     """Continuations of each path in a step, for methods with steps; default 4. `n` times `expansions` is at most
     256."""
@@ -98,6 +102,8 @@ class SearchOptions(ApiModel):
     """Steps after which unfinished paths end, for methods with steps; default 64."""
     step_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Maximum number of tokens of one step of a path, for methods with steps; default 256."""
+    lookahead_steps: Annotated[int, Field(ge=1, le=MAX_LOOKAHEAD)] | None = None
+    """Steps of each path's rollout, for `lookahead`; default 1."""
     separator: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """Text that ends a step, for methods with a verifier; default two line feeds."""
     verifier: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
@@ -123,12 +129,14 @@ class SearchOptions(ApiModel):
             self._refuse("has no verifier", "verifier", "aggregate", "separator")
         if not self._method.stepwise:
             self._refuse("has no steps", "expansions", "max_steps", "step_tokens")
+        if self._method is not SearchMethod.LOOKAHEAD:
+            self._refuse("looks no steps ahead", "lookahead_steps")
         if not self._method.votes:
             self._refuse("compares no results", "extract")
         if self.candidates > MAX_CANDIDATES:
             raise conflict("expansions", f"'n' times 'expansions' must be at most {MAX_CANDIDATES}")
-        if self.budget_tokens is not None and self.budget_tokens < self.candidates:
-            raise conflict("budget_tokens", f"it must allow one token for each of {self.candidates} paths")
+        if self.budget_tokens is not None and self.budget_tokens < self._continuations:
+            raise conflict("budget_tokens", f"it must allow one token for each of {self._continuations} continuations")
         return self
 
     def _refuse(self, reason: str, *fields: str) -> None:
@@ -154,6 +162,17 @@ class SearchOptions(ApiModel):
     def candidates(self) -> int:
         """Number of paths that are generated together: `n` times `expansions`."""
         return self.paths * (self._expansions if self.stepwise else 1)
+
+    @property
+    def _rollout_steps(self) -> int:
+        if self._method is not SearchMethod.LOOKAHEAD:
+            return 0
+        return self.lookahead_steps or DEFAULT_LOOKAHEAD
+
+    @property
+    def _continuations(self) -> int:
+        """Number of continuations of a step, those of the rollouts among them."""
+        return self.candidates * (1 + self._rollout_steps)
 
     @property
     def _expansions(self) -> int:
@@ -182,14 +201,16 @@ class SearchOptions(ApiModel):
         to `answer_tokens`, and the verifier reads it and up to `prompt_tokens` before it, after each step.
         """
         used = math.ceil(VERIFIER_TOKENS * (prompt_tokens + answer_tokens)) if verifier else answer_tokens
+        continuations = self._continuations
         rounds = (self.max_steps or MAX_STEPS) if self.stepwise else 1
         return Search(
             method=self._method,
             n=self.paths,
-            budget_tokens=self.budget_tokens or max(self.candidates, min(max_budget, self.candidates * used * rounds)),
+            budget_tokens=self.budget_tokens or max(continuations, min(max_budget, continuations * used * rounds)),
             expansions=self._expansions if self.stepwise else 1,
             max_steps=self.max_steps or MAX_STEPS,
             step_tokens=self.step_tokens or DEFAULT_STEP_TOKENS,
+            lookahead_steps=self._rollout_steps,
             separator=self.separator or "\n\n",
             verifier=verifier,
             aggregate=Aggregate(self.aggregate or "last"),

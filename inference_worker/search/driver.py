@@ -41,8 +41,8 @@ class SearchDriver:
     | state     | meaning                                | left when                                                 |
     |-----------|----------------------------------------|-----------------------------------------------------------|
     | NEW       | built, perhaps resumed                 | started: EXTENDING, or CHOSEN if no step can follow       |
-    | EXTENDING | continuations of a step are generated  | all `Extended`: SCORING; without a verifier, or if it     |
-    |           |                                        | could exceed the budget: a step ended, as after SCORING   |
+    | EXTENDING | continuations of a step are generated, | all `Extended`: SCORING; without a verifier, or if it     |
+    |           | then the rollouts of `lookahead`       | could exceed the budget: a step ended, as after SCORING   |
     | SCORING   | the verifier reads the step's paths    | `Scored`, a step ended: EXTENDING, or CHOSEN if no step   |
     |           |                                        | can follow (all ended, settled, or the budget is used up) |
     | CHOSEN    | the answer is chosen                   | never                                                     |
@@ -83,6 +83,10 @@ class SearchDriver:
         self._waiting: dict[int, range] = {}
         """Numbers of the continuations that are being generated, by the number of the path that they continue."""
         self._candidates: list[Path] = []
+        self._step_tokens = 0
+        """Most tokens of each continuation of the step, and of each step of a rollout."""
+        self._ahead = 0
+        """Steps of the candidates' rollouts that have begun; 0 while the candidates are generated."""
         self._chosen: int | None = None
 
     def resume(self, steps: list[Step]) -> None:
@@ -106,6 +110,10 @@ class SearchDriver:
         match event:
             case Extended(parent, segments):
                 numbers = self._waiting.pop(parent)
+                self._generated += sum(len(segment.token_ids) for segment in segments)
+                if self._ahead:
+                    self._tree.paths[parent].rollout += segments
+                    return [] if self._waiting else self._look_ahead()
                 added = zip(numbers, segments, strict=True)
                 self._candidates += [self._tree.add(number, parent, segment) for number, segment in added]
                 return [] if self._waiting else self._extended()
@@ -120,15 +128,17 @@ class SearchDriver:
         """Return the commands of the next step; none if the search ends here."""
         search, method, paths = self._search, self._search.method, self._tree.paths
         parents, count = self._continued()
-        share = (search.budget_tokens - self._generated) // (count * len(parents)) if count and parents else 0
+        shares = count * len(parents) * (1 + search.lookahead_steps)
+        share = (search.budget_tokens - self._generated) // shares if shares else 0
         if share < 1:
             return []
+        self._step_tokens = min(share, search.step_tokens)
         extends: list[Extend] = []
         for parent in parents:
             whole = method in (SearchMethod.BEST_OF_N, SearchMethod.WEIGHTED_BEST_OF_N)
             seed = self._seed if whole else derived_seed(self._seed, self._steps, parent)
             most = min(share, self._max_tokens - (paths[parent].length if parent != ROOT else 0))
-            most = min(most, search.step_tokens) if method.stepwise else most
+            most = min(most, self._step_tokens) if method.stepwise else most
             prefix = self._tree.token_ids(parent)
             extends.append(Extend(parent, prefix, count, seed, most, to_end=not method.stepwise))
         return extends
@@ -161,28 +171,46 @@ class SearchDriver:
         for extend in plan:
             self._waiting[extend.path] = range(number + total, number + total + extend.count)
             total += extend.count
-        self._candidates = []
+        self._candidates, self._ahead = [], 0
         return [self._confirm(StepState.RUNNING, {"paths": total}), *plan]
 
     def _extended(self) -> list[Command]:
         search = self._search
         self._candidates.sort(key=lambda path: path.number)
-        self._generated += sum(path.tokens for path in self._candidates)
         if search.method.votes:
             results = self._extract([path.text for path in self._candidates], search.extract)
             for path, result in zip(self._candidates, results, strict=True):
                 path.result = result
-        if not search.method.verified:
-            return self._end_step()
-        if self._can_read([path.length for path in self._candidates]):
+        return self._look_ahead() if search.method.verified else self._end_step()
+
+    def _look_ahead(self) -> list[Command]:
+        """Return the commands of the next step of the candidates' rollouts; after them, the step is scored."""
+        if self._ahead == self._search.lookahead_steps or not self._can_read_candidates():
+            return self._score()
+        self._ahead += 1
+        extends: list[Extend] = []
+        for path in self._candidates:
+            ended = path.rollout[-1].end.final if path.rollout else path.ended is not None
+            most = min(self._step_tokens, self._max_tokens - path.length_ahead)
+            if not ended and most > 0:
+                prefix = [*self._tree.token_ids(path.number), *(i for each in path.rollout for i in each.token_ids)]
+                extends.append(Extend(path.number, prefix, 1, self._seed, most, to_end=False, greedy=True))
+        self._waiting = {extend.path: range(0) for extend in extends}
+        return list(extends) or self._score()
+
+    def _score(self) -> list[Command]:
+        if self._can_read_candidates():
             return [Score([path.number for path in self._candidates], [self._texts(path) for path in self._candidates])]
         self._unscored = True
         for path in self._candidates:  # the best path so far is extended by the step that was still generated
             path.score = self._tree.paths[path.parent].score if path.parent != ROOT else None
         return self._end_step()
 
+    def _can_read_candidates(self) -> bool:
+        return self._can_read([path.length_ahead for path in self._candidates])
+
     def _texts(self, path: Path) -> list[str]:
-        steps = self._tree.texts(path.number)
+        steps = [*self._tree.texts(path.number), *(segment.text for segment in path.rollout)]
         if not self._search.method.stepwise:
             (answer,) = steps
             steps = split_steps(answer, self._search.separator)
@@ -209,7 +237,7 @@ class SearchDriver:
         """Return the candidates that go on. Paths that have ended keep their places."""
         search = self._search
         match search.method:
-            case SearchMethod.BEAM_SEARCH:
+            case SearchMethod.BEAM_SEARCH | SearchMethod.LOOKAHEAD:
                 return best_overall(candidates, search.n - sum(path.ended is not None for path in self._tree.alive))
             case SearchMethod.DVTS:
                 return best_of_each_tree(candidates, search.n, search.expansions)

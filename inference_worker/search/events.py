@@ -87,6 +87,7 @@ class Extend:
         seed: seed of the draws; they also depend on a continuation's index and the position after the prefix.
         max_tokens: most tokens of each.
         to_end: whether the separator does not end a continuation.
+        greedy: whether each token is the most probable one, instead of a draw.
     """
 
     path: int
@@ -95,6 +96,7 @@ class Extend:
     seed: int
     max_tokens: int
     to_end: bool
+    greedy: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from inference_worker.search.events import ROOT, PathScore, Segment, SegmentEnd
@@ -26,6 +26,7 @@ class Path:
         step_scores: scores by the verifier; `None`: not scored.
         score: aggregated score; `None`: missing or not a finite number.
         result: result of the answer in normal form; `None`: none was found.
+        rollout: what a greedy model writes after the path, by which the path is scored; it is no part of the path.
     """
 
     number: int
@@ -39,6 +40,12 @@ class Path:
     step_scores: list[float] | None = None
     score: float | None = None
     result: str | None = None
+    rollout: list[Segment] = field(default_factory=list)
+
+    @property
+    def length_ahead(self) -> int:
+        """Number of tokens from the prompt's end to the rollout's end."""
+        return self.length + sum(len(segment.token_ids) for segment in self.rollout)
 
 
 class PathTree:
@@ -86,11 +93,12 @@ class PathTree:
         return line[::-1]
 
     def forget_dropped(self, candidates: Iterable[Path]) -> None:
-        """Free the tokens and texts of those candidates that can't be chosen."""
+        """Free the candidates' rollouts, and the tokens and texts of those that can't be chosen."""
         kept = {path.number for path in self.alive}
         for path in candidates:
             if path.number not in kept:
                 path.token_ids, path.text = [], ""
+            path.rollout = []
 
     def records(self, candidates: Iterable[Path], *, texts: bool) -> list[dict[str, Any]]:
         """Return the records of a step's paths; `texts`: also those of dropped paths."""

@@ -74,6 +74,7 @@ from router.messages.replies import (
 )
 from router.messages.search import (
     MAX_CANDIDATES,
+    MAX_LOOKAHEAD,
     MAX_PATHS,
     MAX_STEPS,
     Aggregate,

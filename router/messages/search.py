@@ -16,6 +16,8 @@ MAX_PATHS = 64
 MAX_CANDIDATES = 256
 """Most paths that are scored together: `n` times `expansions`."""
 MAX_STEPS = 64
+MAX_LOOKAHEAD = 8
+"""Most steps that are looked ahead."""
 
 
 class SearchMethod(StrEnum):
@@ -32,6 +34,8 @@ class SearchMethod(StrEnum):
     DVTS = "dvts"
     """Diverse verifier tree search: `n` independent trees, of each the best of `expansions` paths goes on
     (Beeching et al. 2024)."""
+    LOOKAHEAD = "lookahead"
+    """Beam search whose paths are scored by where they lead: a greedy rollout of some steps (Snell et al. 2024)."""
 
     @property
     def verified(self) -> bool:
@@ -41,7 +45,7 @@ class SearchMethod(StrEnum):
     @property
     def stepwise(self) -> bool:
         """Whether paths are scored after each step, not only at their ends."""
-        return self in (SearchMethod.BEAM_SEARCH, SearchMethod.DVTS)
+        return self in (SearchMethod.BEAM_SEARCH, SearchMethod.DVTS, SearchMethod.LOOKAHEAD)
 
     @property
     def votes(self) -> bool:
@@ -95,6 +99,8 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Steps after which unfinished paths end with the reason `length`."""
     step_tokens: Annotated[int, msgspec.Meta(ge=1)] = 256
     """Most tokens of one step of a path."""
+    lookahead_steps: Annotated[int, msgspec.Meta(ge=0, le=MAX_LOOKAHEAD)] = 0
+    """Steps of the rollout of each path before it is scored; 0 for methods without rollouts."""
     separator: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "\n\n"
     """Text that ends a step."""
     verifier: str = ""

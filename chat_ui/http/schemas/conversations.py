@@ -24,7 +24,7 @@ ModelName = Annotated[str, StringConstraints(max_length=200)]
 ToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Consent = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 FileName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
-Method = Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts"]
+Method = Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts", "lookahead"]
 
 
 class SearchSettings(Schema):

@@ -41,6 +41,7 @@ class Continuations:
         sampling = replace(
             sampling,
             seed=command.seed,
+            temperature=0.0 if command.greedy else sampling.temperature,
             max_tokens=command.max_tokens,
             min_tokens=max(0, sampling.min_tokens - len(prefix)),
         )

@@ -39,6 +39,14 @@ def test_defaults_follow_from_the_method() -> None:
     assert wire(BEAM) == Search(
         method=SearchMethod.BEAM_SEARCH, n=4, expansions=4, budget_tokens=16 * 165 * 64, verifier="prm"
     )
+    assert wire({**BEAM, "method": "lookahead"}) == Search(
+        method=SearchMethod.LOOKAHEAD,
+        n=4,
+        expansions=4,
+        lookahead_steps=1,
+        budget_tokens=2 * 16 * 165 * 64,
+        verifier="prm",
+    )
 
 
 def test_every_field_reaches_the_wire() -> None:
@@ -102,6 +110,10 @@ def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
         ({**BEST, "expansions": 1}, "expansions"),
         ({**BEST, "max_steps": 2}, "max_steps"),
         ({**BEST, "step_tokens": 2}, "step_tokens"),
+        ({**BEAM, "lookahead_steps": 1}, "lookahead_steps"),
+        ({**BEAM, "method": "lookahead", "lookahead_steps": 0}, "lookahead_steps"),
+        ({**BEAM, "method": "lookahead", "lookahead_steps": 9}, "lookahead_steps"),
+        ({**BEAM, "method": "lookahead", "budget_tokens": 31}, "budget_tokens"),
         ({**BEST, "extract": "boxed"}, "extract"),
         ({**BEAM, "extract": "boxed"}, "extract"),
         ({**BEAM, "n": 64, "expansions": 5}, "expansions"),

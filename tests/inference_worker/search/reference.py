@@ -19,6 +19,7 @@ class P:
     tree: int = 0
     segments: tuple[Segment, ...] = ()
     score: float = -math.inf
+    rollout: tuple[Segment, ...] = ()
 
     @property
     def tokens(self) -> list[int]:
@@ -42,7 +43,7 @@ def answer(world: World) -> tuple[list[int], SegmentEnd]:
     """Return the tokens of the chosen path, and its end; `FULL` if it is incomplete."""
     if world.search.method is SearchMethod.SELF_CONSISTENCY:
         path = waves(world, [], 0, 0)
-    elif world.search.method in (SearchMethod.BEAM_SEARCH, SearchMethod.DVTS):
+    elif world.search.method in (SearchMethod.BEAM_SEARCH, SearchMethod.DVTS, SearchMethod.LOOKAHEAD):
         path = stepwise(world, 0, [P()], [], 0, 0, 0)
     else:
         path = whole(world)
@@ -83,13 +84,27 @@ def verified(world: World, path: P, steps: list[str]) -> P:
 
 
 def reading(world: World, paths: list[P]) -> int:
-    return sum(math.ceil(1.5 * (world.prompt_tokens + len(path.tokens))) for path in paths)
+    return sum(math.ceil(1.5 * (world.prompt_tokens + len(path.tokens) + ahead(path))) for path in paths)
+
+
+def ahead(path: P) -> int:
+    return sum(len(segment.token_ids) for segment in path.rollout)
+
+
+def rolled_out(world: World, path: P, most: int) -> P:
+    """Add a step to the path's rollout, if neither has ended."""
+    line = path.segments + path.rollout
+    tokens = [token for segment in line for token in segment.token_ids]
+    most = min(most, world.max_tokens - len(tokens))
+    if line[-1].end in (SegmentEnd.STOP, SegmentEnd.LENGTH) or most == 0:
+        return path
+    return replace(path, rollout=(*path.rollout, world.generate(tokens, 0, 0, most, to_end=False, greedy=True)))
 
 
 def stepwise(world: World, step: int, live: list[P], over: list[P], made: int, used: int, read: int) -> P:
     search = world.search
     count = search.expansions * search.n if step == 0 else search.expansions
-    share = (search.budget_tokens - used) // (count * len(live)) if live else 0
+    share = (search.budget_tokens - used) // (count * len(live) * (search.lookahead_steps + 1)) if live else 0
     least = read + reading(world, live) * search.expansions
     if step == search.max_steps or share == 0 or (step > 0 and least > search.budget_tokens):
         return favourite(live + over)
@@ -103,11 +118,19 @@ def stepwise(world: World, step: int, live: list[P], over: list[P], made: int, u
             tree = index // search.expansions if step == 0 else parent.tree
             children.append(P(number, tree, (*parent.segments, segment), parent.score))
     used += sum(len(child.segments[-1].token_ids) for child in children)
+    for _ in range(search.lookahead_steps):
+        if read + reading(world, children) <= search.budget_tokens:
+            children = [rolled_out(world, child, min(share, search.step_tokens)) for child in children]
+    used += sum(map(ahead, children))
     affordable = read + reading(world, children) <= search.budget_tokens
     if affordable:
         read += reading(world, children)
-        children = [verified(world, child, merged([segment.text for segment in child.segments])) for child in children]
-    if search.method is SearchMethod.BEAM_SEARCH:
+        children = [
+            verified(world, child, merged([segment.text for segment in child.segments + child.rollout]))
+            for child in children
+        ]
+    children = [replace(child, rollout=()) for child in children]
+    if search.method is not SearchMethod.DVTS:
         kept = top(children, search.n - len(over))
     else:
         kept = [path for tree in range(search.n) for path in top([c for c in children if c.tree == tree], 1)]

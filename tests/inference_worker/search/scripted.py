@@ -50,11 +50,13 @@ class World:
             self.search, model=MODEL, seed=self.seed, prompt_tokens=self.prompt_tokens, max_tokens=self.max_tokens
         )
 
-    def generate(self, prefix: list[int], seed: int, index: int, most: int, *, to_end: bool) -> Segment:
+    def generate(
+        self, prefix: list[int], seed: int, index: int, most: int, *, to_end: bool, greedy: bool = False
+    ) -> Segment:
         """Token 0 is the separator, 1 stops the answer, the others are the numbers 2, 3 and 4."""
         tokens: list[int] = []
         while len(tokens) < most:
-            draw = drawn(seed, index, [*prefix, *tokens])
+            draw = drawn("greedy" if greedy else (seed, index), [*prefix, *tokens])
             token = 1 if draw % self.stop_one_in == 0 else (0, 2, 3, 4)[draw // 16 % 4]
             tokens.append(token)
             if token == 1:
@@ -101,9 +103,11 @@ class Shell:
             self.commands += commands
             for command in commands:
                 match command:
-                    case Extend(path, prefix, count, seed, most, to_end):
-                        generate = self.world.generate
-                        segments = [generate(prefix, seed, index, most, to_end=to_end) for index in range(count)]
+                    case Extend(path, prefix, count, seed, most, to_end, greedy):
+                        segments = [
+                            self.world.generate(prefix, seed, index, most, to_end=to_end, greedy=greedy)
+                            for index in range(count)
+                        ]
                         self.generated += sum(len(segment.token_ids) for segment in segments)
                         outstanding.append(Extended(path, segments))
                     case Score(_, texts):

@@ -36,6 +36,7 @@ def worlds(draw: st.DrawFn, methods: Sequence[SearchMethod] = tuple(SearchMethod
         expansions=draw(st.sampled_from([1, 2, 3, 4])) if method.stepwise else 1,
         max_steps=draw(st.one_of(st.integers(1, 3), st.integers(4, 10))),
         step_tokens=draw(st.integers(1, 6)),
+        lookahead_steps=draw(st.integers(1, 3)) if method is SearchMethod.LOOKAHEAD else 0,
         verifier=VERIFIER if method.verified else "",
         aggregate=draw(st.sampled_from(Aggregate)),
         return_candidates=draw(st.booleans()),

@@ -2909,7 +2909,7 @@ export interface components {
              * Method
              * @enum {string}
              */
-            readonly method: "best_of_n" | "weighted_best_of_n" | "self_consistency" | "beam_search" | "dvts";
+            readonly method: "best_of_n" | "weighted_best_of_n" | "self_consistency" | "beam_search" | "dvts" | "lookahead";
             /**
              * N
              * @description Number of paths; `null`: the method's default.
@@ -2930,7 +2930,7 @@ export interface components {
              * Method
              * @enum {string}
              */
-            readonly method: "best_of_n" | "weighted_best_of_n" | "self_consistency" | "beam_search" | "dvts";
+            readonly method: "best_of_n" | "weighted_best_of_n" | "self_consistency" | "beam_search" | "dvts" | "lookahead";
             /**
              * N
              * @default null

@@ -17,7 +17,7 @@ it("offers a few numbers of paths, and the current one", () => {
   expect(pathsOf(search("self_consistency"))).toEqual([4, 8, 16]);
   expect(pathsOf(search("best_of_n", 5, "judge"))).toEqual([4, 5, 8, 16]);
   expect(pathsOf(search("beam_search", null, "judge"))).toEqual([2, 4, 8]);
-  expect([numberOf(search("self_consistency")), numberOf(search("dvts")), numberOf(search("dvts", 3))]).toEqual([8, 4, 3]);
+  expect([numberOf(search("self_consistency")), numberOf(search("lookahead")), numberOf(search("dvts", 3))]).toEqual([8, 4, 3]);
 });
 
 it("chooses a verifier that is ready, or keeps the current one", () => {

@@ -12,7 +12,7 @@ const MAX_STEPS = 64;
 /** Most tokens that a verifier is assumed to read for each token of the model. */
 const VERIFIER_TOKENS = 1.5;
 
-const isStepwise = (method: Method): boolean => method === "beam_search" || method === "dvts";
+const isStepwise = (method: Method): boolean => ["beam_search", "dvts", "lookahead"].includes(method);
 const isVerified = (method: Method): boolean => method !== "self_consistency";
 
 /** Returns the methods to choose from: those with a verifier only if one is served. The current one is always there. */
@@ -52,7 +52,8 @@ export interface Most {
 /** Returns the most that a search can use: the budget that the gateway sets for it, at most its limit. */
 export function mostOf(search: SearchSettings, model: Model, offer: SearchOffer, maxTokens: number | null): Most {
   const [stepwise, verified] = [isStepwise(search.method), isVerified(search.method)];
-  const candidates = numberOf(search) * (stepwise ? EXPANSIONS : 1);
+  const paths = numberOf(search) * (stepwise ? EXPANSIONS : 1);
+  const candidates = search.method === "lookahead" ? 2 * paths : paths; // each with a step of its rollout
   const answer = Math.min(maxTokens ?? offer.answer_tokens, model.context);
   const each = verified ? Math.ceil(VERIFIER_TOKENS * (model.context + answer)) : answer;
   const budget = Math.max(candidates, Math.min(offer.max_tokens, candidates * each * (stepwise ? MAX_STEPS : 1)));

@@ -52,6 +52,14 @@ def test_the_request_continues_the_path_with_the_seed_and_limit_of_the_command()
     assert (request.tenant, request.salt) == ("t", "s")
 
 
+def test_a_rollout_is_not_sampled() -> None:
+    command = Extend(4, [], 1, seed=99, max_tokens=9, to_end=False, greedy=True)
+    sampling = SamplingParams(seed=1, max_tokens=ANSWER_TOKENS, temperature=0.8)
+    request = GenerationRequest(id="a", prompt_ids=PROMPT, sampling=sampling, tenant="t", salt="s")
+    tried = Continuations(command, make_job(search=SEARCH, sampling=sampling), request, "a/0", shared_text().tokenizer)
+    assert tried.request.sampling.temperature == 0
+
+
 @pytest.mark.parametrize("included", [True, False])
 def test_a_separator_ends_a_continuation_and_belongs_to_it(included: bool) -> None:
     tried = continuations(include_stop_str_in_output=included)

@@ -98,6 +98,7 @@ def parts_of(answer: Any) -> dict[str, dict[str, int]]:
         ({"method": "self_consistency", "n": 8}, "0 1 2 3 4 5 6 7 8 9 10 11 ", "length"),
         ({"method": "beam_search", **STEPWISE}, "0 1 2 3 0 1 2 3 0 1 2 3 ", "length"),
         ({"method": "dvts", **STEPWISE}, "0 1 2 3 0 1 2 3 0 1 2 3 ", "length"),
+        ({"method": "lookahead", "lookahead_steps": 2, **STEPWISE}, "0 1 2 3 0 1 2 3 0 1 2 3 ", "length"),
     ],
 )
 async def test_each_method_answers_and_bills_every_token_once(

@@ -119,6 +119,7 @@ export const chat = {
     weighted_best_of_n: "As a vote, in which the verifier's scores are added up.",
     beam_search: "The verifier compares the answers after each paragraph, and the best go on.",
     dvts: "The verifier compares the continuations of each path after each paragraph.",
+    lookahead: "As step by step, but the verifier sees how each path would go on.",
   },
   thinkLongerPaths: "Answers to try",
   thinkLongerVerifier: "Verifier",

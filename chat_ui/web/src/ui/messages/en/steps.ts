@@ -52,6 +52,7 @@ export const steps = {
     weighted_best_of_n: "Weighted vote",
     beam_search: "Step by step",
     dvts: "Step by step, in separate trees",
+    lookahead: "Step by step, looking ahead",
   },
   searchRunning: "Trying several answers…",
   searchStep: (step: string) => `step ${step}`,

@@ -108,6 +108,7 @@ export const chat: typeof english = {
     weighted_best_of_n: "Jak głosowanie, w którym sumują się oceny weryfikatora.",
     beam_search: "Weryfikator porównuje odpowiedzi po każdym akapicie i najlepsze powstają dalej.",
     dvts: "Weryfikator porównuje po każdym akapicie dalsze ciągi każdej ścieżki.",
+    lookahead: "Jak krok po kroku, ale weryfikator widzi, jak każda ścieżka poszłaby dalej.",
   },
   thinkLongerPaths: "Liczba prób",
   thinkLongerVerifier: "Weryfikator",

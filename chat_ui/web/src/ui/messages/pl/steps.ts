@@ -61,6 +61,7 @@ export const steps: typeof english = {
     weighted_best_of_n: "Głosowanie ważone",
     beam_search: "Krok po kroku",
     dvts: "Krok po kroku, w osobnych drzewach",
+    lookahead: "Krok po kroku, z wyprzedzeniem",
   },
   searchRunning: "Próbuję kilku odpowiedzi…",
   searchStep: (step) => `krok ${step}`,
