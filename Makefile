@@ -68,9 +68,9 @@ test-bills: setup-dev ## 300 mixed requests over RabbitMQ: reported, billed and 
 test-schemas: setup-dev ## 200 schemas, the real model at temperature 1: every answer validates
 	HEADRACE_TEST_SCHEMAS=200 $(BIN)/pytest tests/inference_worker/structured/test_real_model.py
 
-kill-points: setup-dev ## Answers interrupted at 20 points equal uninterrupted ones: the real model in float32; assistants, with kill -9 of each process in each phase (half an hour)
+kill-points: setup-dev ## Answers interrupted at 20 points equal uninterrupted ones: the real model in float32; searches and assistants, with kill -9 of each process in each phase (half an hour)
 	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py
-	HEADRACE_TEST_KILLS=20 $(BIN)/pytest tests/integration/test_assistant_kills.py tests/kills
+	HEADRACE_TEST_KILLS=20 $(BIN)/pytest tests/integration/test_assistant_kills.py tests/integration/test_search_kills.py tests/kills
 	HEADRACE_TEST_KILLS=20 $(BIN)/python -m tests.kills --publish
 
 check: check-python check-page ## Linters, types and import contracts, including the web page

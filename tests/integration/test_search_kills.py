@@ -1,6 +1,7 @@
 """A search gives the same answer, billed once, when processes of workers or of the verifier are killed in any step.
 
-Over RabbitMQ and the real store: `kill -9` of the worker that has the job, or of the only verifier.
+Over RabbitMQ and the real store: `kill -9` of the worker that has the job, or of the only verifier, once in each step;
+`HEADRACE_TEST_KILLS=20` kills each of the two 20 times, at other moments of the steps.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ from tests.fakes.paying_platform import PayingPlatform
 from tests.fakes.search_workers import SEPARATOR, VERIFIER
 
 STEPS = 4
+KILLS = int(os.environ.get("HEADRACE_TEST_KILLS", STEPS))
+"""Kills of each victim, at least one in each step."""
 TOKENS = 40
 BODY = {
     "model": MODEL,
@@ -47,8 +51,10 @@ BODY = {
     "stream_options": {"include_usage": True},
 }
 STEP_TIMES = {"search": 0.03, "verifier": 0.3}
+STEP_SECONDS = 12 * STEP_TIMES["search"] + STEP_TIMES["verifier"]
+"""About how long a step takes."""
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.store, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.store, pytest.mark.timeout(300 + 30 * KILLS)]
 
 
 @dataclass
@@ -145,15 +151,17 @@ async def test_every_search_gives_the_same_answer_billed_once(
             expected = Seen()
             await _read(http, url, expected)
             answers = [expected]
-            for victim in ("search", "verifier"):
-                for number in range(len(expected.found)):
-                    seen = Seen()
-                    asking = asyncio.create_task(_read(http, url, seen))
-                    await _killed_in(number, victim, seen, asking, platform, processes)
-                    assert seen.ended
-                    assert (seen.text, seen.finish_reason) == (expected.text, expected.finish_reason)
-                    assert seen.found == expected.found
-                    answers.append(seen)
+            assert len(expected.found) == STEPS
+            moments = random.Random(1)
+            for victim, kill in product(("search", "verifier"), range(max(KILLS, STEPS))):
+                seen, later = Seen(), moments.uniform(0, STEP_SECONDS) if kill >= STEPS else 0
+                asking = asyncio.create_task(_read(http, url, seen))
+                await _killed_in(kill % STEPS, later, victim, seen, asking, platform, processes)
+                assert seen.ended
+                assert (seen.text, seen.finish_reason) == (expected.text, expected.finish_reason)
+                assert seen.found == expected.found
+                answers.append(seen)
+                print(f"killed {victim} in step {kill % STEPS}, {later:.2f} s after its start: the same answer")
         await platform.settled()
         jobs = {job["_id"]: job for job in await platform.documents("jobs")}
         assert {seen.id for seen in answers} == {id_ for id_, job in jobs.items() if not job.get("parent")}
@@ -167,14 +175,22 @@ async def test_every_search_gives_the_same_answer_billed_once(
 
 
 async def _killed_in(
-    number: int, victim: str, seen: Seen, asking: asyncio.Task[None], platform: PayingPlatform, processes: Processes
+    number: int,
+    later: float,
+    victim: str,
+    seen: Seen,
+    asking: asyncio.Task[None],
+    platform: PayingPlatform,
+    processes: Processes,
 ) -> None:
-    """Kill the worker that has the job, or the verifier, in a step, start another one, and wait for the answer."""
+    """Kill the worker that has the job, or the verifier, `later` seconds after the start of a step, if the search still
+    runs; start another one, and wait for the answer."""
     await until(lambda: seen.running(number) or asking.done())
+    await asyncio.sleep(later)
     models = platform.gateways[0].models
     if victim == "search":
-        [job] = platform.gateways[0].inbox._jobs.values()
-        name = job.recovery.worker_id or ""
+        jobs = platform.gateways[0].inbox._jobs.values()
+        name = next((job.recovery.worker_id or "" for job in jobs), processes.names(victim)[0])
     else:
         [name] = processes.names(victim)
     await processes.kill(name)
