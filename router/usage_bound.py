@@ -72,7 +72,9 @@ def _search_parts(model: str, search: Search) -> tuple[UsagePart, ...]:
     generated = UsagePart(model=model, usage=Usage(prompt_tokens=0, completion_tokens=search.budget_tokens))
     if not search.verifier:
         return (generated,)
-    scored = UsagePart(model=search.verifier, usage=Usage(prompt_tokens=search.budget_tokens))
+    written = min(search.max_grades, search.budget_tokens)
+    read = Usage(prompt_tokens=search.budget_tokens, completion_tokens=written)
+    scored = UsagePart(model=search.verifier, usage=read)
     return merged([generated, scored])
 
 

@@ -63,8 +63,8 @@ class AdmittedRequest:
     service_class: ServiceClass
     begin_by: float
     """Unix time after which a job that no worker has begun expires."""
-    verifier: str = ""
-    """Name of the model that scores the paths of a search; "" if there is none."""
+    verifier: ModelInfo | None = None
+    """Model that scores the paths of a search; `None` if there is none."""
 
 
 @dataclass(eq=False, repr=False)
@@ -101,7 +101,7 @@ class AdmissionController:
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
         search = body.test_time_compute if isinstance(body, ChatCompletionRequest) else None
-        verifier = "" if search is None else self._verifier(principal, model, search)
+        verifier = None if search is None else self._verifier(principal, model, search)
         self._check_wait(principal, model, _service_class(body))
         return self._admitted(principal, model, _service_class(body), verifier)
 
@@ -183,13 +183,13 @@ class AdmissionController:
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
     def _admitted(
-        self, principal: Principal, model: ModelInfo, service_class: ServiceClass, verifier: str = ""
+        self, principal: Principal, model: ModelInfo, service_class: ServiceClass, verifier: ModelInfo | None = None
     ) -> AdmittedRequest:
         timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self.max_wait[service_class])
         return AdmittedRequest(principal, model, service_class, time.time() + timeout, verifier)
 
-    def _verifier(self, principal: Principal, model: ModelInfo, search: SearchOptions) -> str:
-        """Check whether `model` may run a search; return the own name of its verifier, "" if it has none."""
+    def _verifier(self, principal: Principal, model: ModelInfo, search: SearchOptions) -> ModelInfo | None:
+        """Check whether `model` may run a search; return its verifier, `None` if it has none."""
         if not model.searches:
             raise InvalidRequest(
                 f"Invalid '{_SEARCH}': the workers of the model '{model.name}' run no searches.", param=_SEARCH
@@ -199,13 +199,17 @@ class AdmissionController:
                 f"Invalid '{_BUDGET}': at most {self.max_search_tokens} tokens are allowed here.", param=_BUDGET
             )
         if search.verifier is None:
-            return ""
+            return None
         verifier = self.catalogue.find(search.verifier, principal.models, param=_VERIFIER)
         if not verifier.recently_alive:
             raise ModelUnavailable(_NO_VERIFIER, param=_VERIFIER)
-        if verifier.task is not Task.SCORE:
+        if verifier.task is Task.GENERATE and verifier.searches:
+            # It would wait for a place at the workers on which searches that wait for it have their places.
+            if verifier.name == model.name:
+                raise InvalidRequest(f"Invalid '{_VERIFIER}': a model can't grade its own paths.", param=_VERIFIER)
+        elif verifier.task is not Task.SCORE:
             raise InvalidRequest(f"Invalid '{_VERIFIER}': the model '{verifier.name}' does not score.", param=_VERIFIER)
-        return verifier.name
+        return verifier
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
         model = self.catalogue.find(name, principal.models)

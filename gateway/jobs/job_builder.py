@@ -34,6 +34,7 @@ from router.messages import (
     SamplingParams,
     ScorePrompt,
     Search,
+    Task,
     TextOptions,
     TextPrompt,
     TokenPrompt,
@@ -210,8 +211,10 @@ def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: Admitte
 
 def _search(options: SearchOptions, job: Job, admitted: AdmittedRequest, origin: Origin) -> Search:
     most = max_usage(job, admitted.model.longest_model_len, admitted.model.prompt_bounds)
+    verifier = admitted.verifier
     return options.to_wire(
-        admitted.verifier,
+        "" if verifier is None else verifier.name,
+        judge=verifier is not None and verifier.task is Task.GENERATE,
         prompt_tokens=most.prompt_tokens,
         answer_tokens=most.completion_tokens,
         max_budget=origin.max_search_tokens,

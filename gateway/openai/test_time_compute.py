@@ -39,6 +39,8 @@ DEFAULT_LOOKAHEAD = 1
 MAX_PATTERN = 512
 VERIFIER_TOKENS = 1.5
 """Most tokens that a verifier is assumed to read for each token of the model, as workers assume it."""
+JUDGE_TOKENS = 80
+"""Most tokens that a chat model is assumed to read beside conversation and path, as workers assume it."""
 
 NOT_WITH_SEARCH: Mapping[str, Refused] = {
     "n": Refused("it has one answer; 'test_time_compute.n' is the number of paths", (1,)),
@@ -107,8 +109,8 @@ class SearchOptions(ApiModel):
     separator: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """Text that ends a step, for methods with a verifier; default two line feeds."""
     verifier: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """Name of the model that scores paths, as `/v1/models` lists it (`task`: `score`); required by all methods but
-    `self_consistency`, which has none."""
+    """Name of the model that scores paths, as `/v1/models` lists it (`task`: `score`), or of another chat model, which
+    grades them (with `test_time_compute`); required by all methods but `self_consistency`, which has none."""
     aggregate: Literal["last", "min", "product", "mean"] | None = None
     """How the scores of a path's steps become its score, for methods with a verifier; default `last`. A verifier that
     scores whole answers gives one score, which stays as it is."""
@@ -194,13 +196,16 @@ class SearchOptions(ApiModel):
             if fields[name] is not None and fields[name] not in each.neutral:
                 raise conflict(name, f"it can't be combined with 'test_time_compute': {each.reason}")
 
-    def to_wire(self, verifier: str, *, prompt_tokens: int, answer_tokens: int, max_budget: int) -> Search:
-        """Return the search as workers get it, with the `verifier`'s own name.
+    def to_wire(
+        self, verifier: str, *, prompt_tokens: int, answer_tokens: int, max_budget: int, judge: bool = False
+    ) -> Search:
+        """Return the search as workers get it, with the `verifier`'s own name; `judge`: whether it is a chat model.
 
         Without a budget of the request it is the most that the search can use, at most `max_budget`: each path has up
         to `answer_tokens`, and the verifier reads it and up to `prompt_tokens` before it, after each step.
         """
-        used = math.ceil(VERIFIER_TOKENS * (prompt_tokens + answer_tokens)) if verifier else answer_tokens
+        read = prompt_tokens + answer_tokens + (JUDGE_TOKENS if judge else 0)
+        used = math.ceil(VERIFIER_TOKENS * read) if verifier else answer_tokens
         continuations = self._continuations
         rounds = (self.max_steps or MAX_STEPS) if self.stepwise else 1
         return Search(
@@ -213,6 +218,7 @@ class SearchOptions(ApiModel):
             lookahead_steps=self._rollout_steps,
             separator=self.separator or "\n\n",
             verifier=verifier,
+            judge=judge,
             aggregate=Aggregate(self.aggregate or "last"),
             extract=self._extraction(),
             return_candidates=bool(self.return_candidates),

@@ -33,6 +33,8 @@ KIND = "search"
 """`Step.kind` of a search's steps."""
 VERIFIER_TOKENS = 1.5
 """Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
+JUDGE_TOKENS = 80
+"""Most tokens that a chat model is assumed to read beside conversation and path: the question for a grade."""
 
 
 class SearchDriver:
@@ -97,7 +99,7 @@ class SearchDriver:
                 continue
             self._steps += 1
             self._generated, self._scored = step.data["generated"], step.data["scored"]
-            self._billed += sum(part.usage.completion_tokens for part in step.parts)
+            self._billed += sum(part.usage.completion_tokens for part in step.parts if part.model == self._model)
             self._keep(self._tree.restore(step.data["paths"]))
             self._chosen = step.data.get("chosen")
 
@@ -117,10 +119,10 @@ class SearchDriver:
                 added = zip(numbers, segments, strict=True)
                 self._candidates += [self._tree.add(number, parent, segment) for number, segment in added]
                 return [] if self._waiting else self._extended()
-            case Scored(scores, tokens):
+            case Scored(scores, tokens, written):
                 for path, score in zip(self._candidates, scores, strict=True):
                     set_score(path, score, aggregate(score, self._search.aggregate))
-                return self._end_step(tokens)
+                return self._end_step(Usage(prompt_tokens=tokens, completion_tokens=written))
 
     # Steps
 
@@ -160,7 +162,8 @@ class SearchDriver:
 
     def _can_read(self, lengths: list[int]) -> bool:
         """Whether the budget lets the verifier read paths of these numbers of tokens, and the prompt before each."""
-        estimate = sum(math.ceil(VERIFIER_TOKENS * (self._prompt_tokens + length)) for length in lengths)
+        around = self._prompt_tokens + (JUDGE_TOKENS if self._search.judge else 0)
+        estimate = sum(math.ceil(VERIFIER_TOKENS * (around + length)) for length in lengths)
         return self._scored + estimate <= self._search.budget_tokens
 
     def _begin(self, plan: list[Extend]) -> list[Command]:
@@ -216,11 +219,11 @@ class SearchDriver:
             steps = split_steps(answer, self._search.separator)
         return merge_blank_steps(steps)
 
-    def _end_step(self, scored: int = 0) -> list[Command]:
+    def _end_step(self, scored: Usage | None = None) -> list[Command]:
         """Release the step with its bill; begin the next one, or choose the answer."""
         tree, candidates = self._tree, self._candidates
         self._steps += 1
-        self._scored += scored
+        self._scored += scored.prompt_tokens if scored else 0
         self._keep(self._best(candidates))
         plan, choice = self._plan(), dict[str, Any]()
         if not plan:
@@ -265,15 +268,15 @@ class SearchDriver:
         path = best_answer(group) if weighted else group[0]
         return path, {"chosen": path.number, "votes": [[vote.result, vote.weight] for vote in votes]}
 
-    def _bill(self, scored: int) -> list[UsagePart]:
+    def _bill(self, scored: Usage | None) -> list[UsagePart]:
         """Return what the step used and the answer does not bill."""
         generated = self._generated - self._tree.longest - self._billed
         self._billed += generated
         parts: list[UsagePart] = []
         if generated:
             parts.append(UsagePart(model=self._model, usage=Usage(prompt_tokens=0, completion_tokens=generated)))
-        if scored:
-            parts.append(UsagePart(model=self._search.verifier, usage=Usage(prompt_tokens=scored)))
+        if scored is not None and (scored.prompt_tokens or scored.completion_tokens):
+            parts.append(UsagePart(model=self._search.verifier, usage=scored))
         return parts
 
     def _confirm(self, state: StepState, data: dict[str, Any], parts: list[UsagePart] | None = None) -> Confirm:

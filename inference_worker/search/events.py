@@ -64,10 +64,12 @@ class Scored:
     Attributes:
         scores: one for each path, in the command's order.
         tokens: tokens that the verifier read.
+        written: tokens that the verifier wrote: grades, if it is a chat model.
     """
 
     scores: list[PathScore]
     tokens: int
+    written: int = 0
 
 
 Event = Extended | Scored

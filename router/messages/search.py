@@ -105,7 +105,16 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Text that ends a step."""
     verifier: str = ""
     """Name of the model that scores paths; "" for methods without one."""
+    judge: bool = False
+    """Whether the verifier is a chat model, which writes a grade for each path."""
     aggregate: Aggregate = Aggregate.LAST
     extract: Extraction = Extraction()
     return_candidates: bool = False
     """Whether the last step lists the texts of all paths that reached the end."""
+
+    @property
+    def max_grades(self) -> int:
+        """Most paths that a judge grades, each with one token."""
+        if not self.judge:
+            return 0
+        return self.n * (self.expansions * self.max_steps if self.method.stepwise else 1)

@@ -149,6 +149,24 @@ async def test_a_verifier_must_be_a_served_model_that_scores(set_stage: SetStage
     stage = await searching(set_stage)
     assert await refused(stage, verifier="org/unknown") == (404, "model_not_found", "test_time_compute.verifier")
     assert await refused(stage, verifier=MODEL) == (400, "invalid_value", "test_time_compute.verifier")
+    stage.worker.bus.send_status(status("embedder", "worker-3", task=Task.EMBED))
+    await eventually(lambda: stage.gateway.models.find("embedder") is not None)
+    assert await refused(stage, verifier="embedder") == (400, "invalid_value", "test_time_compute.verifier")
+
+
+async def test_another_chat_model_may_grade_the_paths_and_its_grades_are_held(set_stage: SetStage) -> None:
+    stage = await searching(set_stage)
+    stage.worker.bus.send_status(status("judge", "worker-3", searches=True))
+    await eventually(lambda: stage.gateway.models.find("judge") is not None)
+    assert (await stage.chat(test_time_compute={**BEAM, "verifier": "judge", "max_steps": 3})).status_code == 200
+    [job] = stage.worker.jobs
+    assert job.search is not None
+    assert (job.search.verifier, job.search.judge) == ("judge", True)
+    held = stage.billing.held[(await stage.receipt()).job]
+    assert list(held.max_parts) == [
+        UsagePart(model=MODEL, usage=Usage(prompt_tokens=0, completion_tokens=300)),
+        UsagePart(model="judge", usage=Usage(prompt_tokens=300, completion_tokens=2 * 2 * 3)),
+    ]
 
 
 async def test_a_verifier_without_a_live_worker_is_unavailable(set_stage: SetStage) -> None:

@@ -20,6 +20,7 @@ from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.continuations import Continuations
+from inference_worker.worker.search.judge import grades_of
 from inference_worker.worker.search.verifier import PARAM, scores_of
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.errors import PublishError, TooManyAncestors
@@ -124,7 +125,8 @@ class SearchHandler(GenerationHandler):
     async def _score(self, attempt: SearchAttempt, command: Score) -> None:
         deadline = self._consumer.clocks.deadline(attempt.job)
         try:
-            scored = await scores_of(command, attempt, self._children, deadline=deadline)
+            verify = grades_of if attempt.search.judge else scores_of
+            scored = await verify(command, attempt, self._children, deadline=deadline)
         except (GenerationError, PublishError, TooManyAncestors) as error:
             self.fail(attempt, *parent_failure(error))
         else:

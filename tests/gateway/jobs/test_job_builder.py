@@ -34,21 +34,27 @@ from router.messages import (
     Search,
     SearchMethod,
     ServiceClass,
+    Task,
     TextPrompt,
     TokenPrompt,
 )
-from router.model_registry import ModelRegistry
+from router.model_registry import ModelInfo, ModelRegistry
 from tests.fakes.scripted_worker import status
 
 ORIGIN = Origin("gateway-7", 5_000.0, 4096, 100_000)
 
 
-def admitted() -> AdmittedRequest:
+def served(name: str, task: Task = Task.GENERATE) -> ModelInfo:
     registry = ModelRegistry(lambda: 0.0)
-    registry.observe(status("org/model", "w-1"))
-    model = registry.find("org/model")
+    registry.observe(status(name, "w-1", task=task))
+    model = registry.find(name)
     assert model is not None
-    return AdmittedRequest(Principal("key", "tenant", "salt"), model, ServiceClass.FLEX, 1_000.0)
+    return model
+
+
+def admitted() -> AdmittedRequest:
+    principal = Principal("key", "tenant", "salt")
+    return AdmittedRequest(principal, served("org/model"), ServiceClass.FLEX, 1_000.0)
 
 
 def chat(**fields: Any) -> Job:
@@ -118,11 +124,21 @@ def test_a_search_has_the_verifiers_own_name_and_a_budget_for_the_longest_paths(
     body = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8})
     assert build_chat_job(body, admitted(), ORIGIN).search is None
     body = body.model_copy(update={"test_time_compute": SearchOptions.model_validate(search)})
-    checked = dataclasses.replace(admitted(), verifier="org/verifier")
+    checked = dataclasses.replace(admitted(), verifier=served("org/verifier", Task.SCORE))
     found = build_chat_job(body, checked, ORIGIN).search
     assert found == Search(method=SearchMethod.BEST_OF_N, n=2, verifier="org/verifier", budget_tokens=2 * 192)
     capped = build_chat_job(body, checked, dataclasses.replace(ORIGIN, max_search_tokens=200)).search
     assert capped == msgspec.structs.replace(found, budget_tokens=200)
+
+
+def test_a_chat_model_as_verifier_is_a_judge_whose_question_counts() -> None:
+    search = {"method": "best_of_n", "n": 2, "verifier": "alias"}
+    body = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8})
+    body = body.model_copy(update={"test_time_compute": SearchOptions.model_validate(search)})
+    found = build_chat_job(body, dataclasses.replace(admitted(), verifier=served("org/judge")), ORIGIN).search
+    assert found == Search(
+        method=SearchMethod.BEST_OF_N, n=2, verifier="org/judge", judge=True, budget_tokens=2 * (192 + 120)
+    )
 
 
 def test_the_deadline_is_the_operators() -> None:

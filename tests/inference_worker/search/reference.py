@@ -84,7 +84,8 @@ def verified(world: World, path: P, steps: list[str]) -> P:
 
 
 def reading(world: World, paths: list[P]) -> int:
-    return sum(math.ceil(1.5 * (world.prompt_tokens + len(path.tokens) + ahead(path))) for path in paths)
+    around = world.prompt_tokens + 80 * world.search.judge
+    return sum(math.ceil(1.5 * (around + len(path.tokens) + ahead(path))) for path in paths)
 
 
 def ahead(path: P) -> int:

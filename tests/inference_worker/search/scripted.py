@@ -83,7 +83,8 @@ class World:
         )
 
     def read_tokens(self, texts: list[list[str]]) -> int:
-        return sum(math.ceil(1.5 * (self.prompt_tokens + len("".join(steps)) // 2)) for steps in texts)
+        around = self.prompt_tokens + 80 * self.search.judge
+        return sum(math.ceil(1.5 * (around + len("".join(steps)) // 2)) for steps in texts)
 
 
 @dataclass
@@ -95,6 +96,7 @@ class Shell:
     commands: list[Command] = field(default_factory=list)
     generated: int = 0
     read: int = 0
+    graded: int = 0
 
     def run(self, driver: SearchDriver) -> Choose:
         shuffle, outstanding = random.Random(self.order), list[Event]()
@@ -112,8 +114,10 @@ class Shell:
                         outstanding.append(Extended(path, segments))
                     case Score(_, texts):
                         tokens = self.world.read_tokens(texts)
+                        written = len(texts) if self.world.search.judge else 0
                         self.read += tokens
-                        outstanding.append(Scored([self.world.verify(steps) for steps in texts], tokens))
+                        self.graded += written
+                        outstanding.append(Scored([self.world.verify(steps) for steps in texts], tokens, written))
                     case Choose():
                         assert not outstanding
                         assert command is commands[-1]

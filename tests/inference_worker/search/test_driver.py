@@ -38,6 +38,7 @@ def worlds(draw: st.DrawFn, methods: Sequence[SearchMethod] = tuple(SearchMethod
         step_tokens=draw(st.integers(1, 6)),
         lookahead_steps=draw(st.integers(1, 3)) if method is SearchMethod.LOOKAHEAD else 0,
         verifier=VERIFIER if method.verified else "",
+        judge=method.verified and draw(st.booleans()),
         aggregate=draw(st.sampled_from(Aggregate)),
         return_candidates=draw(st.booleans()),
     )
@@ -92,6 +93,8 @@ def test_steps_bill_all_tokens_but_the_answers(world: World) -> None:
         assert billed <= step.data["generated"] - len(chosen.token_ids) or step is not steps[-1]
     assert billed == shell.generated - len(chosen.token_ids)
     assert sum(map(verifier_tokens, steps)) == shell.read
+    grades = [part.usage.completion_tokens for step in steps for part in step.parts if part.model == VERIFIER]
+    assert sum(grades) == shell.graded <= world.search.max_grades
     if steps:
         assert (steps[-1].data["generated"], steps[-1].data["scored"]) == (shell.generated, shell.read)
 
