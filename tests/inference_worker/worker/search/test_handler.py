@@ -381,7 +381,8 @@ def halves(monkeypatch: pytest.MonkeyPatch) -> Search:
     """A vote about answers whose results are four notations of one half of x."""
     notations = cycle([r"\frac{x}{2}", "0.5x", "x/2", r"\frac12 x"])
 
-    def extract(texts: Sequence[str], _extraction: Extraction) -> list[str | None]:
+    def extract(texts: Sequence[str], extraction: Extraction) -> list[str | None]:
+        assert extraction.kind is ExtractionKind.BOXED
         return [next(notations) for _ in texts]
 
     monkeypatch.setattr(handler, "SearchDriver", partial(SearchDriver, extract=extract))
