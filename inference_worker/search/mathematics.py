@@ -20,6 +20,8 @@ from runtime.mathematics.errors import ExpressionRefused
 from runtime.mathematics.expression import Node, Number
 from runtime.mathematics.parser import parse_expression
 
+MAX_ELEMENTS = 20
+"""Most elements of a set or tuple; the worker's event loop waits while they are read."""
 _TYPESET = re.compile(r"[\\^√²³]|\*\*")
 """A mark of mathematics in texts that may be something else, such as an identifier."""
 _MARK = re.compile(r"[a-z\\^*√²³π!]")
@@ -88,9 +90,14 @@ def read_answer(text: str) -> Answer | None:
         parts = [part for _, part in labelled]
     if not kind:
         parts = [each for part in parts for each in _signs(part)]
-    elements = [_element(part) for part in parts]
-    read = tuple(element for element in elements if element is not None)
-    return Answer(kind, read) if elements and len(read) == len(elements) else None
+    if len(parts) > MAX_ELEMENTS:
+        return None
+    elements: list[Node] = []
+    for part in parts:
+        if (element := _element(part)) is None:
+            return None
+        elements.append(element)
+    return Answer(kind, tuple(elements))
 
 
 def _parts(text: str) -> tuple[str, list[str]]:
@@ -121,11 +128,13 @@ def _split(text: str, separator: re.Pattern[str]) -> list[str]:
     """Split a text at separators that are outside of brackets; at semicolons only if it has them."""
     if ";" in text:
         separator = re.compile(";")
-    parts, start = list[str](), 0
-    for found in separator.finditer(text):
-        if _is_balanced(text[start : found.start()]):
-            parts.append(text[start : found.start()])
-            start = found.end()
+    parts, start, depth = list[str](), 0, 0
+    for mark in re.finditer(rf"(?P<bracket>{_BRACKET.pattern})|{separator.pattern}", text):
+        if mark["bracket"]:
+            depth += 1 if mark[0] in _OPENING else -1
+        elif depth == 0:
+            parts.append(text[start : mark.start()])
+            start = mark.end()
     return [part.strip() for part in [*parts, text[start:]]]
 
 

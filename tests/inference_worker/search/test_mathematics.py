@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_worker.search.events import Compare
-from inference_worker.search.mathematics import Answer, comparison, read_answer
+from inference_worker.search.mathematics import MAX_ELEMENTS, Answer, comparison, read_answer
 from inference_worker.search.results import MAX_RESULT, normal_form
 from router.messages import ExtractionKind
 from runtime.mathematics.parser import parse_expression
@@ -66,6 +66,7 @@ def test_results_that_are_mathematics(result: str, kind: str, elements: list[str
         "9^{9^9}",
         "__import__('os')",
         "x" + "+x" * (MAX_RESULT // 2),
+        "x," * MAX_ELEMENTS + "x",
         *REFUSED,
     ],
 )
