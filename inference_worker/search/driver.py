@@ -15,6 +15,7 @@ from inference_worker.search.events import (
     ROOT,
     Choose,
     Command,
+    Compared,
     Confirm,
     Event,
     Extend,
@@ -23,6 +24,7 @@ from inference_worker.search.events import (
     Scored,
     SegmentEnd,
 )
+from inference_worker.search.mathematics import comparison
 from inference_worker.search.paths import Path, PathTree, merge_blank_steps, set_score, split_steps
 from inference_worker.search.results import Extractor, extract_results
 from inference_worker.search.selection import aggregate, best_answer, best_of_each_tree, best_overall
@@ -43,8 +45,10 @@ class SearchDriver:
     | state     | meaning                                | left when                                                 |
     |-----------|----------------------------------------|-----------------------------------------------------------|
     | NEW       | built, perhaps resumed                 | started: EXTENDING, or CHOSEN if no step can follow       |
-    | EXTENDING | continuations of a step are generated, | all `Extended`: SCORING; without a verifier, or if it     |
-    |           | then the rollouts of `lookahead`       | could exceed the budget: a step ended, as after SCORING   |
+    | EXTENDING | continuations of a step are generated, | all `Extended`: COMPARING if results of votes may be      |
+    |           | then the rollouts of `lookahead`       | equal though their texts differ, else as after COMPARING  |
+    | COMPARING | results are compared as mathematics    | `Compared`: SCORING; without a verifier, or if it could   |
+    |           |                                        | exceed the budget: a step ended, as after SCORING         |
     | SCORING   | the verifier reads the step's paths    | `Scored`, a step ended: EXTENDING, or CHOSEN if no step   |
     |           |                                        | can follow (all ended, settled, or the budget is used up) |
     | CHOSEN    | the answer is chosen                   | never                                                     |
@@ -119,6 +123,11 @@ class SearchDriver:
                 added = zip(numbers, segments, strict=True)
                 self._candidates += [self._tree.add(number, parent, segment) for number, segment in added]
                 return [] if self._waiting else self._extended()
+            case Compared(equal):
+                for path in self._candidates:
+                    if path.result is not None:
+                        path.result = equal.get(path.result, path.result)
+                return self._evaluate()
             case Scored(scores, tokens, written):
                 for path, score in zip(self._candidates, scores, strict=True):
                     set_score(path, score, aggregate(score, self._search.aggregate))
@@ -184,7 +193,14 @@ class SearchDriver:
             results = self._extract([path.text for path in self._candidates], search.extract)
             for path, result in zip(self._candidates, results, strict=True):
                 path.result = result
-        return self._look_ahead() if search.method.verified else self._end_step()
+            first = self._candidates[0].number
+            known = [path.result for path in self._tree.paths.values() if path.number < first]
+            if (compare := comparison(known, results, search.extract.kind)) is not None:
+                return [compare]
+        return self._evaluate()
+
+    def _evaluate(self) -> list[Command]:
+        return self._look_ahead() if self._search.method.verified else self._end_step()
 
     def _look_ahead(self) -> list[Command]:
         """Return the commands of the next step of the candidates' rollouts; after them, the step is scored."""

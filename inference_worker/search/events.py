@@ -72,7 +72,18 @@ class Scored:
     written: int = 0
 
 
-Event = Extended | Scored
+@dataclass(frozen=True)
+class Compared:
+    """Event: the results of a `Compare` command have been compared.
+
+    Attributes:
+        equal: the result that counts instead, by each new result that is equal to a known or an earlier new one.
+    """
+
+    equal: dict[str, str]
+
+
+Event = Extended | Compared | Scored
 
 
 # Commands
@@ -115,6 +126,19 @@ class Score:
 
 
 @dataclass(frozen=True)
+class Compare:
+    """Command: find out which results that are mathematics are equal, though their texts differ.
+
+    Attributes:
+        known: results of earlier steps, which are not equal to one another.
+        new: other results, in the order of the paths that found them.
+    """
+
+    known: list[str]
+    new: list[str]
+
+
+@dataclass(frozen=True)
 class Confirm:
     """Command: release a step to the gateway. One that has ended holds all that a resumed search needs."""
 
@@ -134,4 +158,4 @@ class Choose:
     end: SegmentEnd = SegmentEnd.STOP
 
 
-Command = Extend | Score | Confirm | Choose
+Command = Extend | Compare | Score | Confirm | Choose

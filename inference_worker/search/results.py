@@ -19,6 +19,12 @@ _SEARCHED_CHARACTERS = 20_000
 """Length of the end of an answer in which a number is searched."""
 _MATH_WORDS = re.compile(r"\\(?:left|right|displaystyle|quad|[,!;: ])(?![a-zA-Z])")
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox|boldsymbol)\s*\{([^{}]*)\}")
+_LABEL = re.compile(
+    r"((?:[a-z]|\\[a-z]+)(?:_(?:[a-z0-9]|\{[a-z0-9]+\}))?|[a-z]\([a-z]\)|\(\s*[a-z](?:\s*,\s*[a-z])*\s*\))"
+    r"\s*(?:=|\\in(?![a-z]))\s*(?=\S)",
+    re.IGNORECASE,
+)
+"""The unknown, function or tuple of unknowns whose value follows."""
 _BRACE = re.compile(r"\\boxed\s?\{|\\.|[{}]", re.DOTALL)
 """A brace, or an escape, which is none."""
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
@@ -64,16 +70,25 @@ def _extract(text: str, extraction: Extraction, timeout: float) -> str | None:
 
 
 def normal_form(text: str) -> str:
-    """Return a result so that equal ones are equal: a number if it is one, else without case and extra white space."""
+    """Return a result so that equal ones are equal: a number if it is one, else without case and extra white space.
+
+    Of a labelled number, such as `x = 3`, only the number counts.
+    """
     text = text.strip().removesuffix(".").strip()
     for mark in ("$$", "$", "**"):
         if text.startswith(mark) and text.endswith(mark) and len(text) > 2 * len(mark):
             text = text[len(mark) : -len(mark)]
-    if len(text) <= MAX_RESULT and (number := read_number(text)) is not None:
+    if len(text) <= MAX_RESULT and (number := read_number(split_label(text)[1])) is not None:
         return normal_number(number)
     text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
     text = _MATH_WORDS.sub("", _TEXT_COMMAND.sub(r"\1", text))
     return " ".join(text.casefold().split())[:MAX_RESULT]
+
+
+def split_label(text: str) -> tuple[str, str]:
+    """Return the label of a value and the value: "x" and "3" of `x = 3`; the label is "" if there is none."""
+    label = _LABEL.match(text)
+    return ("", text) if label is None else (label[1], text[label.end() :])
 
 
 def last_boxed(text: str) -> str | None:

@@ -31,7 +31,7 @@ INDEX: dict[str, list[str]] = {
     ],
     "H130": [
         f"{COMPUTING}test_hostile_expressions_are_refused_without_a_process",
-        f"{MATHEMATICS}test_bounds.py::test_refused_at_once",
+        "tests/runtime/mathematics/test_bounds.py::test_refused_at_once",
         f"{MATHEMATICS}test_solving.py::test_polynomials_with_too_many_roots_are_refused_before_they_are_solved",
     ],
     "H131": [

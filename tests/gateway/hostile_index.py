@@ -18,6 +18,7 @@ MESSAGES = "tests/contract/test_hostile_messages.py::"
 MODELS = "tests/inference_worker/test_hostile_models.py::"
 OPERATORS = f"{GATEWAY}http/routes/test_health.py::"
 STRICT = "tests/runtime/test_strict_json.py::"
+RESULTS = "tests/inference_worker/worker/search/test_result_sandbox.py::"
 SEARCHES = f"{GATEWAY}openai/test_test_time_compute.py::"
 TEXT = "tests/inference_worker/worker/text/"
 IMAGES = "tests/inference_worker/vision/test_image_reader.py::"
@@ -272,4 +273,9 @@ INDEX: dict[str, list[str]] = {
     ],
     "H148": [TABLE, f"{SEARCHES}test_a_wrong_search_is_refused_by_its_field"],
     "H149": [TABLE, f"{SEARCHES}test_a_wrong_search_is_refused_by_its_field"],
+    "H150": [
+        "tests/inference_worker/search/test_mathematics.py::test_other_results_are_no_mathematics",
+        f"{RESULTS}test_results_before_a_limit_are_kept_and_the_others_differ",
+        f"{RESULTS}test_without_a_sandbox_and_after_failures_results_differ_as_their_texts",
+    ],
 }

@@ -5,63 +5,44 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Context, Decimal
-from importlib import import_module
-from pkgutil import walk_packages
 from typing import BinaryIO
 
 import msgspec
 import sympy
 
-from assistant.tools.mathematics import bounds, real_function, sentences, solving, symbolic
 from assistant.tools.mathematics import latex as typed_latex
-from assistant.tools.mathematics.expression import Name, Node, Number, Relation, Statement, free_variables, nodes
+from assistant.tools.mathematics import real_function, sentences, solving, symbolic
 from assistant.tools.mathematics.order import Computed, Failed, Operation, Order, Outcome, Plot
-from assistant.tools.mathematics.parser import parse, parse_expression
-from assistant.tools.mathematics.symbolic import Expr
+from assistant.tools.mathematics.refusals import refusals_as_tool_errors
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments, NotFound, ToolError
+from runtime.mathematics import bounds
+from runtime.mathematics.errors import ExpressionRefused
+from runtime.mathematics.expression import Name, Node, Number, Relation, Statement, free_variables, nodes
+from runtime.mathematics.parser import parse, parse_expression
+from runtime.mathematics.sympy_expressions import RECURSION_LIMIT, Expr, convert, import_deferred, symbol, symbols
 
 MAX_ORDER = 10
 """Highest order of a derivative."""
-_RECURSION = 3_000
-"""Python's default of 1,000 is little for SymPy and a sum of hundreds of terms."""
 RANGE = 10.0
 """Plots without limits go from the negative of this to this."""
 _PREFERRED = ("x", "y", "z", "t")
 _DECIMAL_DIGITS = 30
-_DEFERRED = (
-    *(f"sympy.integrals.{name}" for name in ("deltafunctions", "heurisch", "manualintegrate", "meijerint", "prde")),
-    *("sympy.combinatorics.named_groups", "sympy.physics.units.systems", "sympy.tensor.tensor"),
-)
-_DEFERRED_PACKAGES = (
-    *("assumptions", "calculus", "concrete", "functions", "polys", "series", "sets", "solvers", "tensor.array"),
-)
-"""Modules that SymPy imports when it first needs them; a confined process can't open their files."""
 
-
-def _import_deferred() -> None:
-    names = list(_DEFERRED)
-    for package in _DEFERRED_PACKAGES:
-        imported = import_module(f"sympy.{package}")
-        names += [each.name for each in walk_packages(imported.__path__, f"{imported.__name__}.")]
-    for name in names:
-        if not {"tests", "benchmarks"}.intersection(name.split(".")):
-            import_module(name)
-
-
-_import_deferred()
+import_deferred()
 
 
 def encoded_outcome(order: bytes, _source: BinaryIO) -> Iterator[bytes]:
     """Compute an encoded `Order` and yield its encoded `Outcome`. Runs in a sandbox."""
-    sys.setrecursionlimit(_RECURSION)
+    sys.setrecursionlimit(RECURSION_LIMIT)
     yield msgspec.msgpack.encode(outcome(msgspec.msgpack.decode(order, type=Order)))
 
 
 def outcome(order: Order) -> Outcome:
     """Compute an order; a failure is a part of the outcome."""
     try:
-        return _OPERATIONS[order.operation](order, statements_of(order))
+        with refusals_as_tool_errors():
+            return _OPERATIONS[order.operation](order, statements_of(order))
     except ToolError as error:
         return Failed(error.code, sentence_name(error.sentence))
     except (MemoryError, OSError, ImportError):
@@ -79,7 +60,8 @@ def statements_of(order: Order) -> tuple[Statement, ...]:
     """Return the parsed statements of an order, after the check of their bounds.
 
     Raises:
-        ToolError: they are not readable, or too much to compute.
+        ExpressionRefused: they are not readable, or too much to compute.
+        InvalidArguments: the variable is none.
     """
     found = parse(order.expression, order.language)
     for each in found:
@@ -120,7 +102,7 @@ def _evaluate(order: Order, statements: tuple[Statement, ...]) -> Outcome:
     if len(statements) > 1 or isinstance(statements[0], Relation):
         return _compare(order, statements) if not free_variables(statements[0]) else _solve(order, statements)
     node = _expression(statements)
-    found = symbolic.convert(node, symbolic.symbols(node))
+    found = convert(node, symbols(node))
     return _computed(typed_latex.latex(node), sympy.simplify(found), decimal=_has_decimals(node))
 
 
@@ -128,7 +110,7 @@ def _compare(order: Order, statements: tuple[Statement, ...]) -> Outcome:
     statement = statements[0]
     if len(statements) > 1 or not isinstance(statement, Relation):
         raise InvalidArguments(sentences.NO_VARIABLE)
-    difference = sympy.simplify(symbolic.convert(statement.left, {}) - symbolic.convert(statement.right, {}))
+    difference = sympy.simplify(convert(statement.left, {}) - convert(statement.right, {}))
     compared = {"=": sympy.Eq, "<": sympy.Lt, "<=": sympy.Le, ">": sympy.Gt, ">=": sympy.Ge}
     polish = order.language.lower().startswith("pl")
     holds = bool(compared[statement.operator](difference, 0))
@@ -164,14 +146,14 @@ def _decimal(found: Expr) -> str | None:
 def _rewriting(function: Callable[[Expr], Expr]) -> Callable[[Order, tuple[Statement, ...]], Outcome]:
     def rewrite(_order: Order, statements: tuple[Statement, ...]) -> Outcome:
         node = _expression(statements)
-        return _computed(typed_latex.latex(node), function(symbolic.convert(node, symbolic.symbols(node))))
+        return _computed(typed_latex.latex(node), function(convert(node, symbols(node))))
 
     return rewrite
 
 
 def _factor(order: Order, statements: tuple[Statement, ...]) -> Outcome:
     node = _expression(statements)
-    found = symbolic.convert(node, symbolic.symbols(node))
+    found = convert(node, symbols(node))
     if not found.is_Integer:
         return _rewriting(sympy.factor)(order, statements)
     factors = sympy.factorint(found).items()
@@ -200,9 +182,9 @@ def _differentiate(order: Order, statements: tuple[Statement, ...]) -> Outcome:
     node, variable = _expression(statements), variable_of(order, _expression(statements))
     if not 1 <= order.order <= MAX_ORDER:
         raise InvalidArguments(sentences.NO_CLOSED_FORM)
-    names = symbolic.symbols(node)
-    unknown = names.setdefault(variable, symbolic.symbol(variable))
-    derivative = sympy.diff(symbolic.convert(node, names), unknown, order.order).doit()
+    names = symbols(node)
+    unknown = names.setdefault(variable, symbol(variable))
+    derivative = sympy.diff(convert(node, names), unknown, order.order).doit()
     found = min((derivative, sympy.simplify(derivative)), key=sympy.count_ops)
     if found.has(sympy.Derivative):
         raise NotFound(sentences.NO_CLOSED_FORM)
@@ -214,9 +196,9 @@ def _differentiate(order: Order, statements: tuple[Statement, ...]) -> Outcome:
 
 def _integrate(order: Order, statements: tuple[Statement, ...]) -> Outcome:
     node, variable = _expression(statements), variable_of(order, _expression(statements))
-    names = symbolic.symbols(node)
-    unknown = names.setdefault(variable, symbolic.symbol(variable))
-    integrand = symbolic.convert(node, names)
+    names = symbols(node)
+    unknown = names.setdefault(variable, symbol(variable))
+    integrand = convert(node, names)
     if order.lower and order.upper:
         return _definite(order, node, integrand, unknown)
     found = _absolute_logarithms(integrand, sympy.integrate(integrand, unknown), unknown)
@@ -229,8 +211,8 @@ def _integrate(order: Order, statements: tuple[Statement, ...]) -> Outcome:
 
 def _definite(order: Order, node: Node, integrand: Expr, unknown: Expr) -> Outcome:
     lower, upper = (parse_expression(each, order.language) for each in (order.lower, order.upper))
-    names = symbolic.symbols(lower, upper)
-    limits = symbolic.convert(lower, names), symbolic.convert(upper, names)
+    names = symbols(lower, upper)
+    limits = convert(lower, names), convert(upper, names)
     found = sympy.integrate(integrand, (unknown, *limits), conds="none")
     input_latex = (
         rf"\int_{{{typed_latex.latex(lower)}}}^{{{typed_latex.latex(upper)}}} {typed_latex.factor(node)}"
@@ -273,7 +255,7 @@ def _plot(order: Order, statements: tuple[Statement, ...]) -> Outcome:
     if not any(y is not None for y in plot.y):
         raise NotFound(sentences.UNDEFINED)
     latex = typed_latex.latex(node)
-    text = symbolic.text(symbolic.convert(node, symbolic.symbols(node)))
+    text = symbolic.text(convert(node, symbols(node)))
     return Computed(f"y = {latex}", f"y = {latex}", f"y = {text}", None, plot)
 
 
@@ -281,7 +263,7 @@ def _plot_of_result(found: Expr, variable: str) -> Plot | None:
     """Return the plot of a result of one variable; `None`: it has others, or functions without a real evaluation."""
     try:
         node = parse_expression(symbolic.text(found), "en")
-    except ToolError:
+    except (ExpressionRefused, ToolError):
         return None
     if not free_variables(node) <= {variable}:
         return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assistant.tools.mathematics.expression import Binary, Call, Name, Negation, Number, Relation, Statement
-from assistant.tools.mathematics.functions import GREEK
+from runtime.mathematics.expression import Binary, Call, Name, Negation, Number, Relation, Statement
+from runtime.mathematics.functions import GREEK
 
 _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(5)
 """Precedences."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from assistant.tools.mathematics import bounds, sentences
+from assistant.tools.mathematics import sentences
 from assistant.tools.mathematics.order import Computed, Failed, Order, Outcome
-from assistant.tools.mathematics.parser import parse, parse_expression
+from assistant.tools.mathematics.refusals import refusals_as_tool_errors
 from assistant.tools.sandbox import ToolSandbox
 from assistant.tools.sentences import Sentence
 from assistant.tools.tool import InvalidArguments, NotFound, TooLarge, ToolContext, ToolError, Unavailable
+from runtime.mathematics import bounds
+from runtime.mathematics.parser import parse, parse_expression
 from runtime.sandbox.limits import WorkLimits
 
 WORK = "assistant.tools.mathematics.computation:encoded_outcome"
@@ -42,7 +44,8 @@ class Calculator:
         Raises:
             ToolError: it can't be read, exceeds a limit, or has no result.
         """
-        _check(order)
+        with refusals_as_tool_errors():
+            _check(order)
         messages = await self._sandbox.run(msgspec.msgpack.encode(order), context)
         try:
             [found] = map(_decoder.decode, messages)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from assistant.tools.folding import lenient_pattern
-from assistant.tools.mathematics.expression import Binary, Call, Relation, Statement, free_variables, nodes
-from assistant.tools.mathematics.functions import FUNCTIONS, GREEK, canonical
 from assistant.tools.mathematics.numerals import with_digits
 from assistant.tools.mathematics.order import Operation
-from assistant.tools.mathematics.parser import parse, parse_expression
 from assistant.tools.mathematics.spoken import with_changes, written
-from assistant.tools.tool import ToolError
+from runtime.mathematics.errors import ExpressionRefused
+from runtime.mathematics.expression import Binary, Call, Relation, Statement, free_variables, nodes
+from runtime.mathematics.functions import FUNCTIONS, GREEK, canonical
+from runtime.mathematics.parser import parse, parse_expression
 
 MAX_CHARACTERS = 1_500
 """Longer questions are not searched."""
@@ -254,7 +254,7 @@ def _is_calculation(text: str, operation: Operation, language: str) -> bool:
         return False
     try:
         statements = parse(text, language)
-    except ToolError:
+    except ExpressionRefused:
         return False
     if operation in (Operation.EVALUATE, Operation.SIMPLIFY):
         return _computes(statements, text)
@@ -292,7 +292,7 @@ def _arguments(operation: Operation, expression: str, found: dict[str, Any], lan
 def _is_expression(text: str, language: str) -> bool:
     try:
         parse_expression(text, language)
-    except ToolError:
+    except ExpressionRefused:
         return False
     return True
 

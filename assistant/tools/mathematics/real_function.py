@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from statistics import median
 
-from assistant.tools.mathematics.bounds import integer
-from assistant.tools.mathematics.expression import Binary, Call, Name, Negation, Node, Number
+from runtime.mathematics.bounds import integer
+from runtime.mathematics.expression import Binary, Call, Name, Negation, Node, Number
 
 MAX_POINTS = 400
 _SAMPLES = 361

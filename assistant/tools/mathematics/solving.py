@@ -9,9 +9,9 @@ import sympy
 
 from assistant.tools.mathematics import latex as typed_latex
 from assistant.tools.mathematics import real_function, sentences, symbolic
-from assistant.tools.mathematics.expression import Binary, Node, Number, Relation, Statement, free_variables
-from assistant.tools.mathematics.symbolic import Expr
 from assistant.tools.tool import InvalidArguments, NotFound
+from runtime.mathematics.expression import Binary, Node, Number, Relation, Statement, free_variables
+from runtime.mathematics.sympy_expressions import Expr, convert, symbol, symbols
 
 Written = tuple[str, str, float | None]
 """LaTeX, text, and the numeric value of a single solution."""
@@ -50,9 +50,9 @@ def _difference(statement: Statement) -> Node:
 
 
 def _equation(node: Node, variable: str) -> Written:
-    names = symbolic.symbols(node, real=False)
-    unknown = names.setdefault(variable, symbolic.symbol(variable, real=False))
-    expression = symbolic.convert(node, names)
+    names = symbols(node, real=False)
+    unknown = names.setdefault(variable, symbol(variable, real=False))
+    expression = convert(node, names)
     if not expression.has(unknown):
         return _constant_equation(expression, variable)
     if expression.has(sympy.functions.elementary.trigonometric.TrigonometricFunction):
@@ -80,9 +80,9 @@ def _exact(node: Node, expression: Expr, variable: str, unknown: Expr) -> list[E
     except NotImplementedError:
         if not expression.has(*_OF_REAL_VARIABLES):
             return None
-        names = symbolic.symbols(node)
+        names = symbols(node)
         try:
-            return list(sympy.solve(symbolic.convert(node, names), names[variable]))
+            return list(sympy.solve(convert(node, names), names[variable]))
         except NotImplementedError:
             return None
     if any(each.has(sympy.RootOf) for each in found) and expression.is_polynomial(unknown):
@@ -109,8 +109,8 @@ def _with_single_roots(expression: Expr, unknown: Expr) -> Expr:
 
 def _periodic(node: Node, variable: str) -> Written | None:
     """Return all real solutions of a trigonometric equation; `None`: SymPy finds no formula."""
-    names = symbolic.symbols(node)
-    found = sympy.solveset(symbolic.convert(node, names), names[variable], sympy.S.Reals)
+    names = symbols(node)
+    found = sympy.solveset(convert(node, names), names[variable], sympy.S.Reals)
     parts = found.args if isinstance(found, sympy.Union) else (found,)
     if not parts or not all(isinstance(each, sympy.ImageSet) for each in parts):
         return None
@@ -192,10 +192,10 @@ def _approximations(found: list[float], variable: str) -> Written:
 
 
 def _system(nodes: list[Node], variables: Sequence[str]) -> Written:
-    names = symbolic.symbols(*nodes, real=False)
+    names = symbols(*nodes, real=False)
     unknowns = [names[each] for each in variables if each in names]
     try:
-        found = sympy.solve([symbolic.convert(each, names) for each in nodes], unknowns, dict=True)
+        found = sympy.solve([convert(each, names) for each in nodes], unknowns, dict=True)
     except NotImplementedError as error:
         raise NotFound(sentences.NO_CLOSED_FORM) from error
     if not found:
@@ -216,11 +216,11 @@ def _typeset(name: str, sign: str, value: str) -> str:
 
 
 def _inequality(statement: Relation, variable: str) -> Written:
-    names = symbolic.symbols(statement.left, statement.right)
-    unknown = names.setdefault(variable, symbolic.symbol(variable))
+    names = symbols(statement.left, statement.right)
+    unknown = names.setdefault(variable, symbol(variable))
     if set(names) != {variable}:
         raise NotFound(sentences.NO_CLOSED_FORM)
-    left, right = symbolic.convert(statement.left, names), symbolic.convert(statement.right, names)
+    left, right = convert(statement.left, names), convert(statement.right, names)
     relation = _RELATIONS[statement.operator](left, right)
     if relation in (sympy.true, sympy.false):
         found: Expr = sympy.S.Reals if relation == sympy.true else sympy.S.EmptySet

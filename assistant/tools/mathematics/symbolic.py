@@ -1,98 +1,16 @@
-"""Converts syntax trees to SymPy expressions and these to text and LaTeX. Imported by the sandboxed process only."""
+"""Text, LaTeX and numeric values of SymPy expressions. Imported by the sandboxed process only."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import sympy
 from sympy.printing.str import StrPrinter
 
 from assistant.tools import sentences as shared_sentences
 from assistant.tools.mathematics import sentences
-from assistant.tools.mathematics.bounds import integer
-from assistant.tools.mathematics.expression import Binary, Call, Name, Negation, Node, Number, free_variables
-from assistant.tools.tool import InvalidArguments, NotFound, TooLarge
+from assistant.tools.tool import NotFound, TooLarge
+from runtime.mathematics.sympy_expressions import Expr
 
 MAX_RESULT_CHARACTERS = 12_000
-Expr = Any
-"""A SymPy expression."""
-
-_CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
-_FUNCTIONS: dict[str, Callable[..., Expr]] = {
-    **{
-        name: getattr(sympy, name)
-        for name in ("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot")
-    },
-    **{
-        name: getattr(sympy, name)
-        for name in ("sinh", "cosh", "tanh", "coth", "asinh", "acosh", "atanh", "exp", "sqrt")
-    },
-    **{name: getattr(sympy, name) for name in ("sign", "floor", "factorial", "gamma", "erf", "binomial", "gcd", "lcm")},
-    "ln": sympy.log,
-    "log": sympy.log,
-    "log10": lambda x: sympy.log(x, 10),
-    "log2": lambda x: sympy.log(x, 2),
-    "abs": sympy.Abs,
-    "ceil": sympy.ceiling,
-    "mod": sympy.Mod,
-    "min": sympy.Min,
-    "max": sympy.Max,
-    "cbrt": lambda x: _root(x, sympy.Integer(3)),
-    "root": lambda x, n: _root(x, n),  # noqa: PLW0108 - `_root` is defined below
-}
-
-
-def symbols(*nodes: Node, real: bool = True) -> dict[str, Expr]:
-    """Return a symbol for each free variable of expressions, real or complex."""
-    names = frozenset().union(*(free_variables(node) for node in nodes))
-    return {name: symbol(name, real=real) for name in sorted(names)}
-
-
-def symbol(name: str, *, real: bool = True) -> Expr:
-    """Return the symbol of a variable."""
-    return sympy.Symbol(name, real=True) if real else sympy.Symbol(name)
-
-
-def convert(node: Node, names: Mapping[str, Expr]) -> Expr:
-    """Return the SymPy expression of a syntax tree, whose variables are `names`. SymPy evaluates what is exact."""
-    if isinstance(node, Number):
-        return sympy.Rational(node.value.numerator, node.value.denominator)
-    if isinstance(node, Name):
-        return _CONSTANTS[node.name] if node.name in _CONSTANTS else names[node.name]
-    if isinstance(node, Negation):
-        return -convert(node.operand, names)
-    if isinstance(node, Binary):
-        return _binary(node.operator, convert(node.left, names), convert(node.right, names))
-    if node.function == "sum":
-        return _sum(node, names)
-    return _FUNCTIONS[node.function](*(convert(each, names) for each in node.arguments))
-
-
-def _binary(operator: str, left: Expr, right: Expr) -> Expr:
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    if operator == "*":
-        return left * right
-    if operator == "/":
-        return left / right
-    return left**right
-
-
-def _sum(node: Call, names: Mapping[str, Expr]) -> Expr:
-    body, index, first, last = node.arguments
-    lowest, highest = integer(first), integer(last)
-    if lowest is None or highest is None or not isinstance(index, Name):
-        raise InvalidArguments(sentences.UNREADABLE, at="sum")
-    return sympy.Add(*(convert(body, {**names, index.name: sympy.Integer(at)}) for at in range(lowest, highest + 1)))
-
-
-def _root(radicand: Expr, degree: Expr) -> Expr:
-    if radicand.is_number and radicand.is_negative and degree.is_odd:
-        return -sympy.root(-radicand, degree)
-    return sympy.root(radicand, degree)
 
 
 class _TextPrinter(StrPrinter):  # type: ignore[misc]

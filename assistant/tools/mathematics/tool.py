@@ -8,8 +8,8 @@ from assistant.tools.mathematics import sentences
 from assistant.tools.mathematics.order import Computed, Operation, Order
 from assistant.tools.mathematics.process import Calculator
 from assistant.tools.mathematics.question import arguments_of, asks_to_calculate
-from assistant.tools.mathematics.tokens import MAX_CHARACTERS
 from assistant.tools.tool import InvalidArguments, ToolContext
+from runtime.mathematics.tokens import MAX_CHARACTERS
 
 _SHORT = {"type": "string", "maxLength": 100}
 _MAX_TEXT = 2_000

@@ -24,8 +24,8 @@ class SearchAttempt(GenerationAttempt, SteppedAttempt):
     """Whether the driver was started."""
     continuations: dict[str, Continuations] = field(default_factory=dict)
     """Continuations that the engine generates, by the ids of their engine requests."""
-    scoring: asyncio.Task[None] | None = None
-    """Task that waits for the verifier; cancelling it cancels the child job."""
+    evaluating: asyncio.Task[None] | None = None
+    """Task that waits for the verifier or the comparison of results; cancelling it cancels the child job or process."""
     _numbers: count[int] = field(default_factory=count)
 
     @property
@@ -37,7 +37,7 @@ class SearchAttempt(GenerationAttempt, SteppedAttempt):
 
     @property
     def in_engine(self) -> bool:
-        """Whether the engine generates continuations; while the verifier scores them it does not."""
+        """Whether the engine generates continuations; while they are compared or scored it does not."""
         return bool(self.continuations)
 
     def outstanding(self) -> list[EngineRequest]:

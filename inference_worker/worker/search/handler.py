@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
 from inference_worker.errors import PromptRejected
 from inference_worker.search.driver import SearchDriver
-from inference_worker.search.events import Choose, Command, Confirm, Event, Extend, Score, SegmentEnd
+from inference_worker.search.events import Choose, Command, Compare, Confirm, Event, Extend, Score, SegmentEnd
 from inference_worker.search.regular_expressions import is_supported
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.generation_handler import GenerationHandler
@@ -21,6 +21,7 @@ from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.continuations import Continuations
 from inference_worker.worker.search.judge import grades_of
+from inference_worker.worker.search.result_sandbox import ResultSandbox
 from inference_worker.worker.search.verifier import PARAM, scores_of
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.errors import PublishError, TooManyAncestors
@@ -38,6 +39,7 @@ class SearchHandler(GenerationHandler):
     def __init__(self, text: TextProcessor, children: ChildJobs, context: HandlerContext[GenerationAttempt]) -> None:
         super().__init__(text, context)
         self._children = children
+        self._results = ResultSandbox()
 
     def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
         """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
@@ -108,7 +110,9 @@ class SearchHandler(GenerationHandler):
                 case Extend():
                     self._extend(attempt, command)
                 case Score():
-                    attempt.scoring = self._consumer.spawn(self._score(attempt, command), attempt)
+                    attempt.evaluating = self._consumer.spawn(self._score(attempt, command), attempt)
+                case Compare():
+                    attempt.evaluating = self._consumer.spawn(self._compare(attempt, command), attempt)
                 case Confirm(step):
                     self._confirm(attempt, step)
                 case Choose():
@@ -131,6 +135,10 @@ class SearchHandler(GenerationHandler):
             self.fail(attempt, *parent_failure(error))
         else:
             self._receive(attempt, scored)
+
+    async def _compare(self, attempt: SearchAttempt, command: Compare) -> None:
+        job = attempt.job
+        self._receive(attempt, await self._results.compare(command, job.tenant, job.requester))
 
     def _confirm(self, attempt: SearchAttempt, step: Step) -> None:
         delta = replace(attempt.release_step(step), cached_tokens=attempt.usage.cached_tokens)
@@ -168,8 +176,8 @@ class SearchHandler(GenerationHandler):
         for request_id in attempt.continuations:
             self._engine.abort(request_id)
         attempt.continuations.clear()
-        if attempt.scoring is not None:
-            attempt.scoring.cancel()
+        if attempt.evaluating is not None:
+            attempt.evaluating.cancel()
 
     def _end(self, attempt: GenerationAttempt, terminal: Terminal) -> None:
         if isinstance(attempt, SearchAttempt) and not attempt.ended:

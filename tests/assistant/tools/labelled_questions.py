@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from assistant.tools.image_questions import image_prompt
-from assistant.tools.mathematics.expression import Relation, Statement
-from assistant.tools.mathematics.parser import parse
 from assistant.tools.mathematics.question import arguments_of
 from assistant.tools.mathematics.real_function import value
 from assistant.tools.topic_questions import topic_arguments
 from assistant.tools.weather_questions import weather_arguments
+from runtime.mathematics.expression import Relation, Statement
+from runtime.mathematics.parser import parse
 
 _DATA = Path(__file__).parent / "data"
 POINTS = (0.4, 1.7)

@@ -12,6 +12,8 @@ from inference_worker.search.events import (
     ROOT,
     Choose,
     Command,
+    Compare,
+    Compared,
     Confirm,
     Extend,
     Extended,
@@ -21,7 +23,7 @@ from inference_worker.search.events import (
     Segment,
     SegmentEnd,
 )
-from router.messages import Aggregate, Search, SearchMethod, Step, StepState
+from router.messages import Aggregate, Extraction, ExtractionKind, Search, SearchMethod, Step, StepState
 from tests.inference_worker.search.reference import answer
 from tests.inference_worker.search.scripted import MODEL, VERIFIER, Shell, World
 
@@ -261,3 +263,49 @@ def test_steps_of_other_kinds_only_move_the_number_of_the_next_step() -> None:
     running = driver.start()[0]
     assert isinstance(running, Confirm)
     assert running.step.number == 1
+
+
+def boxed(*results: str) -> Extended:
+    """The answers of a wave, with these results."""
+    return Extended(ROOT, [Segment([2], rf"So it is \boxed{{{each}}}.", SegmentEnd.STOP) for each in results])
+
+
+def test_results_that_are_equal_as_mathematics_are_one_vote() -> None:
+    search = search_of(SearchMethod.SELF_CONSISTENCY, 8, extract=Extraction(kind=ExtractionKind.BOXED))
+    driver = World(search).driver()
+    driver.start()
+    assert driver.receive(boxed("x/2", "0.5x", "y")) == [Compare([], ["x/2", "0.5x", "y"])]
+    commands = driver.receive(Compared({"0.5x": "x/2"}))
+    resumed = World(search).driver()
+    assert isinstance(commands[0], Confirm)
+    assert [path["result"] for path in commands[0].step.data["paths"]] == ["x/2", "x/2", "y"]
+    resumed.resume([commands[0].step])
+    assert resumed.start() == commands[1:]
+    for each in (driver, resumed):
+        wave = boxed(r"\frac{x}{2}", "2y", "x/2")
+        assert each.receive(wave) == [Compare(["x/2", "y"], [r"\frac{x}{2}", "2y"])]
+        done, *_ = each.receive(Compared({r"\frac{x}{2}": "x/2"}))
+        assert isinstance(done, Confirm)
+        assert done.step.data["votes"] == [["x/2", 4], ["y", 1], ["2y", 1]]
+
+
+def test_a_verifier_scores_after_results_were_compared() -> None:
+    search = search_of(SearchMethod.WEIGHTED_BEST_OF_N, 3, extract=Extraction(kind=ExtractionKind.BOXED))
+    driver = World(search).driver()
+    driver.start()
+    assert driver.receive(boxed("y", "x/2", "0.5x")) == [Compare([], ["y", "x/2", "0.5x"])]
+    [score] = driver.receive(Compared({"0.5x": "x/2"}))
+    assert isinstance(score, Score)
+    done, _ = driver.receive(Scored([PathScore([score]) for score in (0.5, 0.3, 0.4)], 9))
+    assert isinstance(done, Confirm)
+    assert done.step.data["chosen"] == 3
+    assert [result for result, _ in done.step.data["votes"]] == ["x/2", "y"]
+
+
+def test_equal_numbers_are_one_vote_without_a_comparison() -> None:
+    search = search_of(SearchMethod.SELF_CONSISTENCY, 3, extract=Extraction(kind=ExtractionKind.BOXED))
+    driver = World(search).driver()
+    driver.start()
+    done, _ = driver.receive(boxed("x = 0.5", r"\frac{1}{2}", "1"))
+    assert isinstance(done, Confirm)
+    assert done.step.data["votes"] == [["0.5", 2], ["1", 1]]

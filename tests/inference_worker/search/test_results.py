@@ -22,6 +22,9 @@ from router.messages import Extraction, ExtractionKind
         ("1,000", "1 000,0"),
         ("-0", "0"),
         (r"$\frac{2}{6}$", "1/3"),
+        ("x = 3", "3"),
+        (r"f(X) = \frac12", "0.5"),
+        (r"\theta_{1}=30^\circ", "30"),
     ],
 )
 def test_equal_results_have_one_normal_form(one: str, other: str) -> None:
@@ -37,6 +40,8 @@ def test_equal_results_have_one_normal_form(one: str, other: str) -> None:
         ("1,2", "12"),
         ("(1, 2)", "(2, 1)"),
         ("x", "y"),
+        ("x = 3", "x = 4"),
+        ("x > 3", "3"),
         ("1e2", "12"),
     ],
 )

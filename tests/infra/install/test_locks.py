@@ -151,7 +151,11 @@ ADMINISTRATION = ("infra.accounts.account_services", "infra.accounts.sign_in_ser
 ROOTS = {
     "gateway": ("gateway.app", "infra.web_app.app", "chat_ui.importing.parser", *ADMINISTRATION),
     "billing": ("auth_billing.__main__", *ADMINISTRATION),
-    "worker": ("inference_worker.__main__", "inference_worker.structured.sandbox_process"),
+    "worker": (
+        "inference_worker.__main__",
+        "inference_worker.search.equality",
+        "inference_worker.structured.sandbox_process",
+    ),
     "proxy": ("proxy.server",),
     "assistant": ("assistant.server", "assistant.tools.mathematics.computation"),
 }

@@ -11,7 +11,7 @@ import pytest
 from assistant.tools.mathematics import real_function
 from assistant.tools.mathematics.computation import outcome
 from assistant.tools.mathematics.order import Computed, Failed, Operation, Order
-from assistant.tools.mathematics.parser import parse_expression
+from runtime.mathematics.parser import parse_expression
 
 
 def compute(operation: str, expression: str, language: str = "en", **more: Any) -> Computed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assistant.tools.mathematics.latex import factor, latex, variable
-from assistant.tools.mathematics.parser import parse, parse_expression
+from runtime.mathematics.parser import parse, parse_expression
 
 
 @pytest.mark.parametrize(

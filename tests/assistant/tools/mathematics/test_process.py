@@ -14,7 +14,7 @@ from assistant.tools.mathematics import sentences
 from assistant.tools.mathematics.order import Operation, Order
 from assistant.tools.mathematics.process import LIMITS, Calculator
 from assistant.tools.tool import InvalidArguments, NotFound, TooLarge, ToolContext, ToolError, Unavailable
-from tests.assistant.tools.mathematics.test_bounds import REFUSED
+from tests.runtime.mathematics.test_bounds import REFUSED
 
 SECOND_WALL = [
     (Operation.FACTOR, "(10^40 + 121) * (10^41 + 9)"),

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from assistant.tools.mathematics.expression import Node
-from assistant.tools.mathematics.parser import parse_expression
 from assistant.tools.mathematics.real_function import MAX_POINTS, crossing, points, value
+from runtime.mathematics.expression import Node
+from runtime.mathematics.parser import parse_expression
 
 
 def node(text: str) -> Node:

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from assistant.tools.mathematics.parser import parse
 from assistant.tools.mathematics.solving import solve
 from assistant.tools.tool import NotFound
+from runtime.mathematics.parser import parse
 
 
 @pytest.mark.parametrize(

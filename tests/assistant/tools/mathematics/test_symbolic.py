@@ -6,13 +6,14 @@ import pytest
 import sympy
 
 from assistant.tools.mathematics import symbolic
-from assistant.tools.mathematics.parser import parse_expression
 from assistant.tools.tool import NotFound, TooLarge
+from runtime.mathematics.parser import parse_expression
+from runtime.mathematics.sympy_expressions import Expr, convert, symbols
 
 
-def converted(text: str) -> symbolic.Expr:
+def converted(text: str) -> Expr:
     node = parse_expression(text, "en")
-    return symbolic.convert(node, symbolic.symbols(node))
+    return convert(node, symbols(node))
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,5 @@ def test_numeric_values() -> None:
         assert symbolic.numeric(converted(text)) is None
 
 
-def test_symbols_are_real_unless_asked_for_otherwise() -> None:
-    assert symbolic.symbol("x").is_real
-    assert symbolic.symbol("x", real=False).is_real is None
-    assert list(symbolic.symbols(parse_expression("b + a", "en"))) == ["a", "b"]
+def test_latex() -> None:
     assert symbolic.latex(converted("ln(x)/2")) == r"\frac{\ln{\left(x \right)}}{2}"

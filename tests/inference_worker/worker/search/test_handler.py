@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
 from typing import Any
 
 import msgspec
 import pytest
 
+from inference_worker.search.driver import SearchDriver
+from inference_worker.search.events import Compare, Compared
+from inference_worker.worker.search import handler
 from inference_worker.worker.search.attempt import SearchAttempt
+from inference_worker.worker.search.result_sandbox import ResultSandbox
 from router import control_targets
 from router.consumer.gateway_clocks import GatewayClocks
 from router.messages import (
@@ -368,3 +374,49 @@ async def test_a_search_without_budget_for_its_first_step_ends_at_once(fleet: Fl
     await answer.read()
     assert isinstance(answer.terminal, Finished)
     assert (answer.texts, answer.ends) == ([""], ["length"])
+
+
+@pytest.fixture
+def halves(monkeypatch: pytest.MonkeyPatch) -> Search:
+    """A vote about answers whose results are four notations of one half of x."""
+    notations = cycle([r"\frac{x}{2}", "0.5x", "x/2", r"\frac12 x"])
+
+    def extract(texts: Sequence[str], extraction: Extraction) -> list[str | None]:
+        assert extraction.kind is ExtractionKind.BOXED
+        return [next(notations) for _ in texts]
+
+    monkeypatch.setattr(handler, "SearchDriver", partial(SearchDriver, extract=extract))
+    return msgspec.structs.replace(VOTE, extract=Extraction(kind=ExtractionKind.BOXED))
+
+
+async def test_results_that_are_equal_as_mathematics_are_one_vote(fleet: Fleet, halves: Search) -> None:
+    await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    answer = await undisturbed(fleet, halves)
+    data = steps(answer)[-1].data
+    assert data["votes"] == [[r"\frac{x}{2}", 3]]  # the fourth answer would not change it
+    assert data["chosen"] == 1
+
+
+async def test_a_cancelled_search_stops_the_comparison(
+    fleet: Fleet, halves: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparing, stopped = asyncio.Event(), asyncio.Event()
+
+    async def compare(_sandbox: ResultSandbox, _command: Compare, tenant: str, requester: str) -> Compared:
+        assert (tenant, requester) == ("t", answer.job.requester)
+        comparing.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        raise AssertionError
+
+    monkeypatch.setattr(ResultSandbox, "compare", compare)
+    await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    answer = await fleet.ask("j", TOKENS, search=halves)
+    async with asyncio.timeout(20):
+        await comparing.wait()
+        fleet.bus.send_control(control_targets.ALL, Cancel(job="j"))
+        await stopped.wait()
+    await answer.read()
+    assert isinstance(answer.terminal, Cancelled)

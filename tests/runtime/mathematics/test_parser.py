@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assistant.tools.mathematics import real_function
-from assistant.tools.mathematics.expression import Binary, Call, Name, Negation, Node, Number, Relation
 from assistant.tools.mathematics.latex import latex
-from assistant.tools.mathematics.parser import parse, parse_expression
-from assistant.tools.tool import InvalidArguments, TooLarge, ToolError
+from runtime.mathematics.errors import ExpressionRefused, Problem
+from runtime.mathematics.expression import Binary, Call, Name, Negation, Node, Number, Relation
+from runtime.mathematics.parser import parse, parse_expression
 
 X, TWO = Name("x"), Number(Fraction(2))
 
@@ -140,14 +140,15 @@ def test_numbers(text: str, language: str, value: str) -> None:
     ],
 )
 def test_refused(text: str) -> None:
-    with pytest.raises(InvalidArguments) as error:
+    with pytest.raises(ExpressionRefused) as refused:
         parse(text, "en")
-    assert error.value.message("pl") != error.value.message("en")
+    assert not refused.value.problem.is_size
 
 
 def test_a_comma_that_may_be_either_is_refused() -> None:
-    with pytest.raises(InvalidArguments, match="semicolon"):
+    with pytest.raises(ExpressionRefused) as refused:
         parse("log(8,2)", "pl")
+    assert refused.value.problem is Problem.AMBIGUOUS_COMMA
     assert parse("log(8, 2)", "pl") == parse("log(8; 2)", "pl") == parse("log(8,2)", "en")
 
 
@@ -164,8 +165,9 @@ def test_a_comma_that_may_be_either_is_refused() -> None:
     ],
 )
 def test_too_large(text: str) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(ExpressionRefused) as refused:
         parse(text, "en")
+    assert refused.value.problem.is_size
 
 
 @settings(max_examples=300, deadline=None)
@@ -185,7 +187,7 @@ def _read_or_refuse(text: str, language: str) -> None:
     try:
         for each in parse(text, language):
             assert latex(each)
-    except ToolError:
+    except ExpressionRefused:
         pass
     assert time.thread_time() - began < 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assistant.tools.mathematics.functions import ALIASES, FUNCTIONS, INVERSES, canonical
+from runtime.mathematics.functions import ALIASES, FUNCTIONS, INVERSES, canonical
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from assistant.tools.mathematics import bounds
-from assistant.tools.mathematics.parser import parse
-from assistant.tools.tool import ToolError
+from runtime.mathematics import bounds
+from runtime.mathematics.errors import ExpressionRefused
+from runtime.mathematics.parser import parse
 
 REFUSED = [
     "10**10**10",
@@ -104,7 +104,7 @@ def check(text: str) -> None:
 @pytest.mark.parametrize("text", REFUSED)
 def test_refused_at_once(text: str) -> None:
     began = time.thread_time()
-    with pytest.raises(ToolError):
+    with pytest.raises(ExpressionRefused):
         check(text)
     assert time.thread_time() - began < 2
 

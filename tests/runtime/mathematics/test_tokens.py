@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from assistant.tools.mathematics.tokens import END, MAX_CHARACTERS, MAX_TOKENS, normalise, tokens
-from assistant.tools.tool import InvalidArguments, TooLarge
+from runtime.mathematics.errors import ExpressionRefused
+from runtime.mathematics.tokens import END, MAX_CHARACTERS, MAX_TOKENS, normalise, tokens
 
 
 def texts(text: str, language: str = "en") -> list[str]:
@@ -42,13 +42,15 @@ def test_names_are_split_into_functions_and_variables() -> None:
 
 @pytest.mark.parametrize("text", ["2 # 3", "hello", "x" * 20, "max(1,5)"])
 def test_unknown_characters_names_and_ambiguous_commas_are_refused(text: str) -> None:
-    with pytest.raises(InvalidArguments):
+    with pytest.raises(ExpressionRefused) as refused:
         tokens(text, "pl")
+    assert not refused.value.problem.is_size
 
 
 @pytest.mark.parametrize("text", ["1e9999", "1+" * MAX_TOKENS])
 def test_large_inputs_are_refused(text: str) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(ExpressionRefused) as refused:
         tokens(text, "en")
-    with pytest.raises(TooLarge):
+    assert refused.value.problem.is_size
+    with pytest.raises(ExpressionRefused, match="too long"):
         normalise("1" * (MAX_CHARACTERS + 1))

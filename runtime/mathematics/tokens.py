@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from assistant.tools.mathematics import sentences
-from assistant.tools.mathematics.expression import CONSTANTS
-from assistant.tools.mathematics.functions import CONSTANT_ALIASES, FUNCTIONS, GREEK, canonical
-from assistant.tools.tool import InvalidArguments, TooLarge
+from runtime.mathematics.errors import ExpressionRefused, Problem
+from runtime.mathematics.expression import CONSTANTS
+from runtime.mathematics.functions import CONSTANT_ALIASES, FUNCTIONS, GREEK, canonical
 
 MAX_CHARACTERS = 1_000
 MAX_TOKENS = 300
@@ -68,7 +67,7 @@ END = ""
 def normalise(text: str) -> str:
     """Return the text with typeset characters (minus, times, superscripts, Greek pi) replaced by typed ones."""
     if len(text) > MAX_CHARACTERS:
-        raise TooLarge(sentences.TOO_LONG)
+        raise ExpressionRefused(Problem.TOO_LONG)
     raised = _SUPERSCRIPTS.sub(lambda found: f"^({found[0].translate(_PLAIN)})", text)
     return raised.translate(_REPLACED).strip()
 
@@ -77,12 +76,12 @@ def tokens(text: str, language: str) -> list[Token]:
     """Return the tokens of a normalised text and a last one with the text `END`.
 
     Raises:
-        InvalidArguments: a character, number or name is not known.
-        TooLarge: there are too many tokens, or an exponent is too large.
+        ExpressionRefused: a character, number or name is not known, there are too many tokens, or an exponent is too
+            large.
     """
     found = list(_Scanner(text, "pl" if language.lower().startswith("pl") else "en").scan())
     if len(found) > MAX_TOKENS:
-        raise TooLarge(sentences.TOO_LONG)
+        raise ExpressionRefused(Problem.TOO_LONG)
     return [*found, Token(END, len(text))]
 
 
@@ -107,7 +106,7 @@ class _Scanner:
             elif operator := _OPERATORS.match(self._text, self._at):
                 yield self._operator(operator[0])
             else:
-                raise InvalidArguments(sentences.UNREADABLE, at=self._text[self._at :][:20])
+                raise ExpressionRefused(Problem.UNREADABLE, at=self._text[self._at :][:20])
 
     def _peek(self, offset: int) -> str:
         return self._text[self._at + offset : self._at + offset + 1]
@@ -124,14 +123,14 @@ class _Scanner:
         at = began + len(whole)
         fraction = self._match(_FRACTION[self._language], at)
         if fraction.startswith(",") and in_list:
-            raise InvalidArguments(sentences.AMBIGUOUS_COMMA, at=whole + fraction)
+            raise ExpressionRefused(Problem.AMBIGUOUS_COMMA, at=whole + fraction)
         at += len(fraction)
         exponent = self._match(_EXPONENT, at)
         self._at = at + len(exponent)
         self._after_list_function = False
         digits = whole.replace(",", "").replace(" ", "") or "0"
         if len(exponent) > 8 or (exponent and abs(int(exponent[1:])) > MAX_EXPONENT):
-            raise TooLarge(sentences.TOO_BIG)
+            raise ExpressionRefused(Problem.TOO_BIG)
         value = Fraction(digits + fraction.replace(",", ".") + exponent)
         return Token(self._text[began : self._at], began, value, bool(fraction or exponent))
 
@@ -185,7 +184,7 @@ def _split(name: str) -> tuple[str, ...]:
     """Split letters without spaces into names: `xsinx` is `x sin x`, `4ac` is `4 a c`."""
     parts = _parts(name) if len(name) <= MAX_SPLIT_LETTERS else None
     if parts is None:
-        raise InvalidArguments(sentences.UNKNOWN_NAME, name=name)
+        raise ExpressionRefused(Problem.UNKNOWN_NAME, name=name)
     return parts
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from assistant.tools.mathematics import sentences
-from assistant.tools.mathematics.expression import (
+from runtime.mathematics.errors import ExpressionRefused, Problem
+from runtime.mathematics.expression import (
     CONSTANTS,
     Binary,
     Call,
@@ -22,7 +22,6 @@ from assistant.tools.mathematics.expression import (
     Statement,
     children,
 )
-from assistant.tools.tool import InvalidArguments, TooLarge
 
 MAX_DIGITS = 4_000
 """Most digits of an exact number; Python converts no longer ones to text."""
@@ -47,7 +46,7 @@ class Size:
 
 
 def check(statement: Statement) -> None:
-    """Raise `TooLarge` if the numbers of an expression or equation can become too large, or its sums too long."""
+    """Raise `ExpressionRefused` if numbers of an expression or equation can become too large, or its sums too long."""
     if isinstance(statement, Number | Name | Negation | Binary | Call):
         _size(statement, {}, 1)
         return
@@ -69,7 +68,7 @@ def _size(node: Node, bound: Mapping[str, float], terms: int) -> Size:
     else:
         size = _of_call(node.function, [_size(each, bound, terms) for each in node.arguments])
     if size.digits > MAX_DIGITS or size.magnitude > MAX_MAGNITUDE:
-        raise TooLarge(sentences.TOO_BIG)
+        raise ExpressionRefused(Problem.TOO_BIG)
     return size
 
 
@@ -104,10 +103,10 @@ def _of_power(base: Size, exponent: Size) -> Size:
     if exponent.symbolic:
         return Size(base.digits + exponent.digits, base.digits + exponent.digits, symbolic=True)
     if exponent.magnitude > math.log10(MAX_MAGNITUDE):
-        raise TooLarge(sentences.TOO_BIG)
+        raise ExpressionRefused(Problem.TOO_BIG)
     times = 10**exponent.magnitude
     if base.symbolic and times > MAX_SYMBOLIC_EXPONENT * 1.001:
-        raise TooLarge(sentences.TOO_BIG)
+        raise ExpressionRefused(Problem.TOO_BIG)
     return Size(base.digits * times, base.digits * times, base.symbolic)
 
 
@@ -130,7 +129,7 @@ def _of_call(function: str, arguments: list[Size]) -> Size:
 
 def _of_factorial(argument: Size) -> Size:
     if argument.magnitude > math.log10(MAX_FACTORIAL) + 0.001:
-        raise TooLarge(sentences.TOO_BIG)
+        raise ExpressionRefused(Problem.TOO_BIG)
     digits = math.lgamma(10**argument.magnitude + 2) / math.log(10)
     return Size(digits, digits + argument.digits)
 
@@ -138,7 +137,7 @@ def _of_factorial(argument: Size) -> Size:
 def _of_binomial(arguments: list[Size]) -> Size:
     largest = max((each.magnitude for each in arguments if not each.symbolic), default=0.0)
     if largest > math.log10(MAX_BINOMIAL) + 0.001:
-        raise TooLarge(sentences.TOO_BIG)
+        raise ExpressionRefused(Problem.TOO_BIG)
     digits = 10**largest * math.log10(2) + sum(each.digits for each in arguments)
     return Size(digits, digits, any(each.symbolic for each in arguments))
 
@@ -146,13 +145,13 @@ def _of_binomial(arguments: list[Size]) -> Size:
 def _of_sum(call: Call, bound: Mapping[str, float], terms: int) -> Size:
     body, index, first, last = call.arguments
     if not isinstance(index, Name):
-        raise InvalidArguments(sentences.UNREADABLE, at="sum")
+        raise ExpressionRefused(Problem.UNREADABLE, at="sum")
     from_number, to_number = integer(first), integer(last)
     if from_number is None or to_number is None:
-        raise InvalidArguments(sentences.UNREADABLE, at="sum")
+        raise ExpressionRefused(Problem.UNREADABLE, at="sum")
     count = max(0, to_number - from_number + 1)
     if count * terms > MAX_TERMS:
-        raise TooLarge(sentences.TOO_BIG)
+        raise ExpressionRefused(Problem.TOO_BIG)
     largest = max(_log10(from_number), _log10(to_number)) + 0.001
     size = _size(body, {**bound, index.name: largest}, max(1, count) * terms)
     return Size(size.magnitude + math.log10(count + 1), size.digits * max(1, min(count, 100)) + 4, size.symbolic)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from assistant.tools.mathematics import sentences
-from assistant.tools.mathematics.expression import (
+from runtime.mathematics.errors import ExpressionRefused, Problem
+from runtime.mathematics.expression import (
     CONSTANTS,
     Binary,
     Call,
@@ -27,9 +27,8 @@ from assistant.tools.mathematics.expression import (
     Relation,
     Statement,
 )
-from assistant.tools.mathematics.functions import FUNCTIONS, INVERSES
-from assistant.tools.mathematics.tokens import END, Token, normalise, tokens
-from assistant.tools.tool import InvalidArguments, TooLarge
+from runtime.mathematics.functions import FUNCTIONS, INVERSES
+from runtime.mathematics.tokens import END, Token, normalise, tokens
 
 MAX_DEPTH = 40
 """Most levels of nesting."""
@@ -44,8 +43,7 @@ def parse(text: str, language: str) -> tuple[Statement, ...]:
     """Return the expressions or equations of a text, in the notation of `language`.
 
     Raises:
-        InvalidArguments: the text is not in the grammar.
-        TooLarge: the text is too long, nested too deeply, or has too many statements.
+        ExpressionRefused: the text is not in the grammar, too long, nested too deeply, or has too many statements.
     """
     normalised = normalise(text)
     return _Parser(normalised, tokens(normalised, language), language.lower().startswith("pl")).statements()
@@ -55,7 +53,7 @@ def parse_expression(text: str, language: str) -> Node:
     """Return the single expression of a text; raise as `parse` does, also if it is an equation."""
     found = parse(text, language)
     if len(found) != 1 or isinstance(found[0], Relation):
-        raise InvalidArguments(sentences.NO_EQUATION)
+        raise ExpressionRefused(Problem.NO_EQUATION)
     return found[0]
 
 
@@ -75,7 +73,7 @@ class _Parser:
         if self._next.text != END:
             raise self._unreadable()
         if len(found) > MAX_STATEMENTS:
-            raise TooLarge(sentences.TOO_LONG)
+            raise ExpressionRefused(Problem.TOO_LONG)
         return tuple(found)
 
     def _statement(self) -> Statement:
@@ -209,9 +207,9 @@ class _Parser:
     def _checked(self, function: str, arguments: tuple[Node, ...]) -> Node:
         fewest, most = FUNCTIONS[function]
         if not fewest <= len(arguments) <= most:
-            raise InvalidArguments(sentences.ARGUMENT_COUNT, name=function)
+            raise ExpressionRefused(Problem.ARGUMENT_COUNT, name=function)
         if function == "sum" and (not isinstance(arguments[1], Name) or arguments[1].name in CONSTANTS):
-            raise InvalidArguments(sentences.UNREADABLE, at="sum")
+            raise ExpressionRefused(Problem.UNREADABLE, at="sum")
         if function == "log" and len(arguments) == 1:
             return Call("log10" if self._polish else "ln", arguments)
         return Call(function, arguments)
@@ -231,7 +229,7 @@ class _Parser:
     def _advance(self) -> Token:
         token = self._next
         if token.text == END:
-            raise InvalidArguments(sentences.INCOMPLETE)
+            raise ExpressionRefused(Problem.INCOMPLETE)
         self._at += 1
         return token
 
@@ -243,14 +241,14 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._accept(text):
-            raise InvalidArguments(sentences.INCOMPLETE) if self._next.text == END else self._unreadable()
+            raise ExpressionRefused(Problem.INCOMPLETE) if self._next.text == END else self._unreadable()
 
     def _enter(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH * _PARTS_OF_LEVEL:
-            raise TooLarge(sentences.TOO_LONG)
+            raise ExpressionRefused(Problem.TOO_LONG)
 
-    def _unreadable(self) -> InvalidArguments:
+    def _unreadable(self) -> ExpressionRefused:
         if self._next.text == END:
-            return InvalidArguments(sentences.INCOMPLETE)
-        return InvalidArguments(sentences.UNREADABLE, at=self._text[self._next.at :][:20])
+            return ExpressionRefused(Problem.INCOMPLETE)
+        return ExpressionRefused(Problem.UNREADABLE, at=self._text[self._next.at :][:20])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from assistant.tools.mathematics.expression import (
+from runtime.mathematics.expression import (
     Binary,
     Call,
     Name,
