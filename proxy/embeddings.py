@@ -38,7 +38,8 @@ class Embeddings:
 
 
 def parse(body: bytes, inputs: int, dimensions: int | None) -> Embeddings:
-    """Parse an upstream's answer as one vector for each of `inputs` inputs, of `dimensions` numbers (`None`: any).
+    """Parse an upstream's response to an embedding request: one vector per input, of `dimensions` numbers each (`None`:
+    any).
 
     Raises:
         InvalidAnswer: the answer does not have exactly one valid vector per input.

@@ -36,7 +36,7 @@ _ANSWERS = msgspec.json.Decoder(_Answer)
 
 
 def parse(body: bytes, count: int) -> list[ForwardedImage]:
-    """Parse an upstream's answer as `count` images in PNG format.
+    """Parse an upstream's response to an image request as exactly `count` PNG images, and return them in order.
 
     Raises:
         InvalidAnswer: the answer has another number of images, or one that is too large or no PNG file in base64.
