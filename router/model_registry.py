@@ -1,4 +1,4 @@
-"""Model registry: which models exist and which workers serve them, discovered from the workers' heartbeats alone.
+"""Registry of models and their workers in a gateway or assistant, built from the workers' heartbeats alone.
 
 Gateways have no configuration of models: a worker that starts makes its model appear within a second. A model stays
 known for an hour after its last worker stopped, so that requests during a restart get a 503 and not a 404.
@@ -102,7 +102,7 @@ class _SeenWorker:
     throughput: Throughput
 
     def changes_after(self, now: float, alive_timeout: float) -> float:
-        """Return the time at which its age next changes the worker's liveness."""
+        """Return the monotonic time at which the worker, without a further heartbeat, next changes its liveness."""
         spans = (alive_timeout, RECENTLY_ALIVE_PERIOD, KNOWN_PERIOD)
         return next(end for span in spans if (end := self.at + span) >= now)
 
@@ -182,13 +182,16 @@ class ModelRegistry:
         return described.model
 
     def availability(self, name: str, *, begun: bool) -> Availability:
-        """Return whether the live workers of a model would take a job; `begun`: a part of its answer was delivered."""
+        """Return whether the live workers of model `name` would take a job now.
+
+        `begun`: a part of its answer was delivered.
+        """
         if (model := self.find(name)) is None:
             return Availability.NONE
         return model.availability_begun if begun else model.availability
 
     def is_alive(self, worker: str) -> bool:
-        """Return whether a heartbeat of a worker arrived within `Timings.worker_alive_timeout`."""
+        """Return whether a heartbeat of the worker with this id arrived within `Timings.worker_alive_timeout`."""
         seen = self._seen.get(worker)
         return seen is not None and self._clock() - seen.at <= self._alive_timeout
 

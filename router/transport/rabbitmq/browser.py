@@ -1,4 +1,4 @@
-"""Browser of a shared queue: gets one message at a time (basic.get) on a channel that is not reopened after a loss."""
+"""Browser of a RabbitMQ queue: gets one message at a time (basic.get) on a channel, which is not reopened when lost."""
 
 from __future__ import annotations
 
