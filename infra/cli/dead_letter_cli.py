@@ -1,4 +1,4 @@
-"""`headrace dead`: command line options and output of the dead letter commands (docs/dead-letters.md).
+"""Commands `headrace dead ...`: list, show, replay and drop dead letters (options and output; docs/dead-letters.md).
 
 Each command imports its implementation (`dead_letter_commands.py`) only when it is run, so that others start fast.
 """
@@ -36,7 +36,7 @@ All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the `dead` commands (list, show, replay, drop) to the `headrace` application."""
+    """Add the commands `dead list`, `show`, `replay` and `drop` to `app`, the `headrace` command line."""
     app.add_typer(dead, name="dead", rich_help_panel=PANEL)
 
 
@@ -62,7 +62,7 @@ def show(
     as_json: AsJson = False,
     amqp_url: AmqpUrl = None,
 ) -> None:
-    """Show headers and body of a dead letter, without prompts and answers."""
+    """Show headers and body of one dead letter, without prompts and answers."""
     from infra.cli.dead_letter_tables import full_view  # noqa: PLC0415
 
     letters = _run(amqp_url, None, lambda commands: commands.all())

@@ -1,4 +1,4 @@
-"""Commands of `headrace` on the whole installation: `organisations`, `usage`, and `prices` with its changes.
+"""Commands of `headrace` about the whole installation: `organisations`, `usage`, `prices` (show, set, remove).
 
 Command line options and output; each command imports its implementation only when it is run, so that others start fast.
 """
@@ -24,7 +24,7 @@ DEFAULT = "default"
 
 
 def register(app: typer.Typer) -> None:
-    """Add `prices`, `organisations` and `usage` to the `headrace` application."""
+    """Add the commands `prices`, `organisations` and `usage` to `app`, the `headrace` command line."""
     app.add_typer(prices, name="prices", rich_help_panel=PANEL)
     app.command(rich_help_panel=PANEL)(organisations)
     app.command(rich_help_panel=PANEL)(usage)
@@ -89,7 +89,7 @@ def remove_price(model: Model, *, mongodb_url: MongoUrl = None) -> None:
 
 
 def organisations(*, mongodb_url: MongoUrl = None) -> None:
-    """List the organisations with their credit."""
+    """List the organisations of the installation with their credit."""
     from infra.cli.money_tables import organisation_table  # noqa: PLC0415
 
     console.print(organisation_table(run_money_command(mongodb_url, lambda money: money.organisations())))

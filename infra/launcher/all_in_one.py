@@ -63,7 +63,7 @@ class Component:
     stop: asyncio.Event
 
     async def end(self) -> None:
-        """Set the stop event and wait until the task has ended; its exception is not raised but stays in `task`."""
+        """Set the component's stop event and wait until its task has ended; an exception stays in `task`, unraised."""
         self.stop.set()
         await asyncio.wait({self.task})
 

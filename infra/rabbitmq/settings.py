@@ -1,4 +1,4 @@
-"""Settings of RabbitMQ's definitions: the password of each broker user."""
+"""Settings of the command `headrace rabbitmq-definitions`: the password of each broker user."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ API = "/v1"
 
 
 def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings) -> FastAPI:
-    """Return the FastAPI application that serves API, chat API and chat page; `bus` must be started."""
+    """Create the FastAPI application that serves the API, the chat's API and the chat page; `bus` must be started."""
     news, registry = invalidation_publisher(bus), CollectorRegistry()
     objects = stored_objects(environment.load(BlobSettings), access.connection, access.home.path, registry)
     services = GatewayServices(
