@@ -1,4 +1,4 @@
-"""The components of a running gateway, which routes reach through the request."""
+"""Holds the components of a running gateway, which routes get from the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generation of one request's answer: from publishing its jobs to exactly one outcome, success or one error.
+"""Generation of one request's answer: publishes its jobs, reads the replies, ends with success or exactly one error.
 
 Enforces the deadline, detects that no worker is left, and cancels the jobs whenever the workers did not end them. The
 last output is returned when the request's receipts are confirmed, so that what a client gets is billed.
@@ -112,7 +112,7 @@ class Generation:
 
     @property
     def waiting(self) -> QueueEstimate | None:
-        """Queue position and estimated wait; `None` once a worker has started a job, or the generation is closed."""
+        """Queue position and estimated wait; `None` once a worker has started a job or the generation is closed."""
         model = self._services.models.find(self.model)
         if self._closed or model is None or self._reader.is_begun:
             return None
@@ -125,7 +125,7 @@ class Generation:
 
     @property
     def parts(self) -> Sequence[UsagePart]:
-        """Total usage of the jobs' steps until now, by model, which the client is billed for in addition to `usage`."""
+        """Total usage of the jobs' steps until now, by model, for which the client is billed in addition to `usage`."""
         return self._billing.parts
 
     @property
@@ -201,7 +201,7 @@ class Generation:
                 raise JobFailed(arrival.reply)
 
     def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
-        """Iterate over the deltas of all choices, in order of arrival; each batch has those since the previous batch.
+        """Yield the deltas of all choices, in order of arrival; each batch has those since the previous batch.
 
         The last batch may be empty.
 
@@ -211,15 +211,24 @@ class Generation:
         return self._until_end(self._deltas)
 
     def images(self) -> AsyncIterator[list[Drawn]]:
-        """Iterate over batches of an image job's images, in order of arrival. Raises as `batches` does."""
+        """Yield batches of an image job's images, in order of arrival.
+
+        Raises `GenerationError` if the request failed.
+        """
         return self._until_end(self._drawn)
 
     def vectors(self) -> AsyncIterator[list[Embedded]]:
-        """Iterate over batches of an embedding job's vectors, in order of arrival. Raises as `batches` does."""
+        """Yield batches of an embedding job's vectors, in order of arrival.
+
+        Raises `GenerationError` if the request failed.
+        """
         return self._until_end(self._embedded)
 
     def scores(self) -> AsyncIterator[list[Scored]]:
-        """Iterate over batches of a score job's scores, in order of arrival. Raises as `batches` does."""
+        """Yield batches of a score job's scores, in order of arrival.
+
+        Raises `GenerationError` if the request failed.
+        """
         return self._until_end(self._scored)
 
     @property
@@ -228,7 +237,10 @@ class Generation:
         return not self._unfinished
 
     def abandon(self) -> None:
-        """Drop all unread output because the client disconnected; the reader gets `ClientDisconnected`."""
+        """End the generation because its client has disconnected: drop unread output.
+
+        The reader gets `ClientDisconnected`.
+        """
         self._unread.discard(errors.ClientDisconnected())
 
     def on_close(self, callback: Callable[[], object]) -> None:
@@ -236,7 +248,10 @@ class Generation:
         self._on_close = callback
 
     def close(self, error: Exception | None = None) -> None:
-        """Cancel unended jobs, and settle or release all holds; `error` is why the answer is unfinished. Idempotent."""
+        """End the generation: cancel unended jobs, settle or release all holds. `error`: why it is unfinished.
+
+        Idempotent.
+        """
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""A queue of background work that is retried, in order, until it is done."""
+"""Queue of background work, such as receipts to publish, which is retried in order until it is done."""
 
 from __future__ import annotations
 

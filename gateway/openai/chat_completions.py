@@ -187,7 +187,7 @@ class ChatCompletionRequest(SamplingRequest):
 
     @property
     def allows_tool_calls(self) -> bool:
-        """Whether the answer may contain tool calls."""
+        """Whether the answer to this request may contain tool calls."""
         return bool(self.tools) and self.tool_choice != "none"
 
     @property

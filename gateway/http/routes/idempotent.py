@@ -1,4 +1,4 @@
-"""Route class of endpoints that honour the `Idempotency-Key` header.
+"""Route class of the gateway's endpoints that honour the `Idempotency-Key` header.
 
 A request with a key is authenticated and its body read here, and again by the route if it runs, so that a stored
 response is never returned to another tenant, to a caller that may not use the model, or for another body.
