@@ -1,4 +1,4 @@
-"""Parses and validates an upstream's images: as many PNG files in base64 as were requested."""
+"""Parses and validates an upstream provider's response with images: as many PNG files in base64 as requested."""
 
 from __future__ import annotations
 

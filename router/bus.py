@@ -124,22 +124,25 @@ class Bus:
 
     @property
     def state(self) -> ConnectionState:
-        """State of the publishing connection: only if `UP` can a publish succeed now. Read from a local flag."""
+        """State of the publishing connection to the broker: a publish can succeed only while it is `UP`.
+
+        Read from a local flag.
+        """
         return self._transport.state
 
     @property
     def lost_at(self) -> float:
-        """Monotonic time at which a broker connection was last lost; `-inf` if never."""
+        """Monotonic time at which a connection of this process to the broker was last lost; `-inf` if never."""
         return self._transport.lost_at
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of published messages not yet written to the publishing connection's socket."""
+        """Number of bytes of published messages that are not written yet to the publishing connection's socket."""
         return self._transport.unsent_bytes
 
     @property
     def unconfirmed(self) -> int:
-        """Number of publishes in progress: not confirmed by the broker yet, or not sent yet."""
+        """Number of publishes of this process that the broker has not confirmed yet, or that are not sent yet."""
         return self._transport.unconfirmed
 
     async def start(self, *, declares_platform: bool = True) -> None:

@@ -154,7 +154,7 @@ class ModelRegistry:
         self._created.setdefault(status.model, now)
 
     def models(self) -> list[ModelInfo]:
-        """Return the models that workers reported in the last hour, sorted by name."""
+        """Return all models of which a worker's heartbeat arrived in the last hour, sorted by name."""
         now = self._clock()
         self._forget(now)
         workers: dict[str, list[_SeenWorker]] = defaultdict(list)
@@ -164,12 +164,12 @@ class ModelRegistry:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no model was reported in the last hour."""
+        """Whether no model is known, because no worker's heartbeat arrived in the last hour."""
         self._forget(self._clock())
         return not self._created
 
     def find(self, name: str) -> ModelInfo | None:
-        """Return the description of model `name`; `None` if no worker reported the model in the last hour."""
+        """Return the model `name` with its workers' load; `None` if no worker reported it in the last hour."""
         now = self._clock()
         if (described := self._described.get(name)) is not None and now <= described.until:
             return described.model
@@ -196,7 +196,7 @@ class ModelRegistry:
         return seen is not None and self._clock() - seen.at <= self._alive_timeout
 
     def workers(self) -> list[WorkerStatus]:
-        """Return the latest heartbeat of each live worker, sorted by worker id."""
+        """Return the latest heartbeat of each live worker of any model, sorted by worker id."""
         alive = self._clock() - self._alive_timeout
         return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
 

@@ -30,8 +30,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether callers must not send requests now: failures or a Retry-After opened the circuit, or a probe is
-        running."""
+        """Whether callers must send no request now: failures or a Retry-After opened the circuit, or a probe runs."""
         return self.retry_after > 0
 
     @property
@@ -49,13 +48,12 @@ class CircuitBreaker:
         self._probing = self._failures >= FAILURES
 
     def record_success(self) -> None:
-        """Note that a request succeeded: close the circuit, so that requests are sent again, and forget earlier
-        failures."""
+        """Note that a request succeeded: close the circuit, so that requests are sent, and forget failures."""
         self._failures = 0
         self._probing = False
 
     def record_failure(self) -> None:
-        """Count a failure of a request, and open the circuit after `FAILURES` in a row."""
+        """Note that a request failed: open the circuit, so that requests stop, after `FAILURES` failures in a row."""
         self._failures += 1
         self._probing = False
         if self._failures >= FAILURES:

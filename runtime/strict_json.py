@@ -65,7 +65,7 @@ class UnsupportedMediaType(MalformedRequest):
 
 
 def check_headers(headers: Headers, max_bytes: int) -> None:
-    """Check Content-Type, Content-Encoding and Content-Length of a request before its body is read.
+    """Check a request's Content-Type, Content-Encoding and Content-Length for a strict JSON body, before it is read.
 
     Raises:
         UnsupportedMediaType: the body is not declared as JSON in UTF-8, or is compressed.

@@ -51,7 +51,7 @@ class BlobInfo:
 
 
 def new_blob_id() -> str:
-    """Return a new random blob id: `blob_` and 24 letters and digits."""
+    """Create a random blob id: `blob_` and 24 letters and digits."""
     return new_id(PREFIX)
 
 

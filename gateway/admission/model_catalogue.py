@@ -96,7 +96,7 @@ class ModelCatalogue:
 
 
 def read_aliases(file: str) -> Mapping[str, str]:
-    """Read the operator's model aliases (alias to model name) from a TOML file; return none if the path is "".
+    """Read the operator's model aliases (alias to model name) from a TOML file; empty if the path `file` is "".
 
     Raises:
         StartupError: The file can't be read, is not TOML, or is not a valid table of aliases.

@@ -92,7 +92,7 @@ class OtherGateways:
         return self._current.load(model)
 
     def running(self, model: str) -> int:
-        """Return the number of a model's running sequences that the other gateways' unexpired reports count."""
+        """Return the number of a model's running sequences of the other gateways, by their unexpired reports."""
         return self._current.running[model]
 
     def waiting(self, model: str, service_class: ServiceClass) -> OthersWork:

@@ -67,22 +67,22 @@ class QueuedRequest:
 
     @property
     def tenant(self) -> str:
-        """Tenant of the request; "" if none of its jobs waits for a first token."""
+        """Tenant of this request; "" once all of its jobs have their first token."""
         return "" if (entry := self._first) is None else entry.job.tenant
 
     @property
     def requester(self) -> str:
-        """Requester of the request; "" if none of its jobs waits for a first token."""
+        """Requester of this request; "" once all of its jobs have their first token."""
         return "" if (entry := self._first) is None else entry.job.requester
 
     @property
     def number(self) -> int | None:
-        """Sequence number, in order of admission, of the request's first waiting job; `None` if none waits."""
+        """Sequence number, in order of admission, of this request's first waiting job; `None` if none waits."""
         return None if (entry := self._first) is None else entry.number
 
     @property
     def tokens_each(self) -> float | None:
-        """Expected tokens of each sequence of the request's first waiting job; `None` if none waits."""
+        """Expected tokens of each sequence of this request's first waiting job; `None` if none waits."""
         return None if (entry := self._first) is None else entry.tokens / entry.job.n
 
     @property

@@ -120,7 +120,7 @@ class WaitingQueue(WaitingJobs):
             del self.tenants[entry.job.tenant]
 
     def by_requester(self) -> Iterator[tuple[str, str, Work]]:
-        """Iterate over (tenant, requester, waiting work) of all requesters with waiting jobs."""
+        """Yield (tenant, requester, waiting work) of all requesters with waiting jobs, for this gateway's report."""
         for tenant, jobs in self.tenants.items():
             for requester, own in jobs.requesters.items():
                 yield tenant, requester, own.total

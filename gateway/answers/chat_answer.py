@@ -1,4 +1,4 @@
-"""Formats answers of `/v1/chat/completions` as one body or as chunks of a stream.
+"""Formats the gateway's answers of `/v1/chat/completions` as one body or as the chunks of a stream.
 
 Chunks are written without pydantic, because a stream has one for every few tokens; tests validate them against the
 models in `openai/`.

@@ -1,4 +1,4 @@
-"""Copies answers of idempotent requests between gateways over the broker: of runs elsewhere, and of runs here.
+"""Copies the response of an idempotent request from the gateway that runs it to other gateways, over the broker.
 
 The following gateway asks for the part after what it has (`FollowAnswer`), and the gateway that runs the request sends
 it as soon as there is one (`AnswerPart`). So at most one part of a follower is on its way, and a lost one is requested

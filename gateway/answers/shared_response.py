@@ -143,7 +143,7 @@ class SharedResponse:
         return bool(self._chunks) and self._chunks[-1].endswith(end)
 
     def start(self, head: ResponseHead) -> None:
-        """Set the response's status and headers, and wake its readers."""
+        """Set the response's status and headers, as the route has sent them, and wake the readers."""
         self.head = head
         self._wake()
 
@@ -188,7 +188,7 @@ class SharedResponse:
                 self._abandon_timer = asyncio.get_running_loop().call_later(delay, self._abandon)
 
     async def started(self) -> ResponseHead:
-        """Wait for the response's status and headers, and return them.
+        """Wait until the route has sent the response's status and headers, and return them.
 
         Raises:
             Exception: The error with which the response ended before it had a status.

@@ -62,6 +62,6 @@ class Gateway:
 
 
 def gateway_of(request: Request) -> Gateway:
-    """Return the gateway that serves `request`."""
+    """Return the `Gateway` (the components of this process) that serves an HTTP request."""
     gateway: Gateway = request.app.state.gateway
     return gateway

@@ -69,7 +69,7 @@ class GatewayProtocol(H11Protocol):
         self._set_head_timer(incomplete=self.conn.their_state is h11.IDLE and not self.transport.is_closing())
 
     def shutdown(self) -> None:
-        """Close the connection after its current request, or after a grace period if it is idle."""
+        """Close the connection at the server's shutdown: after its current request, or if idle after a grace period."""
         if self.cycle is not None and not self.cycle.response_complete:
             super().shutdown()
         elif not self._stopping:
@@ -81,7 +81,7 @@ class GatewayProtocol(H11Protocol):
             super().shutdown()
 
     def send_400_response(self, _msg: str) -> None:
-        """Answer data that is not HTTP with OpenAI's error body and status 400, and close the connection."""
+        """Answer received bytes that are not HTTP by OpenAI's error body with status 400, and close the connection."""
         self._refuse(MalformedHttp())
 
     @property

@@ -130,9 +130,9 @@ class GatewayBilling:
             self._metrics.hold_seconds.observe(time.monotonic() - began)
 
     def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
-        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it.
+        """Publish one receipt, which settles its job, in the background; retry until the broker confirms it.
 
-        Return an event that is set when the broker has confirmed it. The receipt waits for its job's document.
+        Return an event that is set when the broker has confirmed the receipt, which waits for its job's document.
         """
         unpublished = _UnpublishedReceipt(receipt, asyncio.Event())
         queue = self._receipts if self._billing.is_written(receipt.job) else self._early_receipts

@@ -107,7 +107,7 @@ class Generation:
 
     @property
     def model(self) -> str:
-        """Name of the requested model."""
+        """Name of the model that the request names and whose workers answer it."""
         return self.jobs[0].model
 
     @property
@@ -120,7 +120,7 @@ class Generation:
 
     @property
     def usage(self) -> Usage:
-        """Total usage of the finished jobs, which the response reports and the client is billed for."""
+        """Total usage of the request's finished jobs, which the response reports and the client is billed for."""
         return self._billing.usage
 
     @property
@@ -130,11 +130,13 @@ class Generation:
 
     @property
     def usage_so_far(self) -> Usage:
-        """Total usage until now: final usage of finished jobs, delivered output of the others."""
+        """Total usage of the request until now: final usage of finished jobs, delivered output of the others."""
         return self._billing.so_far
 
     async def publish(self, headers: Mapping[str, str]) -> None:
-        """Hold credit for the jobs, then publish them with confirm. Close the generation also if this raises.
+        """Hold credit for the request's jobs, then publish them, with confirms.
+
+        Close the generation also if this raises.
 
         A job that has to wait for capacity is published later, in the background; an error then ends the generation.
 
@@ -186,7 +188,7 @@ class Generation:
                 task.cancel()
 
     async def wait_for_first_reply(self, seconds: float) -> None:
-        """Wait at most `seconds` for the first reply, so that an early error can still become a status code.
+        """Wait at most `seconds` for the first reply to the request, so that an early error becomes a status code.
 
         An error after the first token is not raised here: the client gets those tokens first.
 
@@ -233,7 +235,7 @@ class Generation:
 
     @property
     def finished(self) -> bool:
-        """Whether all jobs have finished, so that the latest batch is the last one."""
+        """Whether all jobs of the request have finished, so that the latest batch is the last one."""
         return not self._unfinished
 
     def abandon(self) -> None:
@@ -244,7 +246,7 @@ class Generation:
         self._unread.discard(errors.ClientDisconnected())
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Set the one `callback` to call when the generation closes; replaces an earlier one."""
+        """Set the one `callback` to call when this generation closes; replaces an earlier callback."""
         self._on_close = callback
 
     def close(self, error: Exception | None = None) -> None:

@@ -60,9 +60,9 @@ class BillingPort(Protocol):
         """
 
     def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
-        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it.
+        """Publish one receipt, which settles its job, in the background; retry until the broker confirms it.
 
-        Return an event that is set when the broker has confirmed it.
+        Return an event that is set when the broker has confirmed the receipt.
         """
 
     def void(self, jobs: Sequence[str]) -> None:
@@ -199,7 +199,7 @@ class RequestBilling:
 
     @property
     def usage(self) -> Usage:
-        """Total final usage of the finished jobs (one job per prompt), which the response reports."""
+        """Total final usage of the request's finished jobs (one job per prompt), which the response reports."""
         return total(job.finished for job in self._jobs if job.finished is not None)
 
     @property
@@ -209,7 +209,7 @@ class RequestBilling:
 
     @property
     def parts(self) -> tuple[UsagePart, ...]:
-        """Total usage of the steps of all jobs until now, by model, which the response reports beside `usage`."""
+        """Total usage of the steps of the request's jobs until now, by model, reported beside `usage`."""
         return merged(part for job in self._jobs for part in job.parts)
 
     async def reserve(self) -> None:
@@ -242,11 +242,11 @@ class RequestBilling:
             self._port.checkpoint_soon()
 
     def unsaved_usage(self) -> Mapping[str, JobUsage]:
-        """Return, by job id, the usage so far of jobs that delivered output since their last stored checkpoint."""
+        """Return the usage so far, by job id, of the jobs that delivered output since their last stored checkpoint."""
         return {job.hold.job: JobUsage(job.so_far, job.parts) for job in self._jobs if not job.is_saved}
 
     def checkpointed(self, saved: Mapping[str, JobUsage]) -> None:
-        """Record the usage, by job id, that the latest checkpoint stored."""
+        """Record the usage, by job id, that a checkpoint has stored for the request's jobs."""
         for job in self._jobs:
             if (usage := saved.get(job.hold.job)) is not None:
                 job.checkpointed = usage
@@ -278,7 +278,7 @@ class RequestBilling:
             self._confirmations.append(self._port.submit_receipt(each if pays else free))
 
     async def wait_for_receipts(self, seconds: float) -> None:
-        """Wait, at most `seconds`, until the broker has confirmed the receipts: then this gateway's death loses none.
+        """Wait, at most `seconds`, until the broker has confirmed the request's receipts, so that none can be lost.
 
         Returns at once if the jobs are so young that their documents, which receipts wait for, are not due.
         """

@@ -108,7 +108,7 @@ def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, or
 
 
 def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
-    """Build the one job that embeds all inputs of a request."""
+    """Build the one job that embeds all inputs of a request, in order."""
     return Job(
         id=f"embd-{uuid.uuid4().hex}",
         model=admitted.model.name,

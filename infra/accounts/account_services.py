@@ -142,13 +142,16 @@ class AccountServices:
         return Billing(mongo_billing_stores(self.connection), prices, timings=self.timings)
 
     async def write_development_key(self, base_url: str) -> str:
-        """Write `client.env` with `base_url` (`.../v1`) and a valid key of the development account; return the key."""
+        """Write `client.env` of the home, with `base_url` and a valid API key of the development account.
+
+        Return the key.
+        """
         key = await self._development_key(read_client_key(self.home))
         write_client_env(self.home, base_url, key)
         return key
 
     async def renew_development_key(self) -> str:
-        """Create and return a new API key of the development account, and revoke its earlier keys.
+        """Create and return an API key of the development account, and revoke its earlier keys.
 
         A `client.env` of the home with one of those gets the new key.
         """

@@ -81,7 +81,7 @@ class EmbeddedStore:
 
 
 def running_store_url(home: Home) -> str | None:
-    """Return the MongoDB URL of the store that a launcher runs in `home`; `None` if there is none."""
+    """Return the MongoDB URL of the embedded store that a launcher runs in `home`; `None` if none does."""
     records = ProcessRecords(home.run).all()
     process = next((record.process() for record in records if record.name == NAME), None)
     if process is None:

@@ -160,5 +160,5 @@ def reset_link(url: str, token: str) -> str:
 
 
 def start_link(url: str, token: str) -> str:
-    """Return the link at `url` that signs the owner in or up on this machine with the token that a launcher printed."""
+    """Return the link at `url` that signs the first owner in or up on this machine by `token`; a launcher prints it."""
     return f"{url}/#start={token}"

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
 
 @dead.command("list")
 def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
-    """List the dead letters, with the reason of each."""
+    """List all dead letters of the broker, with the reason of each."""
     from infra.cli.dead_letter_tables import metadata, table  # noqa: PLC0415
 
     letters = _run(amqp_url, None, lambda commands: commands.all())
@@ -81,7 +81,7 @@ def show(
 
 @dead.command()
 def replay(ids: Ids = None, *, every: All = False, amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None) -> None:
-    """Publish dead letters again: jobs that are not closed, and usage that could not be settled."""
+    """Publish dead letters again (jobs that are not closed, usage that could not be settled), by id or all."""
     wanted = _wanted(ids, every=every)
     _report("queued again", wanted, _run(amqp_url, mongodb_url, lambda commands: commands.replay(wanted)))
 
@@ -94,7 +94,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     amqp_url: AmqpUrl = None,
 ) -> None:
-    """Delete dead letters for good."""
+    """Delete dead letters for good, by id or all."""
     wanted = _wanted(ids, every=every)
     if not yes:
         typer.confirm(f"Delete {'all dead letters' if wanted is None else ', '.join(wanted)} for good?", abort=True)

@@ -1,4 +1,7 @@
-"""Formats dead letters as terminal tables and as JSON values; prompts and answers are hidden by default."""
+"""Formats dead letters as terminal tables and as JSON values; prompts and answers are hidden by default.
+
+See docs/design/reliability-contract.md#I9.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def show_prices(
     ] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Show the token prices in force, or those of a price file; set and remove prices of models."""
+    """Show the token prices in force, or those of a price file; subcommands set and remove prices."""
     from infra.cli.money_commands import prices_of  # noqa: PLC0415
     from infra.cli.money_tables import price_table  # noqa: PLC0415
 
@@ -84,7 +84,7 @@ def set_price(
 
 @prices.command("remove")
 def remove_price(model: Model, *, mongodb_url: MongoUrl = None) -> None:
-    """Remove a model's own prices, so that the default ones apply."""
+    """Remove a model's own prices, so that the default prices apply to it."""
     _change(model, None, mongodb_url)
 
 

@@ -141,7 +141,7 @@ def grant(
     reason: Reason = "",
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Give an organisation promotional credit."""
+    """Give an organisation promotional credit; with a reference only once."""
     from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
     _change(CreditKind.PROMO, organisation, usd, (reference, reason), mongodb_url)

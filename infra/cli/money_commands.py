@@ -73,7 +73,7 @@ class MoneyCommands:
         return installation_of(self.connection)
 
     async def prices(self) -> PriceList:
-        """Return the price list in force; version 0 if there is none yet."""
+        """Return the price list in force in the store; version 0 if there is none yet."""
         return (await self.installation.prices.newest()).prices
 
     async def set_price(self, model: str | None, entry: Mapping[str, object] | None) -> PriceVersion:
@@ -91,14 +91,17 @@ class MoneyCommands:
         return await installation.edit_prices(model, None if entry is None else _rates(entry), seen=seen)
 
     async def organisations(self) -> list[OrganisationAccount]:
-        """Return all organisations with their accounts, sorted by id."""
+        """Return all organisations of the store with their accounts (credit), sorted by id."""
         found: list[OrganisationAccount] = []
         while page := await self.installation.page(found[-1].organisation.id if found else ""):
             found += page
         return found
 
     async def usage_csv(self, days: int) -> BinaryIO:
-        """Return the usage of all organisations in the last `days` as an open CSV file; closing deletes it."""
+        """Write the usage of all organisations in the last `days` to a temporary CSV file; return it, open.
+
+        Closing deletes it.
+        """
         return await (await self.installation.usage_of_all(days)).csv()
 
     async def audit(self) -> AuditReport:

@@ -24,7 +24,7 @@ def variable(field: str) -> str:
 
 
 def variables(settings: Iterable[type[BaseSettings]]) -> set[str]:
-    """Return the names of the environment variables that set the fields of these settings classes."""
+    """Return the names of the environment variables (`HEADRACE_...`) that set the fields of some settings classes."""
     return {variable(field) for each in settings for field in each.model_fields}
 
 

@@ -39,7 +39,7 @@ def check_python() -> None:
 
 
 def install(installation: Installation) -> None:
-    """Run all set-up steps that are not done yet: the virtual environment, then lanes of steps concurrently.
+    """Run all set-up steps that are not done yet, for the `installation`: the virtual environment, then lanes of steps.
 
     Raises:
         StepFailed: a step failed; if both lanes failed, the first lane's error. One lane continues if the other fails.

@@ -90,7 +90,7 @@ async def _answer(line: bytes, handle: Handler) -> CommandResult:
 
 
 def send_command(home: Home, command: Command) -> str:
-    """Send a command to the launcher of `home`, wait for its result, and return the message.
+    """Send a command to the launcher that runs in `home`, wait for its result, and return the result's message.
 
     Raises:
         StartupError: no launcher runs there, or it rejected the command.

@@ -47,7 +47,7 @@ class PlatformProcesses:
 
     @cached_property
     def broker(self) -> RabbitMQNode:
-        """The private RabbitMQ node, with its ports and passwords; started by the supervisor."""
+        """Private RabbitMQ node of the platform, with its ports and passwords; the supervisor starts its process."""
         ports = NodePorts(
             amqp=self.settings.rabbitmq_port,
             management=self.settings.rabbitmq_console_port,
@@ -74,7 +74,10 @@ class PlatformProcesses:
 
     @cached_property
     def store(self) -> EmbeddedStore:
-        """The embedded MongoDB-compatible store in the platform's home, on a free port; started by the supervisor."""
+        """Embedded MongoDB-compatible store in the platform's home, on a free port.
+
+        The supervisor starts its process.
+        """
         return EmbeddedStore(self.home.path, port=free_port())
 
     def rabbitmq(self) -> ProcessSpec:

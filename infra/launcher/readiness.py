@@ -73,7 +73,7 @@ def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awai
 
 
 def is_free(host: str, port: int) -> bool:
-    """Return whether a server could listen on this port of `host` now."""
+    """Return whether a server could listen on TCP port `port` of address `host` now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -102,7 +102,7 @@ class RabbitMQNode:
         return ["/bin/sh", "-c", script, str(server)], self.environment()
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables of RabbitMQ's programs on this node, such as `rabbitmqctl`."""
+        """Return the environment variables with which RabbitMQ's programs, such as `rabbitmqctl`, find this node."""
         inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
         return inherited | {
             "LC_ALL": "C.UTF-8",

@@ -124,7 +124,7 @@ def _is_below(path: str, prefix: str) -> bool:
 
 
 async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """Run the gateway with the web chat as a process of the platform until `stop` is set.
+    """Run a gateway process with API and web chat (`headrace gateway`) until `stop` is set.
 
     Raises:
         StartupError: no broker, no store, or the port is in use.

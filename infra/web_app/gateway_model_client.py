@@ -57,7 +57,7 @@ class GatewayModelClient:
     async def answer(
         self, principal: Principal, request: model_client.AnswerRequest
     ) -> AsyncIterator[model_client.ModelEvent]:
-        """Generate an answer through the gateway and yield its events; `principal` pays for it."""
+        """Generate an answer for the chat through the gateway and yield its events; `principal` is billed."""
         begun, search = False, SearchSteps()
         try:
             async with aclosing(
@@ -166,7 +166,7 @@ class GatewayFleet:
         return self._gateway.models.models()
 
     def queued(self, model: str) -> int:
-        """Return the number of sequences, of all gateways' requests, that wait for a worker of `model`."""
+        """Return the number of sequences that wait for a worker of `model`, over all gateways."""
         return self._gateway.queues.waiting(model)
 
 

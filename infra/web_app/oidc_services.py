@@ -83,9 +83,9 @@ def oidc_sign_in(
 
 
 async def end_unconfirmed(members: Members, audit: AuditLog, settings: OidcSettings) -> None:
-    """End memberships by group of which no sign-in was seen for long, every `CONFIRMATION_INTERVAL`, until cancelled.
+    """End memberships from identity providers' groups that no sign-in confirmed for long; repeat this until cancelled.
 
-    These are the memberships from the groups of each issuer, also if none is configured any more.
+    Memberships from each issuer's groups end so, also if no issuer is configured any more.
     """
     max_age = settings.oidc_membership_days * 86_400.0
     while True:

@@ -32,7 +32,10 @@ class Admission(Generic[T]):
         self._waiting[attempt.job.service_class].push(attempt.job.tenant, attempt.job.requester, attempt)
 
     def admit(self) -> T | None:
-        """Give a slot to the next job in the fair order, and return the job; `None` if none may start now."""
+        """Give a slot to the waiting job that is next in the fair order, and return it.
+
+        `None` if none may start now.
+        """
         if not len(self._waiting) or any(attempt.solo for attempt in self._admitted):
             return None
         if (suspect := self._suspect()) is not None:

@@ -82,12 +82,12 @@ class Attempt(ABC):
     @property
     @abstractmethod
     def usage(self) -> Usage:
-        """Usage so far: prompt tokens, and tokens of the output released to the gateway, over all choices."""
+        """Usage of this attempt so far: prompt tokens, and tokens of output sent to the gateway, over all choices."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 (hex) of the output released to the gateway, for the usage record."""
+        """SHA-256 (hex) of the output that this attempt sent to the gateway, for the usage record."""
 
     @property
     def parts(self) -> list[UsagePart]:
@@ -150,7 +150,7 @@ class SteppedAttempt(Attempt):
 
     @property
     def parts(self) -> list[UsagePart]:
-        """Usage of the ended steps, those of earlier attempts included."""
+        """Usage of the answer's ended steps by model, those of earlier attempts included."""
         return [part for step in self.steps for part in step.parts]
 
     def continue_after(self, resume: Resume) -> None:
@@ -208,7 +208,7 @@ class AttemptTable(Generic[T]):
             self._by_job[attempt.job.id] = others
 
     def by_id(self, attempt_id: str) -> T | None:
-        """Return the running attempt with this id, or `None`."""
+        """Return the running attempt with this attempt id; `None` if there is none."""
         return self._by_id.get(attempt_id)
 
     def of_job(self, job_id: str, reply_to: str = "") -> T | None:

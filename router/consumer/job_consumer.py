@@ -102,7 +102,7 @@ class JobConsumer(Generic[T]):
         self._consumers: list[TypedConsumer[Job]] = []
 
     async def open(self, handler: JobHandler[T]) -> None:
-        """Declare the model's queues and start consuming; `serve` processes the deliveries.
+        """Declare the job queues of the model and start consuming them; `serve` processes the deliveries.
 
         Raises:
             BrokerUnavailable: the queues can't be consumed.

@@ -1,4 +1,4 @@
-"""Reply outbox of a worker: collects replies to each gateway, and sends them in windows of about 10 ms.
+"""Reply outbox of a worker: sends replies to each gateway in windows (docs/design/queue-topology.md#windows).
 
 One window per gateway per step or 10 ms, whichever is longer; at the end of the step for `urgent` replies (a first
 token, a terminal), at once when `WINDOW_BYTES` are collected. While the broker is down windows are kept up to
@@ -68,8 +68,10 @@ class ReplyOutbox:
         self.replay_buffer = ReplayBuffer()
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
-        """Queue one reply to `gateway`: sent by the next `flush_due` if `urgent`, else after `INTERVAL`, or in a full
-        window."""
+        """Queue one reply to `gateway`, sent by the next `flush_due` if `urgent`, else after `INTERVAL`.
+
+        A full window is sent at once.
+        """
         size = _size(reply)
         if not isinstance(reply, ResumeRequest | AttemptReport):
             self.replay_buffer.add(reply, size)

@@ -1,4 +1,7 @@
-"""The job message: a gateway's request that a worker answers one prompt, with sampling and text options."""
+"""The job message: a gateway's request that a worker answers one prompt, with sampling and text options.
+
+Token ids are indexes into the model's vocabulary.
+"""
 
 from __future__ import annotations
 

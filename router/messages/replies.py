@@ -1,4 +1,7 @@
-"""Replies of workers to gateways, sent in windows: started, deltas of tokens, vectors, images, and terminal replies."""
+"""Replies of workers to gateways, sent in windows: started, deltas of tokens, vectors, images, and terminal replies.
+
+Positions count the generated tokens of one choice from 0.
+"""
 
 from __future__ import annotations
 

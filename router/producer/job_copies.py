@@ -60,11 +60,12 @@ class JobCopies:
         self._unclaimed = self._unclaimed and copy_number < self.newest
 
     def handed_back(self) -> None:
-        """Record that a worker returned the job to its queue deliberately: the copies until then were not futile."""
+        """Record that a worker returned the job to its queue deliberately, so that its copies were not futile."""
         self._futile, self._handed_back = 0, True
 
     def returned(self, copy_number: int) -> None:
-        """Record that a worker returns copy `copy_number` to the queue, because only another one can continue it."""
+        """Record that a worker returns the job's copy `copy_number` to the queue: only another worker can continue
+        it."""
         self.handed_back()
         self._unclaimed = self._unclaimed or copy_number >= self.newest
 

@@ -249,7 +249,7 @@ class JobOutput:
 
     @property
     def tokens(self) -> int:
-        """Number of accepted tokens and steps, over all choices."""
+        """Number of tokens and steps accepted of the job's answer, over all choices."""
         return sum(choice.positions for choice in self._choices)
 
     @property
@@ -270,7 +270,7 @@ class JobOutput:
 
     @property
     def positions(self) -> list[int]:
-        """Number of accepted tokens of each choice, by choice index; an accepted step or image counts as one."""
+        """Number of tokens accepted of each choice, by choice index; an accepted step or image counts as one."""
         images = [int(index not in self._images.missing) for index in range(self._images.count)]
         return images or [choice.positions for choice in self._choices]
 

@@ -148,12 +148,12 @@ class Transport(ABC):
     @property
     @abstractmethod
     def lost_at(self) -> float:
-        """Monotonic time at which a connection was last lost; `-inf` if never."""
+        """Monotonic time at which a connection to the broker was last lost; `-inf` if never."""
 
     @property
     @abstractmethod
     def unsent_bytes(self) -> int:
-        """Bytes of published messages, confirmed or not, not yet written to the socket."""
+        """Number of bytes of published messages, confirmed or not, that are not written yet to the socket."""
 
     @property
     @abstractmethod

@@ -114,7 +114,7 @@ class MemoryTransport(Transport):
         self._subscriptions: list[_MemorySubscription] = []
 
     async def start(self) -> None:
-        """Connect to the in-memory broker: `state` becomes `UP`."""
+        """Connect to the in-memory broker, so that `state` becomes `UP`."""
         self._running = True
 
     async def close(self) -> None:
@@ -134,17 +134,17 @@ class MemoryTransport(Transport):
 
     @property
     def lost_at(self) -> float:
-        """Always `-inf`: the connection is never lost."""
+        """Monotonic time of the last loss of the connection: always `-inf`, as it can't be lost."""
         return float("-inf")
 
     @property
     def unconfirmed(self) -> int:
-        """Always 0: a publish is confirmed at once."""
+        """Number of publishes in progress: always 0, as the in-memory broker confirms at once."""
         return 0
 
     @property
     def unsent_bytes(self) -> int:
-        """Always 0: messages are not buffered."""
+        """Number of unsent bytes: always 0, as messages to the in-memory broker are not buffered."""
         return 0
 
     async def declare(self, topology: Topology) -> None:

@@ -40,7 +40,7 @@ class QueueConsumer(ABC):
     @property
     @abstractmethod
     def has_capacity(self) -> bool:
-        """Whether the consumer's prefetch allows another delivery."""
+        """Whether the consumer's prefetch allows another unsettled delivery."""
 
     @abstractmethod
     def deliver(self, message: Message) -> None:
@@ -107,12 +107,12 @@ class MemoryQueue(Target):
         self.deliver_ready()
 
     def add_consumer(self, consumer: QueueConsumer) -> None:
-        """Add a consumer, and deliver ready messages to it within its prefetch."""
+        """Add a consumer to the queue, and deliver ready messages to it within its prefetch."""
         self._consumers.append(consumer)
         self.deliver_ready()
 
     def remove_consumer(self, consumer: QueueConsumer) -> None:
-        """Remove a consumer, which gets no further messages; does nothing if it is absent."""
+        """Remove a consumer from the queue, which gets no further messages; does nothing if it is not one."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
 

@@ -1,4 +1,4 @@
-"""Confines the calling process for good: resource limits, no new privileges, a seccomp filter, no other open files.
+"""Confines the calling process until its end: resource limits, no privileges, a seccomp filter, no other open files.
 
 It needs no privilege: it works as any user, in a container without capabilities and with `no-new-privileges`. It fails
 closed: a process that can't be confined raises `SandboxUnavailable`.

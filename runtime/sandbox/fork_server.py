@@ -1,4 +1,4 @@
-"""Runs pieces of untrusted work in confined children of one process that has imported the work already.
+"""Runs pieces of untrusted work in confined children of one process, which has imported the work's code already.
 
 `process.run` imports the work anew for each piece; where the import takes longer than the work, a fork server saves it.
 """
@@ -197,12 +197,11 @@ class _Child:
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, or the negative number of the signal that ended the child; `None`: it runs."""
+        """Exit status of the child, or minus the signal that ended it; `None` while it runs."""
         return self._ended.result() if self._ended.done() else None
 
     async def connect(self, order: int, output: int) -> None:
-        """Open the child's pipes from these descriptors: its order is written to `stdin`, its messages are read from
-        `stdout`."""
+        """Open the child's pipes from the descriptors `order` (becomes `stdin`) and `output` (becomes `stdout`)."""
         loop = asyncio.get_running_loop()
         self.stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(order, "wb", buffering=0))
         stdout = asyncio.StreamReader(limit=PIECE)

@@ -35,7 +35,10 @@ class IdempotentRoute(APIRoute):
     """A route that runs equal POSTs of a tenant with the same `Idempotency-Key` once, and repeats the response."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; with an `Idempotency-Key`, run the route, join its run, or replay the stored response."""
+        """Handle one request of the route.
+
+        One with an `Idempotency-Key` is run once, and equal ones get its response.
+        """
         keys = [value for name, value in scope["headers"] if name == HEADER]
         if not keys or scope["method"] != "POST":
             await super().handle(scope, receive, send)

@@ -125,7 +125,10 @@ class Channel:
         )
 
     def watch_empty(self) -> None:
-        """Prepare `get` to recognise an empty queue (basic.get-empty). Call it once, before the first `get`."""
+        """Register a callback so that `get` can recognise an empty queue (basic.get-empty).
+
+        Call it once, before any `get`.
+        """
         self._raw.add_callback(lambda _frame: self._on_empty(None), [spec.Basic.GetEmpty], one_shot=False)
 
     async def get(self, queue: str) -> tuple[Any, Any, bytes] | None:
@@ -228,7 +231,7 @@ class Connection:
         raise exceptions.ChannelClosed(0, "channel did not open")
 
     async def close(self) -> None:
-        """Close the connection gracefully: data written before reaches the broker."""
+        """Close the AMQP connection gracefully: data written before reaches the broker."""
         if self._raw.is_open:
             self._raw.close()
         await asyncio.wait({self.closed}, timeout=RPC_TIMEOUT)

@@ -48,7 +48,7 @@ class ChannelSession:
         self.close_if_done()
 
     def close_if_done(self) -> None:
-        """Close the channel if its consumer was cancelled and no delivery is unsettled."""
+        """Close the channel if the consumer was cancelled and all deliveries of the channel are settled."""
         if self.cancelled and self.unsettled == 0:
             self._channel.close()
 

@@ -124,7 +124,7 @@ class RabbitMQTransport(Transport):
 
     @property
     def lost_at(self) -> float:
-        """Monotonic time at which either connection was last lost; `-inf` if never."""
+        """Monotonic time at which either connection to RabbitMQ was last lost; `-inf` if never."""
         return max(self._publish_connection.lost_at, self._consume_connection.lost_at)
 
     @property

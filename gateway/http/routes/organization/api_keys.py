@@ -1,4 +1,7 @@
-"""Routes of `/v1/organization/projects/{project_id}/api_keys`: list, return and revoke the API keys of a project."""
+"""Routes of `/v1/organization/projects/{project_id}/api_keys`: list, return and revoke a project's API keys.
+
+Keys are created through service accounts.
+"""
 
 from __future__ import annotations
 

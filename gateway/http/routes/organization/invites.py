@@ -1,4 +1,7 @@
-"""Routes of `/v1/organization/invites`: list, create, return and revoke invitations. No mail is sent."""
+"""Routes of `/v1/organization/invites`: list, create, return and revoke invitations to an organisation.
+
+No mail is sent: the response that creates an invitation has its token.
+"""
 
 from __future__ import annotations
 
