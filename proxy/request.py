@@ -44,7 +44,7 @@ def path_of(job: Job) -> str:
 
 
 def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
-    """Return the JSON body of the request that sends a job to an upstream; `model` is the upstream's name of the model.
+    """Return the JSON body of the request that sends a job to an upstream, which calls the model `model`.
 
     Raises:
         RequestRefused: the API has no field for an option of the job.

@@ -108,7 +108,7 @@ class DeadLetter:
 
     @property
     def forged(self) -> bool:
-        """Whether this is a receipt that perhaps no gateway published.
+        """Whether this is a receipt that perhaps no gateway published; a replay of the receipt would settle its job.
 
         It must not be replayed, as that would settle its job.
 

@@ -20,7 +20,7 @@ def check_amqp_url(url: str) -> str:
 
 
 def rabbitmq_bus(url: str, name: str, control_secret: str) -> Bus:
-    """Create a message bus over RabbitMQ for the process `name`.
+    """Create a message bus over RabbitMQ for the process `name`, not connected yet, signing by `control_secret`.
 
     It is not connected yet, and signs by `control_secret`.
 

@@ -70,7 +70,7 @@ class WaitingJobs:
         self.total.add(Work(entry.job.n, entry.tokens))
 
     def remove(self, entry: QueuedEntry) -> None:
-        """Subtract one job that waits no longer from these counts."""
+        """Subtract one job from these counts of waiting jobs, because the job has begun or ended."""
         del self.numbers[bisect_left(self.numbers, entry.number)]
         self.total.add(Work(entry.job.n, entry.tokens), -1.0)
 

@@ -164,8 +164,7 @@ Message = Annotated[
 
 
 def text_of(content: str | Sequence[ContentPart] | None) -> str | None:
-    """Return a chat message's content as one string, its text parts joined by newlines as in vLLM, or `None` as it
-    is."""
+    """Return a chat message's content as one string: a string or `None` unchanged, text parts joined by newlines."""
     if content is None or isinstance(content, str):
         return content
     return "\n".join(part.plain for part in content if part.type != "image_url")

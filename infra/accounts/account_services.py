@@ -102,7 +102,7 @@ class AccountServices:
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
 
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
-        """Create the services behind the administration API.
+        """Create the services behind the administration API; `announce` notifies gateways of changed keys.
 
         They call `announce` to notify gateways of changed keys.
         """

@@ -47,7 +47,7 @@ class DeadLetterCommands:
     mongodb_url: str = ""
 
     async def all(self) -> Sequence[DeadLetter]:
-        """Return all dead letters of the broker, which stay in their queues.
+        """Return all dead letters of the broker for reading: the letters stay in their queues and can't be settled.
 
         They can't be settled through this result.
         """

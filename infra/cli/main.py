@@ -385,7 +385,10 @@ broker_cli.register(app)
 
 
 def main() -> None:
-    """Entry point of `headrace`: run the command line; a `StartupError` is one line and a non-zero status."""
+    """Entry point of `headrace`: run the command line.
+
+    Print a `StartupError` in one line and exit with an error status.
+    """
     try:
         app()
     except StartupError as error:

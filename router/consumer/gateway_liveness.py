@@ -33,7 +33,10 @@ class GatewayLiveness:
         self._probed: set[str] = set()
 
     def handle_returned_window(self, gateway: str) -> None:
-        """Note that the broker returned a window for lack of the gateway's inbox: probe it later.
+        """Note that the broker returned a window to `gateway` because the gateway has no inbox: probe the gateway
+        later.
+
+        If the window was the probe, call `on_dead`.
 
         If it was the probe, call `on_dead`.
         """

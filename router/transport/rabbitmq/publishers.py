@@ -123,7 +123,7 @@ class UnconfirmedPublisher(_Publisher):
         self._on_return = on_return
 
     async def open(self, channel: Channel) -> None:
-        """Publish on this new channel from now on."""
+        """Publish unconfirmed messages on this new channel from now on, in place of the one before."""
         channel.on_return(lambda method, properties, body: self._on_return(from_return(method, properties, body)))
         self._channel = channel
         channel.when_lost(self._lost)
