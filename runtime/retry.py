@@ -13,8 +13,7 @@ from tenacity.wait import wait_base
 
 
 def exponential_backoff(first: float, longest: float) -> wait_base:
-    """Return a tenacity wait strategy: about `first` seconds, doubled with each failure up to `longest`, less up to
-    half.
+    """Return a tenacity wait strategy: half to all of `first` seconds, doubled with each failure up to `longest`.
 
     The jitter keeps processes that failed together from retrying together.
     """

@@ -72,6 +72,8 @@ class RemoteAnswers:
     def send_next(self, request: FollowAnswer) -> None:
         """Send another gateway the next part of a run's answer, once there is one, in the background.
 
+        A `request` that `leaves` ends the copying instead.
+
         A `request` that `leaves` ends the copying, and gets none.
         """
         answer, follower = self._runs.get(request.run), (request.run, request.reply_to)

@@ -108,9 +108,7 @@ def smtp_server(settings: ChatSettings) -> SmtpServer:
 
 
 async def first_owner_token(access: AccountServices) -> str:
-    """Create an invitation for the first owner of the development organisation.
-
-    Return its token, or "" if one can sign in.
+    """Invite the first owner of the development organisation; return the token, or "" if an owner can sign in.
 
     Raises:
         StoreUnavailable: the store does not answer.
