@@ -110,8 +110,6 @@ class DeadLetter:
     def forged(self) -> bool:
         """Whether this is a receipt that perhaps no gateway published; a replay of the receipt would settle its job.
 
-        It must not be replayed, as that would settle its job.
-
         The broker parks a receipt, with a cause of its own, only if billing has refused it and could not say why.
         """
         is_refused = self.reason == FORGED_RECEIPT or self.delivery.death_reason is not None

@@ -22,8 +22,6 @@ def check_amqp_url(url: str) -> str:
 def rabbitmq_bus(url: str, name: str, control_secret: str) -> Bus:
     """Create a message bus over RabbitMQ for the process `name`, not connected yet, signing by `control_secret`.
 
-    It is not connected yet, and signs by `control_secret`.
-
     Raises:
         StartupError: there is no URL, or the secret is missing or too short.
     """

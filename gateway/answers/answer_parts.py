@@ -103,8 +103,6 @@ def prompt_logprobs(prompt: EchoedPrompt, alternatives: int | None) -> PromptLog
     """Return a prompt's log probabilities in vLLM's format: at each position its token and `alternatives` likely ones.
 
     The first position has `None`. If `alternatives` is `None`, none were requested, and the result is `None`.
-
-    The first position has `None`; `alternatives` of `None` means that none were requested, and returns `None`.
     """
     if alternatives is None:
         return None

@@ -73,8 +73,6 @@ class RemoteAnswers:
         """Send another gateway the next part of a run's answer, once there is one, in the background.
 
         A `request` that `leaves` ends the copying instead.
-
-        A `request` that `leaves` ends the copying, and gets none.
         """
         answer, follower = self._runs.get(request.run), (request.run, request.reply_to)
         if (reading := self._followers.pop(follower, None)) is not None:

@@ -21,10 +21,7 @@ class EchoedPrompt:
     ranks: list[int] = field(default_factory=list)
 
     def take(self, reply: PromptEcho | PromptLogprobs) -> None:
-        """Add one reply about the prompt: its text, or log probabilities except those that an earlier attempt sent.
-
-        Those repeated by a later attempt are skipped.
-        """
+        """Add one reply about the prompt: its text, or log probabilities except those that an earlier attempt sent."""
         if isinstance(reply, PromptEcho):
             self.ids, self.text, self.first = reply.token_ids, reply.text, reply.first_text
         else:

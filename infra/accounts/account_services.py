@@ -102,10 +102,7 @@ class AccountServices:
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
 
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
-        """Create the services behind the administration API; `announce` notifies gateways of changed keys.
-
-        They call `announce` to notify gateways of changed keys.
-        """
+        """Create the services behind the administration API; `announce` notifies gateways of changed keys."""
         accounts = MongoOrganisationStore(self.connection)
         keys = self.keys(announce)
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)

@@ -47,10 +47,7 @@ class DeadLetterCommands:
     mongodb_url: str = ""
 
     async def all(self) -> Sequence[DeadLetter]:
-        """Return all dead letters of the broker for reading: the letters stay in their queues and can't be settled.
-
-        They can't be settled through this result.
-        """
+        """Return all dead letters of the broker for reading: they stay in their queues and can't be settled."""
         async with DeadLetters(self.bus) as letters:
             return [letter async for letter in letters]
 

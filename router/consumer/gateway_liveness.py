@@ -37,8 +37,6 @@ class GatewayLiveness:
         later.
 
         If the window was the probe, call `on_dead`.
-
-        If it was the probe, call `on_dead`.
         """
         if gateway in self._probed:
             self._probed.discard(gateway)

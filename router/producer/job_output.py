@@ -179,10 +179,7 @@ class JobOutput:
 
     @classmethod
     def of(cls, job: Job) -> JobOutput:
-        """Create the tracker of a new job's output, starting with the output that the job says was delivered before.
-
-        It begins with what the job says was delivered before, mostly nothing.
-        """
+        """Create the tracker of a new job's output, starting with the output that the job says was delivered before."""
         output = cls._empty(job)
         if job.begun:
             output._continue(job)

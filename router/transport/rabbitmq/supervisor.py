@@ -124,10 +124,7 @@ class ChannelSupervisor:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Open a channel and have its user set it up, again after each loss.
-
-        End with the user or a refusal of the broker.
-        """
+        """Open a channel and have its user set it up, again after each loss, until the user ends or is refused."""
         backoff = Backoff(self._connection.retry_wait)
         while not self._user.finished:
             connection = await self._connection.connection()

@@ -1,6 +1,6 @@
 """Routes of `/v1/organization/.../rate_limit(s)`: rate limits of a project, the organisation, an API key or a user.
 
-Extensions: the same of the organisation, `/v1/organization/rate_limits`, and `.../rate_limit` of an API key or a user.
+Those of the organisation, of an API key and of a user are extensions.
 """
 
 from __future__ import annotations
