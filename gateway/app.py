@@ -85,7 +85,7 @@ class GatewayServices:
 
 
 def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
-    """Return the gateway's FastAPI application. Start `services.bus` before its lifespan, which consumes replies.
+    """Create the gateway's FastAPI application; start `services.bus` before its lifespan, which consumes replies.
 
     Raises:
         StartupError: A route neither requires a key nor is marked public, or the alias file is invalid.

@@ -1,4 +1,4 @@
-"""The gateway's exceptions; `http/http_errors.py` translates them to HTTP responses.
+"""Exceptions by which the gateway refuses or ends requests; `http/http_errors.py` translates them to HTTP responses.
 
 GatewayError
 ├── MalformedHttp: TooManyHeaders, HeadersTimeout

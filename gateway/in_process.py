@@ -1,4 +1,4 @@
-"""Chat completions for callers in the gateway's own process: admitted, limited, billed and streamed as over HTTP.
+"""Runs chat completions for callers in the gateway's process, as the web chat: admitted, limited, billed and streamed.
 
 The web chat uses it: its users have no API key, and its answers outlive their HTTP requests.
 """
@@ -54,7 +54,7 @@ class AnswerUpdate:
 async def complete(
     gateway: Gateway, prices: PriceBook, principal: Principal, fields: dict[str, Any]
 ) -> AsyncIterator[AnswerUpdate | QueueUpdate]:
-    """Run a chat completion (OpenAI's fields, one choice, no tools); yield its updates. Closing cancels the job.
+    """Run a chat completion (OpenAI's `fields`, one choice, no tools) and yield its updates. Closing cancels the job.
 
     Raises:
         GatewayError, GenerationError, AccountError, PublishError: the request was refused or failed; earlier

@@ -1,4 +1,4 @@
-"""The gateway's Prometheus metrics."""
+"""Declares the Prometheus metrics of a gateway process."""
 
 from __future__ import annotations
 

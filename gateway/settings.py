@@ -1,4 +1,4 @@
-"""The gateway's settings, read once from the environment at start-up."""
+"""Settings of a gateway process, read once from environment variables at start-up."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class GatewaySettings(BaseSettings):
 
     @property
     def default_limits(self) -> dict[SubjectKind, Limits]:
-        """The operator's rate limits by kind of subject, unless set for one subject."""
+        """Operator's rate limits by kind of subject, which hold for a subject without limits of its own."""
         texts = {
             SubjectKind.KEY: self.limits_per_key,
             SubjectKind.PERSON: self.limits_per_person,

@@ -1,1 +1,1 @@
-"""Operation of Headrace: command line, launchers, containers, and configuration of RabbitMQ and the store."""
+"""Operation of Headrace: the `headrace` command, launchers, set-up, containers, RabbitMQ and store configuration."""

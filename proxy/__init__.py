@@ -1,4 +1,4 @@
-"""Proxy: answers jobs by calling OpenAI-compatible upstreams, as a further consumer of the job queues.
+"""Proxy process: a job consumer beside the workers that answers jobs by calling external OpenAI-compatible providers.
 
 `catalogue` lists models and upstreams, `request` converts a job to an upstream request, `upstream` sends it, `stream`
 and `embeddings` parse the answer, `forwarder` publishes the replies. Answers are not trusted: only known fields are

@@ -1,4 +1,4 @@
-"""Reads the proxy's catalogue of models and upstreams, a TOML file, once at start-up.
+"""Reads the proxy's catalogue (a TOML file): the upstream providers, and the models that each serves. Read at start-up.
 
     [upstreams.openai]
     base_url = "https://api.openai.com/v1"
@@ -133,7 +133,7 @@ class Catalogue(_Table):
 
 
 def read(path: Path) -> Catalogue:
-    """Read and validate the proxy's catalogue of models and upstreams, a TOML file.
+    """Read and validate the proxy's catalogue, a TOML file of models and upstream providers; called once at start-up.
 
     Raises:
         StartupError: the file is missing, is not TOML, or is not a valid catalogue.
@@ -142,7 +142,7 @@ def read(path: Path) -> Catalogue:
 
 
 def api_keys(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[str, SecretStr]:
-    """Return, from `environment`, the API keys by upstream name, for the upstreams that need one.
+    """Return the API key of each upstream that needs one, by upstream name, from the `environment` variables it names.
 
     Raises:
         StartupError: an environment variable named in the file is not set, or can't be sent in a header.

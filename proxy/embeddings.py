@@ -1,4 +1,4 @@
-"""Parses and validates an upstream's embeddings: one vector per input in any order, of equal length, finite numbers."""
+"""Parses and validates an upstream provider's response with embeddings: one vector per input, finite numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Embeddings:
 
 
 def parse(body: bytes, inputs: int, dimensions: int | None) -> Embeddings:
-    """Parse an upstream's answer as one vector for each of `inputs` inputs, of `dimensions` numbers (`None`: any).
+    """Parse an upstream's response with embeddings of `inputs` inputs, of `dimensions` numbers each (`None`: any).
 
     Raises:
         InvalidAnswer: the answer does not have exactly one valid vector per input.

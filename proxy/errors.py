@@ -1,4 +1,4 @@
-"""Exceptions of upstream requests. Their messages are for clients, so they contain no address, key or internals.
+"""Exceptions of the proxy's requests to upstream providers; their messages go to clients and hold no address or key.
 
 UpstreamError                     `code` is the job's failure code
 ├── FailoverError                 before the first token, the next route is tried

@@ -1,4 +1,4 @@
-"""State of a job that an upstream answers: its task, and what of the answer was released to the gateway."""
+"""State of one job that the proxy forwards to upstreams: its task, and the output sent to the gateway so far."""
 
 from __future__ import annotations
 
@@ -45,16 +45,19 @@ class ForwardedAttempt(Attempt):
 
     @property
     def continues(self) -> bool:
-        """Always false: no upstream gets an answer of which another worker has delivered a part."""
+        """Always false: an upstream can't continue an answer of which another worker has delivered a part."""
         return False
 
     @property
     def begun(self) -> bool:
-        """Whether output was released to the gateway, so that no other upstream can answer the job."""
+        """Whether part of the answer was sent to the gateway, so that the proxy may try no other upstream."""
         return self.size > 0
 
     def release_image(self, index: int, image: ForwardedImage) -> Drawn:
-        """Record image `index` as released and return its `Drawn`."""
+        """Count an upstream's image as sent to the gateway, and return its reply.
+
+        `index` is the image's number in the job.
+        """
         self.images += 1
         self.progressed, self.solo = True, False
         return Drawn(
@@ -66,7 +69,7 @@ class ForwardedAttempt(Attempt):
         )
 
     def release(self, piece: ChoiceDelta) -> Delta:
-        """Record a piece of the answer as released and return its `Delta`.
+        """Count one piece of an upstream's answer as sent, and return it as the `Delta` reply to the gateway.
 
         The delta covers as many positions as the piece has log probabilities. Without any, it covers the estimated
         tokens, which a client that disconnects pays for: at least one if the piece is not empty, and no more than the
@@ -99,7 +102,8 @@ class ForwardedAttempt(Attempt):
 
     @property
     def usage(self) -> Usage:
-        """Tokens or images so far: as the upstream reported if plausible, else estimated from the released output."""
+        """Tokens or images of the job so far: as the upstream reported if plausible, else estimated from the output
+        sent."""
         if (reported := self.plausible_usage) is not None:
             return reported
         return Usage(
@@ -114,7 +118,10 @@ class ForwardedAttempt(Attempt):
 
     @property
     def plausible_usage(self) -> Usage | None:
-        """The upstream's reported usage; `None` if it is absent or implausible. Images are counted here instead."""
+        """Usage that the upstream reported; `None` if it is absent or implausible.
+
+        Images are counted by the proxy itself.
+        """
         if isinstance(self.job.prompt, ImagePrompt):
             images = self.images + len(self.job.ended)
             return Usage(prompt_tokens=0, units={self.job.prompt.size: images} if images else {})
@@ -122,7 +129,10 @@ class ForwardedAttempt(Attempt):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released texts as compact JSON, one per choice: `["Hello","Hi"]`; "" without texts."""
+        """SHA-256 (hex) of the texts sent, as compact JSON with one text per choice: `["Hello","Hi"]`.
+
+        "" without texts.
+        """
         if isinstance(self.job.prompt, EmbeddingPrompt | ImagePrompt):
             return ""
         return hashlib.sha256(msgspec.json.encode(["".join(text) for text in self.texts])).hexdigest()

@@ -1,4 +1,4 @@
-"""Forwards one model's jobs to its upstreams: tries the routes in order, and retries only before the first token.
+"""Forwards one model's jobs to upstream providers: tries the routes in order, and retries only before the first token.
 
 `Forwarder` is the handler of a `JobConsumer`, which acknowledges jobs and publishes usage records.
 """
@@ -85,16 +85,16 @@ class Forwarder:
     # Start of a job
 
     def open(self, job: Job, delivery: Delivery) -> ForwardedAttempt:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
+        """Create an attempt at `job`, the message `delivery`, for the job consumer; forwarding starts with `begin`."""
         return ForwardedAttempt(job, delivery, max_model_len=self._spec.max_model_len)
 
     async def begin(self, attempt: ForwardedAttempt) -> None:
-        """Queue a job for a slot. Its gateway permits none of which a part was delivered, except of embeddings."""
+        """Queue an opened attempt for a slot of the model, and start it if a slot is free."""
         self._admission.enqueue(attempt)
         self.admit()
 
     def admit(self) -> None:
-        """Forward waiting jobs to upstreams while slots are free."""
+        """Start waiting jobs while slots are free: each gets a task that requests its answer from upstreams."""
         while (attempt := self._admission.admit()) is not None:
             attempt.task = asyncio.create_task(self._answer(attempt))
             attempt.task.add_done_callback(partial(self._handle_task_end, attempt))
@@ -258,17 +258,18 @@ class Forwarder:
         self._end(attempt, replace(failed, param=param, retry_after=error.retry_after))
 
     def fail(self, attempt: ForwardedAttempt, code: FailureCode, message: str) -> None:
-        """Close the connection to the upstream and end a job as failed; the client gets `message`."""
+        """Cancel the upstream request of a job and end the job as failed with `code`; the client gets `message`."""
         self.abandon(attempt)
         self._end(attempt, _failed(attempt, code, message))
 
     def cancel(self, attempt: ForwardedAttempt) -> None:
-        """Close the connection to the upstream and end a job as cancelled: its gateway requested it or is gone."""
+        """Cancel the upstream request of a job, and end the job as cancelled, on request or because its gateway is
+        gone."""
         self.abandon(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def abandon(self, attempt: ForwardedAttempt) -> None:
-        """Close the upstream connection of a job that another worker will answer; publishes no terminal message."""
+        """Cancel the upstream request of a job that another worker will answer; sends the gateway no terminal reply."""
         if attempt.task is not None:
             attempt.task.cancel()
 

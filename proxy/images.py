@@ -1,4 +1,4 @@
-"""Parses and validates an upstream's images: as many PNG files in base64 as were requested."""
+"""Parses and validates an upstream provider's response with images: as many PNG files in base64 as requested."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ANSWERS = msgspec.json.Decoder(_Answer)
 
 
 def parse(body: bytes, count: int) -> list[ForwardedImage]:
-    """Parse an upstream's answer as `count` images in PNG format.
+    """Parse an upstream's response to an image request as exactly `count` PNG images, and return them in order.
 
     Raises:
         InvalidAnswer: the answer has another number of images, or one that is too large or no PNG file in base64.

@@ -1,4 +1,4 @@
-"""Prometheus metrics of a proxy, with a worker's names where they mean the same (docs/metrics.md)."""
+"""Prometheus metrics of a proxy process, per model; those with a worker's names mean the same (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProxyCollectors:
         self.latency = histogram("e2e_request_latency_seconds", "Time from a job's delivery to its end")
 
     def control_refused(self, reason: str) -> None:
-        """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
+        """Count a control message that the proxy rejected; `reason` is `unsigned`, `forged` or `old`."""
         self._control_refused.labels(reason).inc()
 
 
@@ -52,20 +52,21 @@ class ProxyMetrics:
         self.time_to_first_token = collectors.first_token.labels(model)
 
     def load(self, running: int, waiting: int) -> None:
-        """Set the gauges of the model's running and waiting requests."""
+        """Set the gauges of the model's requests: `running` at upstreams, and `waiting` for a slot."""
         self._collectors.running.labels(self._model).set(running)
         self._collectors.waiting.labels(self._model).set(waiting)
 
     def upstream_requests(self, upstream: str, outcome: str) -> Counter:
-        """Return the counter of requests to this upstream with this outcome."""
+        """Return the Prometheus counter of the model's requests to an upstream that ended with this outcome."""
         return self._collectors.upstream_requests.labels(self._model, upstream, outcome)
 
     def finished(self, reason: str) -> None:
-        """Count an ended choice by finish reason."""
+        """Count one ended choice of an answer, by its finish reason."""
         self._collectors.success.labels(self._model, reason).inc()
 
     def ended(self, terminal: Terminal, usage: Usage, seconds: float) -> None:
-        """Count an ended job's tokens, and its failure or cancellation, or if finished its latency (`seconds`)."""
+        """Count one ended job: its tokens, and its failure or cancellation, or if it finished its latency in
+        `seconds`."""
         self._collectors.prompt_tokens.labels(self._model).inc(usage.prompt_tokens)
         self._collectors.generation_tokens.labels(self._model).inc(usage.completion_tokens)
         if isinstance(terminal, Failed | Cancelled):

@@ -1,4 +1,4 @@
-"""Converts a job to the request body for an OpenAI-compatible upstream.
+"""Converts a job to the HTTP request for an OpenAI-compatible upstream provider: endpoint path and JSON body.
 
 vLLM's extra fields are sent only if the client set them, because an upstream may reject unknown fields. The client's
 identity (tenant, user, cache salt) and service class are never sent. Text is always streamed, with usage; the gateway
@@ -31,7 +31,7 @@ CHAT, COMPLETIONS, EMBEDDINGS, IMAGES = "/chat/completions", "/completions", "/e
 
 
 def path_of(job: Job) -> str:
-    """Return the path of the upstream's endpoint for a job, below the base URL."""
+    """Return the path of the upstream endpoint that answers a job, such as `/chat/completions`, below the base URL."""
     match job.prompt:
         case ChatPrompt():
             return CHAT
@@ -44,7 +44,7 @@ def path_of(job: Job) -> str:
 
 
 def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
-    """Return the request body for a job; `model` is the upstream's name of the model.
+    """Return the JSON body of the request that sends a job to an upstream, which calls the model `model`.
 
     Raises:
         RequestRefused: the API has no field for an option of the job.

@@ -1,4 +1,4 @@
-"""The proxy process: runs one worker per model of the catalogue on a shared bus."""
+"""Runs the proxy process: one worker per model of the catalogue, on one connection to the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a proxy process; `catalogue.py` reads the models that it serves."""
+"""Settings of a proxy process from environment variables; the models that it serves are in its catalogue file."""
 
 from __future__ import annotations
 

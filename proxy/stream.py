@@ -105,7 +105,7 @@ class ChoiceDelta:
 
     @property
     def size(self) -> int:
-        """UTF-8 bytes of the event's generated text, reasoning, function names and arguments."""
+        """Number of UTF-8 bytes of this delta's generated text, reasoning, function names and arguments."""
         calls = sum(len((call.name + call.arguments).encode()) for call in self.calls or ())
         return len(self.text.encode()) + len(self.reasoning.encode()) + calls
 
@@ -128,16 +128,18 @@ class StreamParser:
 
     @classmethod
     def of(cls, n: int) -> StreamParser:
-        """Create the parser of an answer with `n` choices."""
+        """Create the parser of one upstream answer's event stream, for `n` choices."""
         return cls([_Progress() for _ in range(n)])
 
     @property
     def finished(self) -> bool:
-        """Whether every choice of the answer has ended."""
+        """Whether the upstream has ended every choice of the answer."""
         return all(choice.finished for choice in self.choices)
 
     def parse(self, data: str) -> list[ChoiceDelta]:
-        """Parse the data of one event, return the parts of choices in it, and keep the usage if it is reported.
+        """Parse the data of one event of the upstream's stream.
+
+        Return its choices' deltas, and keep a usage that it reports.
 
         Raises:
             UpstreamError: the event is an error, or is not valid in this answer.
@@ -223,7 +225,10 @@ def _alternative(token: str, logprob: float) -> TokenAlternative:
 
 
 def error_of(error: Any, *, status: int | None, retry_after: int | None = None) -> UpstreamError:
-    """Return the exception for an upstream's error object: of a response with `status`, or of an event if `None`."""
+    """Convert an upstream's error object to an exception.
+
+    `status` is that of its response, `None` for an event of a stream.
+    """
     fields = error if isinstance(error, dict) else {}
     code, kind = fields.get("code"), fields.get("type")
     if status is None:  # in an event some servers put the status into the code

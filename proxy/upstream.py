@@ -1,4 +1,4 @@
-"""HTTP client of one upstream, with its API key and circuit breaker.
+"""HTTP client of one upstream provider: sends requests with its API key, and stops them by a circuit breaker.
 
 Answers are bounded before they are read: compression is neither requested nor accepted, redirects are not followed,
 cookies are not kept, events and answers have a maximum size. Except for connecting, the caller sets the timeouts.
@@ -46,11 +46,14 @@ class Upstream:
         )
 
     async def close(self) -> None:
-        """Close the connections to the server."""
+        """Close the HTTP connections to this upstream; call it at shutdown."""
         await self._client.aclose()
 
     async def stream(self, path: str, body: dict[str, Any]) -> AsyncIterator[str]:
-        """POST `body` and yield the data of each server-sent event. Closing the iterator closes the connection.
+        """POST `body` (JSON) to `path` below the base URL, and yield the data of each server-sent event of the
+        response.
+
+        Closing the iterator closes the connection.
 
         Raises:
             UpstreamError: the request failed, or the answer is not an event stream.
@@ -66,7 +69,7 @@ class Upstream:
                 yield event.data
 
     async def post(self, path: str, body: dict[str, Any]) -> bytes:
-        """POST `body` as JSON and return the body of the answer.
+        """POST `body` (JSON) to `path` below the base URL, and return the bytes of the response body.
 
         Raises:
             UpstreamError: the request failed, or the answer is too large.
@@ -105,7 +108,7 @@ class Upstream:
         return self.redact(f"{type(error).__name__}: {error}")
 
     def redact(self, text: str) -> str:
-        """Return `text` with the upstream's API key replaced by a placeholder."""
+        """Return `text`, such as an error message, with this upstream's API key replaced by a placeholder."""
         return text.replace(self._key.get_secret_value(), REDACTED) if self._key is not None else text
 
     async def _error_of(self, response: httpx2.Response) -> UpstreamError:

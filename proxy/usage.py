@@ -1,4 +1,4 @@
-"""Computes the usage of an upstream's answer: the reported usage if plausible, else an estimate of what was delivered.
+"""Decides the usage of an upstream's answer, for billing: the reported one if plausible, else an estimate.
 
 A missing or implausible report must make an answer neither free nor expensive. There is no tokenizer for the estimate:
 a piece of the stream with log probabilities has as many tokens as those; any other has at least one token (servers send
@@ -34,7 +34,7 @@ MAX_TOKEN_BYTES = 256
 
 
 def estimate_tokens(size: int) -> int:
-    """Return the estimated number of tokens in `size` UTF-8 bytes of text, at least 1 unless `size` is 0."""
+    """Estimate the number of tokens in a text of `size` UTF-8 bytes: at least 1, or 0 if `size` is 0."""
     return -(-size // BYTES_PER_TOKEN)
 
 
@@ -50,7 +50,8 @@ class TokenCount:
     """Bytes of the pieces without log probabilities."""
 
     def add(self, size: int, logprobs: int) -> None:
-        """Add a piece of an answer: `logprobs` tokens if not 0, else estimated from its `size` in bytes."""
+        """Add one piece of an answer to the estimate: `logprobs` tokens if not 0, else estimated from its `size` in
+        bytes."""
         if logprobs:
             self.exact += logprobs
         elif size:
@@ -59,12 +60,12 @@ class TokenCount:
 
     @property
     def tokens(self) -> int:
-        """Estimated number of tokens of all pieces added; at least 1 once a piece was not empty."""
+        """Estimated number of tokens of all pieces of the answer added; at least 1 once a piece was not empty."""
         return self.exact + max(self.pieces, estimate_tokens(self.size))
 
 
 def estimate_prompt_tokens(job: Job) -> int:
-    """Return the estimated number of tokens of a job's prompt; exact for token ids."""
+    """Estimate the number of tokens of a job's prompt, when the upstream has not reported it; exact for token ids."""
     match job.prompt:
         case TokenPrompt():
             return len(job.prompt.token_ids)
@@ -85,12 +86,12 @@ def estimate_prompt_tokens(job: Job) -> int:
 
 
 def usage_limit(job: Job, max_model_len: int) -> Usage:
-    """Return upper bounds on the prompt and completion tokens that a job may use and is billed for, in all choices."""
+    """Return the most prompt and completion tokens, over all choices, that a job may be billed for."""
     return max_usage(job, max_model_len, BOUNDS)
 
 
 def with_token_limit(job: Job, max_model_len: int) -> Job:
-    """Return the job with the operator's default `max_tokens` if its client set none.
+    """Return the job, with the operator's default `max_tokens` set if its client set none.
 
     Returns the job unchanged if prompt and limit together may exceed the context, which an upstream would reject.
     """
@@ -103,10 +104,11 @@ def with_token_limit(job: Job, max_model_len: int) -> Job:
 
 
 def plausible_usage(reported: Any, job: Job, *, max_model_len: int, size: int) -> Usage | None:
-    """Return an upstream's reported `usage` of an answer of `size` bytes, or `None` if it is absent or implausible.
+    """Validate the `usage` that an upstream `reported` for an answer of `size` bytes.
 
-    It may count hidden tokens (reasoning), but not more than the job allows, and not fewer than the delivered bytes
-    need. A prompt has at least one token, and at most those of the context and those that its bytes allow.
+    Return `None` if it is absent or implausible. A plausible usage may count hidden tokens (reasoning), but not more
+    than the job allows, and not fewer than the delivered bytes need. A prompt has at least one token, and at most those
+    of the context and those that its bytes allow.
     """
     prompt, completion = _count(reported, "prompt_tokens"), _count(reported, "completion_tokens")
     limit = usage_limit(job, max_model_len)

@@ -1,4 +1,4 @@
-"""Worker of one model that upstreams serve: a consumer of its job queues that sends heartbeats."""
+"""Runs the worker of one model of a proxy: consumes the model's job queues, forwards jobs, and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class ProxyWorker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Forward the model's jobs to upstreams until `stop` is set or a drain is requested, then drain.
+        """Consume the model's jobs and forward them to upstreams until `stop` is set or a drain is requested, then
+        drain.
 
         Raises:
             BrokerUnavailable: the broker can't be reached.
@@ -65,7 +66,7 @@ class ProxyWorker:
         await self._consumer.serve(stop)
 
     def status(self) -> dict[str, Any]:
-        """Return the worker's state and load for `/status`."""
+        """Return state, running and waiting jobs and tokens per second of this worker, as JSON values for `/status`."""
         admission = self._consumer.admission
         return {
             "state": str(self._consumer.state),

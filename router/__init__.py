@@ -1,4 +1,4 @@
-"""Messaging layer: message types, broker topology, transports, the typed bus, and what all consumers of jobs share.
+"""Messaging layer of all processes: message types, broker topology, transports, bus, job publishers and consumers.
 
 Gateway, worker, proxy, chat and billing import this package and never one another.
 """

@@ -1,4 +1,4 @@
-"""Typed message bus: publishes and consumes Headrace's messages, each through its exchange and queue.
+"""Typed message bus: publishes and consumes Headrace's messages (jobs, replies, heartbeats, ...), by queue and type.
 
 The only module that combines `messages`, `topology` and a `Transport`. Undecodable messages of shared queues are
 dead-lettered with a reason; those of private queues are logged and dropped.
@@ -76,7 +76,10 @@ class TypedConsumer(Generic[T]):
             yield Envelope(message, delivery)
 
     async def cancel(self) -> None:
-        """Stop receiving from the queue (basic.cancel). Iteration ends after the messages already received."""
+        """Stop new deliveries from the shared queue (basic.cancel).
+
+        Iteration ends after the messages already received.
+        """
         await self._consumer.cancel()
 
 
@@ -101,7 +104,7 @@ class TypedSubscription(Generic[T]):
                 _log.warning("undecodable message dropped", feed=self._name, reason=str(error))
 
     async def close(self) -> None:
-        """Delete the private queue; iteration ends."""
+        """Delete the private queue at the broker, so that iteration over its messages ends."""
         await self._subscription.close()
 
 
@@ -121,26 +124,29 @@ class Bus:
 
     @property
     def state(self) -> ConnectionState:
-        """State of the publishing connection: only if `UP` can a publish succeed now. Read from a local flag."""
+        """State of the publishing connection to the broker: a publish can succeed only while it is `UP`.
+
+        Read from a local flag.
+        """
         return self._transport.state
 
     @property
     def lost_at(self) -> float:
-        """Monotonic time at which a broker connection was last lost; `-inf` if never."""
+        """Monotonic time at which a connection of this process to the broker was last lost; `-inf` if never."""
         return self._transport.lost_at
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of published messages not yet written to the publishing connection's socket."""
+        """Number of bytes of published messages that are not written yet to the publishing connection's socket."""
         return self._transport.unsent_bytes
 
     @property
     def unconfirmed(self) -> int:
-        """Number of publishes in progress: not confirmed by the broker yet, or not sent yet."""
+        """Number of publishes of this process that the broker has not confirmed yet, or that are not sent yet."""
         return self._transport.unconfirmed
 
     async def start(self, *, declares_platform: bool = True) -> None:
-        """Connect, and declare the exchanges and queues that do not depend on models.
+        """Connect to the broker, and if `declares_platform` declare the exchanges and queues of every installation.
 
         Workers do not declare these: a broker user that may declare a queue may delete it.
         """
@@ -149,20 +155,21 @@ class Bus:
             await self._transport.declare(topology.platform())
 
     async def close(self) -> None:
-        """Wait for outstanding confirms, then disconnect; unsettled deliveries return to their queues."""
+        """Wait for outstanding publisher confirms, then disconnect; unsettled deliveries return to their queues."""
         await self._transport.close()
 
     # Jobs
 
     async def declare_model(self, model: str) -> None:
-        """Declare the job queues of a model. Call it at start-up only, never per request."""
+        """Declare the job queues of one model at the broker. Call it at start-up only, never per request."""
         await self._transport.declare(topology.model(model))
 
     async def publish_job(self, job: Job, headers: Mapping[str, HeaderValue]) -> None:
-        """Publish a job with publisher confirm; it expires from the queue at its deadline.
+        """Publish one job to its model's queue, and wait for the publisher confirm; the queue drops it at its deadline.
 
         Raises:
-            PublishError: see `Transport.publish`.
+            Unroutable, QueueFull, BrokerUnavailable: the job was not queued.
+            PublishUnknown: no confirm arrived; the job may be queued.
         """
         remaining_ms = max(1, int((job.deadline - time.time()) * 1000))
         await self._transport.publish(
@@ -180,7 +187,9 @@ class Bus:
     async def jobs(
         self, model: str, service_class: ServiceClass, *, prefetch: int, priority: int = 0
     ) -> TypedConsumer[Job]:
-        """Start consuming the jobs of one model and class, at most `prefetch` unacknowledged at a time.
+        """Start consuming the jobs of one model and class.
+
+        Return their iterator, at most `prefetch` unacknowledged at a time.
 
         A consumer of lower `priority` gets only jobs for which those of higher priority have no capacity.
         """
@@ -189,11 +198,11 @@ class Bus:
         return TypedConsumer(consumer, messages.JOBS, partial(self._dead_letter, topology.dead_job_routing_key(model)))
 
     async def dead_jobs(self, *, prefetch: int) -> Consumer:
-        """Start consuming dead-lettered jobs, as raw deliveries because some of them are undecodable."""
+        """Start consuming dead-lettered jobs, undecodable ones included; return an iterator over the raw deliveries."""
         return await self._transport.consume(topology.DEAD_QUEUE, prefetch=prefetch)
 
     async def park(self, delivery: Delivery, reason: str) -> None:
-        """Move a message to the parked queue, where an operator can inspect it, then acknowledge it.
+        """Move one message to the parked queue with `reason`, for an operator to inspect, then acknowledge the message.
 
         Raises:
             PublishError: the message was not moved, and is not acknowledged.
@@ -201,7 +210,7 @@ class Bus:
         await self._move(delivery, topology.SETTLE_ROUTING_KEY, {REASON_HEADER: reason})
 
     async def move_to_diagnosed(self, delivery: Delivery, diagnosis: Diagnosis) -> None:
-        """Move a failed job and its diagnosis to the diagnosed queue, for an operator, then acknowledge the job.
+        """Move one failed job with its diagnosis to the diagnosed queue, for an operator, then acknowledge the job.
 
         Raises:
             PublishError: the job was not moved, and is not acknowledged.
@@ -209,7 +218,10 @@ class Bus:
         await self._move(delivery, topology.DIAGNOSED_ROUTING_KEY, diagnosis.headers())
 
     async def browse(self, queue: str) -> Browser:
-        """Open a browser on a durable queue, to get single messages; unsettled ones return to the queue on close."""
+        """Open a browser on a durable queue, to get messages one by one.
+
+        Unsettled ones return to the queue when it closes.
+        """
         return await self._transport.browse(queue)
 
     async def _dead_letter(self, routing_key: str, delivery: Delivery, reason: str) -> None:
@@ -237,14 +249,19 @@ class Bus:
     # Replies
 
     async def replies(self, gateway: str) -> TypedSubscription[Window]:
-        """Open a gateway's reply inbox and subscribe to its windows. Call it before the first job is published."""
+        """Create the reply inbox of the process `gateway`, and return an iterator over windows.
+
+        Call it before any publish.
+        """
         subscription = await self._transport.subscribe(
             topology.REPLY_EXCHANGE, [gateway], arguments=topology.REPLY_QUEUE_ARGUMENTS
         )
         return TypedSubscription(subscription, messages.WINDOWS, "replies")
 
     def send_window(self, gateway: str, window: Window) -> None:
-        """Publish a window, unconfirmed; if there is no reply inbox, the `on_gateway_unreachable` callbacks are called.
+        """Send a window of replies to the inbox of `gateway`, unconfirmed.
+
+        Callbacks report it if there is no such inbox. The callbacks are those of `on_gateway_unreachable`.
 
         Raises:
             BrokerUnavailable: the connection is down.
@@ -260,10 +277,11 @@ class Bus:
     # Usage
 
     async def publish_settlement(self, message: Settlement) -> None:
-        """Publish a usage record or a receipt with publisher confirm.
+        """Publish one usage record or receipt to billing's queue, and wait for the publisher confirm.
 
         Raises:
-            PublishError: see `Transport.publish`.
+            Unroutable, QueueFull, BrokerUnavailable: the message was not queued.
+            PublishUnknown: no confirm arrived; the message may be queued.
         """
         await self._transport.publish(
             Outgoing(
@@ -276,7 +294,7 @@ class Bus:
         )
 
     async def settlements(self, *, prefetch: int) -> TypedConsumer[Settlement]:
-        """Start consuming usage records and receipts; parks undecodable ones, and receipts sent by workers."""
+        """Start consuming usage records and receipts; return their iterator. Undecodable and forged ones are parked."""
         consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
         park = partial(self._dead_letter, topology.SETTLE_ROUTING_KEY)
         return TypedConsumer(consumer, messages.SETTLEMENTS, park, _check_publisher)
@@ -284,7 +302,7 @@ class Bus:
     # Control and status
 
     def on_control_unroutable(self, callback: Callable[[str], None]) -> None:
-        """Register `callback(target)`, called when the broker returns a `mandatory` control message as unroutable."""
+        """Register `callback(target)`, called when the broker returns a `mandatory` control message to `target`."""
         self._on_return(topology.CONTROL_EXCHANGE, callback)
 
     def _on_return(self, exchange: str, callback: Callable[[str], None]) -> None:
@@ -297,7 +315,7 @@ class Bus:
         self._transport.on_return(returned)
 
     def send_control(self, target: str, message: Control, *, mandatory: bool = False) -> None:
-        """Publish a control message, unconfirmed; `target` is a routing key of `router/control_targets.py`.
+        """Sign and publish a control message, unconfirmed, to `target`, a routing key of `router/control_targets.py`.
 
         If `mandatory` and no queue is bound for `target`, the `on_control_unroutable` callbacks are called.
 
@@ -311,14 +329,17 @@ class Bus:
         )
 
     async def controls(self, targets: list[str]) -> TypedSubscription[Control]:
-        """Subscribe to control messages for any of `targets`; messages with an invalid signature are dropped."""
+        """Subscribe to the control messages for any of `targets` (routing keys).
+
+        Drops those with an invalid signature.
+        """
         subscription = await self._transport.subscribe(
             topology.CONTROL_EXCHANGE, targets, arguments=topology.CONTROL_QUEUE_ARGUMENTS
         )
         return TypedSubscription(subscription, messages.CONTROLS, "control", self._accepts_control)
 
     def on_control_rejected(self, callback: Callable[[str], None]) -> None:
-        """Set the callback called with `unsigned`, `forged` or `old` for each control message rejected as such."""
+        """Set the callback that gets `unsigned`, `forged` or `old` for each control message rejected for that."""
         self._control_rejected = callback
 
     def _accepts_control(self, received: Received) -> bool:
@@ -332,7 +353,7 @@ class Bus:
         return True
 
     def send_status(self, status: WorkerStatus) -> None:
-        """Publish a worker's heartbeat without waiting for a publisher confirm.
+        """Publish a worker's heartbeat to all gateways, without waiting for a publisher confirm.
 
         Raises:
             BrokerUnavailable: the connection is down.
@@ -340,7 +361,7 @@ class Bus:
         self._transport.publish_unconfirmed(Outgoing(topology.STATUS_EXCHANGE, "", messages.encode(status)))
 
     async def statuses(self) -> TypedSubscription[WorkerStatus]:
-        """Subscribe to the heartbeats of all workers."""
+        """Subscribe to the heartbeats of all workers; return an iterator over them."""
         subscription = await self._transport.subscribe(
             topology.STATUS_EXCHANGE, [""], arguments=topology.STATUS_QUEUE_ARGUMENTS
         )

@@ -1,4 +1,4 @@
-"""Signatures of control messages: the right to publish to the control exchange does not suffice to control workers.
+"""Signs and verifies control messages: the right to publish to their exchange does not suffice to control workers.
 
 HMAC-SHA256 under a secret that gateways, workers and proxies share, over the routing key, the time and the body.
 Messages that are unsigned, wrongly signed, signed for another target or too old are rejected. A message can be
@@ -28,7 +28,7 @@ SECRET_FILE_NAME = "control-secret"  # noqa: S105 - a file name
 
 
 def control_signer(secret: str) -> ControlSigner:
-    """Return the signer for the secret from the settings.
+    """Create the signer of control messages from the installation's control secret, a setting.
 
     Raises:
         StartupError: the secret is missing or too short.
@@ -60,12 +60,12 @@ class ControlSigner:
         self._clock = clock
 
     def sign(self, target: str, body: bytes) -> Mapping[str, HeaderValue]:
-        """Return the signature headers (time and HMAC) of a message `body` to the routing key `target`, signed now."""
+        """Return the AMQP headers (time and HMAC) that sign the message `body` to the routing key `target` now."""
         now = int(self._clock() * 1000)
         return {SIGNED_AT: now, SIGNATURE: self._signature(target, now, body)}
 
     def verify(self, received: Received) -> None:
-        """Verify that a holder of the secret signed this message recently, for this target.
+        """Check that a received control message was signed recently, with the installation's secret, for its target.
 
         Raises:
             UntrustedControl: the message is unsigned, forged or old.

@@ -1,4 +1,4 @@
-"""Targets of control messages: routing keys of the control exchange (a topic exchange)."""
+"""Routing keys of control messages in the broker's topic exchange: of a gateway, a worker, or a model's workers."""
 
 ALL = "all"
 """Routing key that reaches every worker."""
@@ -7,15 +7,15 @@ GATEWAYS = "gateways"
 
 
 def gateway(process_id: str) -> str:
-    """Return the routing key of control messages to one gateway process."""
+    """Return the routing key by which a control message reaches the gateway process `process_id`."""
     return f"gateway.{process_id}"
 
 
 def worker(worker_id: str) -> str:
-    """Return the routing key of control messages to one worker."""
+    """Return the routing key by which a control message reaches the worker `worker_id`."""
     return f"worker.{worker_id}"
 
 
 def model(name: str) -> str:
-    """Return the routing key of control messages to every worker of a model."""
+    """Return the routing key by which a control message reaches every worker of the model `name`."""
     return f"model.{name}"

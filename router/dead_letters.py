@@ -1,4 +1,4 @@
-"""Dead letters for operators: list, replay and drop the messages of the three dead-letter queues.
+"""Lists, replays and drops dead letters, the messages of the three dead-letter queues, for operators' commands.
 
     hr.dead.v1        dead-lettered jobs that the reaper has not closed yet
     hr.parked.v1      usage records and receipts that are undecodable or implausible
@@ -45,7 +45,7 @@ class DeadLetter:
 
     @property
     def id(self) -> str:
-        """Job id; without one, the message id or a prefix of the body's SHA-256."""
+        """Id of the dead letter for commands: the job's id, else the message's, else a prefix of the body's SHA-256."""
         match self.message:
             case Job():
                 return self.message.id
@@ -55,7 +55,7 @@ class DeadLetter:
 
     @property
     def kind(self) -> Kind:
-        """Type of the message: job, usage record, receipt, or undecodable."""
+        """Type of the dead-lettered message: job, usage record, receipt, or undecodable."""
         match self.message:
             case Job():
                 return Kind.JOB
@@ -67,18 +67,18 @@ class DeadLetter:
 
     @property
     def model(self) -> str:
-        """Model of the job; empty for receipts and undecodable messages."""
+        """Name of the model of a dead-lettered job; empty for receipts and undecodable messages."""
         return self.message.model if isinstance(self.message, Job | UsageRecord) else ""
 
     @property
     def reason(self) -> str:
-        """Why the message was dead-lettered, for humans; "" if unknown."""
+        """Text for operators on why the message was dead-lettered; "" if unknown."""
         reason = self.delivery.headers.get(REASON_HEADER)
         return str(reason or self.delivery.death_reason or "")
 
     @property
     def code(self) -> str:
-        """Failure code that the client received; empty if the job is not closed."""
+        """Failure code that the job's client received; empty if the job is not closed."""
         return str(self.delivery.headers.get(CODE_HEADER, ""))
 
     @property
@@ -88,7 +88,7 @@ class DeadLetter:
 
     @property
     def deaths(self) -> int:
-        """How often the job crashed a worker or was requeued; 0 if unknown."""
+        """Number of times that the job crashed a worker or was requeued; 0 if unknown."""
         deaths = self.delivery.headers.get(DEATHS_HEADER)
         return deaths if isinstance(deaths, int) else 0
 
@@ -103,12 +103,12 @@ class DeadLetter:
 
     @property
     def closed(self) -> bool:
-        """Whether the letter is a job whose client has received the failure."""
+        """Whether the dead letter is a job whose client has received the failure."""
         return self.queue == topology.DIAGNOSED_QUEUE
 
     @property
     def forged(self) -> bool:
-        """Whether the letter is a receipt that a gateway may not have published: replayed, it would settle its job.
+        """Whether this is a receipt that perhaps no gateway published; a replay of the receipt would settle its job.
 
         The broker parks a receipt, with a cause of its own, only if billing has refused it and could not say why.
         """
@@ -117,7 +117,7 @@ class DeadLetter:
 
     @property
     def headers(self) -> dict[str, Any]:
-        """AMQP headers of the message."""
+        """AMQP headers of the dead-lettered message, by name."""
         return dict(self.delivery.headers)
 
 
@@ -146,7 +146,9 @@ class DeadLetters:
                 yield DeadLetter(queue, delivery, _read(queue, delivery.body))
 
     async def replay(self, letter: DeadLetter) -> None:
-        """Republish a letter to its original exchange, confirmed, then remove it; a crash in between leaves both.
+        """Republish one dead letter to its original exchange, confirmed, then remove it.
+
+        A crash in between leaves both.
 
         Raises:
             ValueError: the letter is undecodable, or a forged receipt.
@@ -165,7 +167,7 @@ class DeadLetters:
         letter.delivery.ack()
 
     def drop(self, letter: DeadLetter) -> None:
-        """Remove a letter from its dead-letter queue for good."""
+        """Delete one dead letter from its queue for good."""
         letter.delivery.ack()
 
 

@@ -1,4 +1,4 @@
-"""Diagnosis of a failed job, sent as AMQP headers beside its unchanged body.
+"""Diagnosis of a job that failed for good: reason, failure code and time, as AMQP headers beside the job's body.
 
 Must not contain anything of a prompt or an answer.
 """
@@ -22,7 +22,7 @@ AT_HEADER = "x-headrace-at"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a job failed for good, who closed it and when."""
+    """Diagnosis of a job that failed for good: why, who closed it and when."""
 
     code: FailureCode
     """Failure code that the client received."""
@@ -34,7 +34,7 @@ class Diagnosis:
     at: float = field(default_factory=time.time)
 
     def headers(self) -> Mapping[str, HeaderValue]:
-        """Return the diagnosis as AMQP headers; the time is in whole Unix seconds."""
+        """Return the diagnosis as AMQP headers for the diagnosed queue; the time is in whole Unix seconds."""
         return {
             REASON_HEADER: self.reason,
             CODE_HEADER: self.code.value,

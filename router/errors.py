@@ -1,4 +1,6 @@
-"""Exceptions of the messaging layer; `gateway/http/http_errors.py` maps them to HTTP.
+"""Exceptions of the messaging layer: broker unavailable, message not queued or undecodable.
+
+The gateway maps them to HTTP.
 
 WireError
 ├── UndecodableMessage        the body is not a message of the expected type, or its publisher may not send it

@@ -1,4 +1,4 @@
-"""Slots of concurrent work that a process does for its clients, shared fairly by tenants and requesters."""
+"""Grants slots of concurrent work fairly to tenants and requesters, for work such as an assistant's tools."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def hold(self, tenant: str, requester: str) -> AsyncIterator[None]:
-        """Wait for a slot and hold it while the context lasts.
+        """Wait for a slot for one piece of work of the requester, and hold the slot while the context lasts.
 
         Raises:
             SlotRefused: `refuse_waiting` was called for the requester meanwhile.
@@ -56,7 +56,7 @@ class FairSlots:
                 self._grant()
 
     def refuse_waiting(self, tenant: str, requester: str) -> None:
-        """Raise `SlotRefused` to all work of a requester that waits for a slot."""
+        """Make every `hold` of a requester that still waits for a slot raise `SlotRefused`."""
         for each in self._waiting:
             if (each.tenant, each.requester) == (tenant, requester) and not each.granted.done():
                 each.granted.set_exception(SlotRefused())

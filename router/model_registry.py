@@ -1,4 +1,4 @@
-"""Model registry: which models exist and which workers serve them, discovered from the workers' heartbeats alone.
+"""Registry of models and their workers in a gateway or assistant, built from the workers' heartbeats alone.
 
 Gateways have no configuration of models: a worker that starts makes its model appear within a second. A model stays
 known for an hour after its last worker stopped, so that requests during a restart get a 503 and not a 404.
@@ -102,7 +102,7 @@ class _SeenWorker:
     throughput: Throughput
 
     def changes_after(self, now: float, alive_timeout: float) -> float:
-        """Return the time at which its age next changes the worker's liveness."""
+        """Return the monotonic time at which the worker, without a further heartbeat, next changes its liveness."""
         spans = (alive_timeout, RECENTLY_ALIVE_PERIOD, KNOWN_PERIOD)
         return next(end for span in spans if (end := self.at + span) >= now)
 
@@ -154,7 +154,7 @@ class ModelRegistry:
         self._created.setdefault(status.model, now)
 
     def models(self) -> list[ModelInfo]:
-        """Return the models that workers reported in the last hour, sorted by name."""
+        """Return all models of which a worker's heartbeat arrived in the last hour, sorted by name."""
         now = self._clock()
         self._forget(now)
         workers: dict[str, list[_SeenWorker]] = defaultdict(list)
@@ -164,12 +164,12 @@ class ModelRegistry:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no model was reported in the last hour."""
+        """Whether no model is known, because no worker's heartbeat arrived in the last hour."""
         self._forget(self._clock())
         return not self._created
 
     def find(self, name: str) -> ModelInfo | None:
-        """Return the description of model `name`; `None` if no worker reported the model in the last hour."""
+        """Return the model `name` with its workers' load; `None` if no worker reported it in the last hour."""
         now = self._clock()
         if (described := self._described.get(name)) is not None and now <= described.until:
             return described.model
@@ -182,18 +182,21 @@ class ModelRegistry:
         return described.model
 
     def availability(self, name: str, *, begun: bool) -> Availability:
-        """Return whether the live workers of a model would take a job; `begun`: a part of its answer was delivered."""
+        """Return whether the live workers of model `name` would take a job now.
+
+        `begun`: a part of its answer was delivered.
+        """
         if (model := self.find(name)) is None:
             return Availability.NONE
         return model.availability_begun if begun else model.availability
 
     def is_alive(self, worker: str) -> bool:
-        """Return whether a heartbeat of a worker arrived within `Timings.worker_alive_timeout`."""
+        """Return whether a heartbeat of the worker with this id arrived within `Timings.worker_alive_timeout`."""
         seen = self._seen.get(worker)
         return seen is not None and self._clock() - seen.at <= self._alive_timeout
 
     def workers(self) -> list[WorkerStatus]:
-        """Return the latest heartbeat of each live worker, sorted by worker id."""
+        """Return the latest heartbeat of each live worker of any model, sorted by worker id."""
         alive = self._clock() - self._alive_timeout
         return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
 

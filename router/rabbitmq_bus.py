@@ -1,4 +1,4 @@
-"""The bus of a process over RabbitMQ, from its settings."""
+"""Factory of a process's message bus over RabbitMQ, from its settings: broker URL and control secret."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runtime.lifecycle import StartupError
 
 
 def check_amqp_url(url: str) -> str:
-    """Return `url`, the broker's URL, if it is not empty.
+    """Return the broker's URL unchanged if the setting is not empty.
 
     Raises:
         StartupError: none is set.
@@ -20,7 +20,7 @@ def check_amqp_url(url: str) -> str:
 
 
 def rabbitmq_bus(url: str, name: str, control_secret: str) -> Bus:
-    """Return a bus over RabbitMQ for the process `name`, not connected yet, signing with the secret.
+    """Create a message bus over RabbitMQ for the process `name`, not connected yet, signing by `control_secret`.
 
     Raises:
         StartupError: there is no URL, or the secret is missing or too short.

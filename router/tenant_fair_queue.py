@@ -1,4 +1,4 @@
-"""Fair queueing among tenants, and among the requesters of a tenant, by the tokens that each was served.
+"""Fair queue of jobs: orders tenants, and the requesters of a tenant, by the tokens that each was served.
 
 Virtual Token Counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024, algorithm 2): a tenant's
 counter grows by the tokens it is served, and the queued tenant with the smallest counter goes next. The counter of a
@@ -47,7 +47,7 @@ class VirtualTokenCounters:
         return self._served[client]
 
     def lift(self, client: str, queued: Collection[str]) -> None:
-        """Lift the counter of a client that starts to queue to the smallest counter of the `queued` clients."""
+        """Raise the counter of a client that starts to queue to at least the smallest one of the `queued` clients."""
         floor = min(map(self._served.__getitem__, queued), default=self._served.get(self._last, 0.0))
         if len(self._served) > REMEMBERED_CLIENTS:
             kept = {*queued, self._last}  # idle clients below the floor would be lifted to it anyway
@@ -55,12 +55,12 @@ class VirtualTokenCounters:
         self._served[client] = max(self._served.get(client, 0.0), floor)
 
     def start_service(self, client: str) -> None:
-        """Note that an item of a client is served now, and charge `ITEM_COST`."""
+        """Record that an item of the client is served now: add `ITEM_COST` to its counter."""
         self._last = client
         self.charge(client, ITEM_COST)
 
     def charge(self, client: str, cost: float) -> None:
-        """Add `cost` (tokens) to a client's counter."""
+        """Add `cost`, weighted tokens served, to the counter of one client (tenant or requester)."""
         self._served[client] = self._served.get(client, 0.0) + cost
 
 
@@ -78,14 +78,14 @@ class RequesterQueues(Generic[T]):
         return (item for items in self._waiting.values() for item in items)
 
     def push(self, requester: str, item: T) -> None:
-        """Append an item to its requester's queue."""
+        """Append one item to the queue of its requester."""
         if requester not in self._waiting:
             self.counters.lift(requester, self._waiting)
             self._waiting[requester] = deque()
         self._waiting[requester].append(item)
 
     def first(self, is_eligible: Predicate[T] | None) -> tuple[str, T] | None:
-        """Return the next of the requesters whose oldest item satisfies `is_eligible`, with that item."""
+        """Return the first requester in turn whose oldest item satisfies `is_eligible`, with that item, or `None`."""
         firsts = [
             (requester, items[0])
             for requester, items in self._waiting.items()
@@ -96,7 +96,7 @@ class RequesterQueues(Generic[T]):
         return min(firsts, key=lambda first: self.counters[first[0]])
 
     def discard(self, requester: str, item: T) -> bool:
-        """Remove an item; returns whether it was queued."""
+        """Remove one item from its requester's queue; return whether it was queued."""
         items = self._waiting.get(requester, ())
         index = next((number for number, each in enumerate(items) if each is item), None)
         if index is None:
@@ -125,7 +125,7 @@ class TenantFairQueue(Generic[T]):
         return (item for queues in self._waiting.values() for item in queues)
 
     def push(self, tenant: str, requester: str, item: T) -> None:
-        """Append an item to the queue of its tenant's requester."""
+        """Append one item to the queue of its tenant and requester."""
         if tenant not in self._waiting:
             self._counters.lift(tenant, self._waiting)
             if len(self._tenants) > REMEMBERED_CLIENTS:
@@ -135,12 +135,18 @@ class TenantFairQueue(Generic[T]):
         self._length += 1
 
     def peek(self, is_eligible: Predicate[T] | None = None) -> T | None:
-        """Return, not remove, the next of the requesters' oldest items that satisfy `is_eligible`, or `None`."""
+        """Return the item whose turn is next among requesters' oldest ones that satisfy `is_eligible`.
+
+        Return `None` if none does. The item stays queued.
+        """
         first = self._first(is_eligible)
         return None if first is None else first[2]
 
     def pop(self) -> T:
-        """Remove and return the next item, and charge `ITEM_COST` for it. Raises `IndexError` if there is none."""
+        """Remove and return the item whose turn is next, and charge `ITEM_COST`.
+
+        Raises `IndexError` if the queue is empty.
+        """
         first = self._first()
         if first is None:
             raise IndexError("the queue is empty")
@@ -148,13 +154,13 @@ class TenantFairQueue(Generic[T]):
         return first[2]
 
     def take(self, tenant: str, requester: str, item: T) -> None:
-        """Remove a queued item because it is served now, and charge its tenant and requester `ITEM_COST`."""
+        """Remove one queued item because it is served now, and charge its tenant and requester `ITEM_COST`."""
         self.discard(tenant, requester, item)
         self._counters.start_service(tenant)
         self._of(tenant).counters.start_service(requester)
 
     def discard(self, tenant: str, requester: str, item: T) -> bool:
-        """Remove an item without serving it; returns whether it was queued."""
+        """Remove one item without serving it; return whether it was queued."""
         queues = self._waiting.get(tenant)
         if queues is None or not queues.discard(requester, item):
             return False
@@ -164,7 +170,7 @@ class TenantFairQueue(Generic[T]):
         return True
 
     def charge(self, tenant: str, requester: str, cost: float) -> None:
-        """Add `cost` (tokens) to the counters of a tenant and its requester, so that their next items wait longer."""
+        """Add `cost`, weighted tokens served, to the counters of a tenant and requester, who wait longer next."""
         self._counters.charge(tenant, cost)
         self._of(tenant).counters.charge(requester, cost)
 
@@ -199,7 +205,10 @@ class ServiceClassQueues(Generic[T]):
         return self._queues[service_class]
 
     def peek(self, *, slots: int, flex_slots: int, is_eligible: Predicate[T] | None = None) -> T | None:
-        """Return, not remove, the next item that satisfies `is_eligible`; flex holds `flex_slots` of `slots` slots."""
+        """Return the next item, over all classes, that satisfies `is_eligible`, or `None`; the item stays queued.
+
+        Items of the class flex hold `flex_slots` of all `slots`.
+        """
         order = [ServiceClass.PRIORITY, ServiceClass.DEFAULT, ServiceClass.FLEX]
         if flex_slots < max(1, int(slots * FLEX_FLOOR)):
             order.insert(0, ServiceClass.FLEX)

@@ -1,4 +1,4 @@
-"""Throughput of a worker under full load, measured from its heartbeats.
+"""Measures a worker's tokens per second under full load from its heartbeats, for gateways' estimates of waiting times.
 
 The rate of a worker with free capacity shows the demand, not what it can do. So a rate counts only if the worker was
 busy at this heartbeat and at the one before, thus for the whole second between them. Busy means that jobs waited, or
@@ -26,7 +26,10 @@ class Throughput:
         self._had_waiting = self._was_busy = False
 
     def observe(self, status: WorkerStatus) -> None:
-        """Update `is_full`, and `tokens_per_second` if this heartbeat and the one before report a busy worker."""
+        """Update the worker's throughput by a heartbeat that has arrived, if the worker was busy at the one before too.
+
+        Updates `is_full` too: whether jobs have waited since the heartbeat before.
+        """
         self.is_full = self._had_waiting and status.waiting > 0
         self._had_waiting = status.waiting > 0
         is_busy = status.waiting > 0 or status.running >= BUSY_SHARE * status.max_num_seqs

@@ -1,4 +1,4 @@
-"""Times and retry limits that processes have to agree on.
+"""Times (seconds) and retry limits that workers, gateways and assistants must agree on, such as heartbeat timeouts.
 
 A gateway pings a silent worker only because the worker answers in time; a worker cancels an absent gateway's jobs only
 after the gateway had time to return. Such values stand here together, and `tests/router/test_timings.py` checks the

@@ -1,4 +1,4 @@
-"""Broker topology: names and arguments of all exchanges, queues and bindings.
+"""Defines the names and arguments of all exchanges, queues and bindings at the broker.
 
 Plain data, declared by `Transport.declare` at start-up, never per request: a quorum queue declared less than about a
 second before a broker crash can be lost. Arguments are never changed in place (the broker answers 406): a queue whose
@@ -96,7 +96,7 @@ class Topology:
 
 
 def check_model_name(name: str) -> str:
-    """Return `name` if it is a valid model name, a part of queue names: letters, digits and `. _ - / :`.
+    """Return `name` unchanged if it is a valid model name, as part of queue names: letters, digits and `. _ - / :`.
 
     Raises:
         ValueError: the name has another character (`*` and `#` are wildcards of AMQP topics).
@@ -107,7 +107,7 @@ def check_model_name(name: str) -> str:
 
 
 def check_worker_id(name: str) -> str:
-    """Return `name` if it is a valid worker id, one word of a routing key: letters, digits, `_` and `-`.
+    """Return `name` unchanged if it is a valid worker id, one word of a routing key: letters, digits, `_` and `-`.
 
     Raises:
         ValueError: the id has another character.
@@ -118,22 +118,22 @@ def check_worker_id(name: str) -> str:
 
 
 def job_queue(model: str, service_class: ServiceClass) -> str:
-    """Return the name of a model's job queue in one class, e.g. `hr.job.smollm2-135m-instruct.default.v1`."""
+    """Return the name of the job queue of a model and class, e.g. `hr.job.smollm2-135m-instruct.default.v1`."""
     return f"hr.job.{model}.{service_class}.v1"
 
 
 def job_routing_key(model: str, service_class: ServiceClass) -> str:
-    """Return the routing key that leads jobs of a model and class to their `job_queue`."""
+    """Return the routing key with which jobs of a model and class are published, so that they reach their queue."""
     return f"{model}.{service_class}"
 
 
 def dead_job_routing_key(model: str) -> str:
-    """Return the routing key of a model's dead-lettered jobs."""
+    """Return the routing key with which dead-lettered jobs of a model are routed."""
     return f"job.{model}"
 
 
 def platform() -> Topology:
-    """Return the topology that every installation has, independent of its models. Declares nothing."""
+    """Return the exchanges, queues and bindings that every installation has, for a declaration; declares nothing."""
     return Topology(
         exchanges=(
             Exchange(JOBS_EXCHANGE, "direct"),
@@ -179,7 +179,10 @@ def platform() -> Topology:
 
 
 def model(name: str) -> Topology:
-    """Return the topology of one model: a job queue per service class, with bindings. Declares nothing."""
+    """Return the queues (one per service class) and bindings of the model `name`, for a declaration.
+
+    Declares nothing.
+    """
     return Topology(
         queues=tuple(
             Queue(

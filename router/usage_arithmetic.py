@@ -1,4 +1,4 @@
-"""Arithmetic of usage: totals and bounds, counter by counter, of an answer and of the parts of its job's steps."""
+"""Adds and bounds usages of jobs, counter by counter: tokens and units of an answer, and the parts of its steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class JobUsage:
 
 
 def total(usages: Iterable[Usage]) -> Usage:
-    """Return the sum of several usages; zero of none."""
+    """Return the sum of several usages, counter by counter; zero if there are none."""
     prompt = completion = cached = 0
     units: dict[str, int] = {}
     for each in usages:
@@ -32,7 +32,7 @@ def total(usages: Iterable[Usage]) -> Usage:
 
 
 def least(one: Usage, other: Usage) -> Usage:
-    """Return the smaller of each counter of two usages, with as many cached tokens as either has."""
+    """Return the smaller value of two usages for each counter, but the larger number of cached tokens."""
     prompt = min(one.prompt_tokens, other.prompt_tokens)
     units = {unit: min(count, other.units[unit]) for unit, count in one.units.items() if unit in other.units}
     return Usage(
@@ -44,7 +44,7 @@ def least(one: Usage, other: Usage) -> Usage:
 
 
 def most(one: Usage, other: Usage) -> Usage:
-    """Return the larger of each counter of two usages."""
+    """Return the larger value of two usages for each counter."""
     return Usage(
         prompt_tokens=max(one.prompt_tokens, other.prompt_tokens),
         completion_tokens=max(one.completion_tokens, other.completion_tokens),
@@ -54,7 +54,7 @@ def most(one: Usage, other: Usage) -> Usage:
 
 
 def merged(parts: Iterable[UsagePart]) -> tuple[UsagePart, ...]:
-    """Return one part for each model with the sum of its parts, in the order of the models' first parts."""
+    """Sum up usage parts by model: return one part per model, in the order in which the models first occur."""
     by_model: dict[str, list[Usage]] = {}
     for each in parts:
         by_model.setdefault(each.model, []).append(each.usage)
@@ -62,13 +62,16 @@ def merged(parts: Iterable[UsagePart]) -> tuple[UsagePart, ...]:
 
 
 def least_parts(parts: Iterable[UsagePart], others: Iterable[UsagePart]) -> tuple[UsagePart, ...]:
-    """Return `parts`, merged, each cut to what `others` have of its model; models that `others` lack are left out."""
+    """Return `parts` summed up by model, each counter at most that of the same model in `others`.
+
+    Other models are left out.
+    """
     known = _by_model(others)
     return _parts({part.model: least(part.usage, known[part.model]) for part in merged(parts) if part.model in known})
 
 
 def most_parts(parts: Iterable[UsagePart], others: Iterable[UsagePart]) -> tuple[UsagePart, ...]:
-    """Return a part for each model that `parts` or `others` have, with the larger of each counter."""
+    """Return one part per model of `parts` or `others`, with the larger value of each counter."""
     found = _by_model(parts)
     for model, usage in _by_model(others).items():
         found[model] = most(found[model], usage) if model in found else usage
@@ -76,7 +79,7 @@ def most_parts(parts: Iterable[UsagePart], others: Iterable[UsagePart]) -> tuple
 
 
 def exceeds(usage: Usage, bound: Usage) -> bool:
-    """Return whether `usage` has more tokens or more of a unit than `bound`."""
+    """Return whether `usage` has more tokens, or more of any unit, than `bound`."""
     tokens = usage.prompt_tokens > bound.prompt_tokens or usage.completion_tokens > bound.completion_tokens
     return tokens or any(count > bound.units.get(unit, 0) for unit, count in usage.units.items())
 

@@ -1,4 +1,4 @@
-"""Upper bound of a job's token usage, computed without a tokenizer: the gateway places a hold of credit for it.
+"""Computes the most tokens and images that a job can use, without a tokenizer; the gateway holds credit for that.
 
 A tokenizer makes at most one token of each byte of a text in its normal form, and the chat template adds a fixed
 number: workers measure both and report them in heartbeats (`PromptBounds`). Without such a report a prompt may fill the
@@ -35,7 +35,10 @@ _INDENT = 4
 
 
 def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
-    """Return upper bounds on the tokens, or images by size, of `job`; a prompt over `context` tokens is refused."""
+    """Return the most tokens, or images by size, that `job` can use for its answer.
+
+    `context` is the model's context length, which a prompt can't exceed.
+    """
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
     if isinstance(job.prompt, ChatPrompt) and job.prompt.own_tool_call is not None:
@@ -57,7 +60,7 @@ def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
 
 
 def max_parts(job: Job, model: ModelInfo) -> tuple[UsagePart, ...]:
-    """Return upper bounds on what the steps of `job` use, by model: those of one tool if the client chose the tool.
+    """Return the most that the steps of `job` can use, by model; if the client chose a tool, of that tool only.
 
     The steps of a search use at most its budget, at the job's model and at the verifier each.
     """

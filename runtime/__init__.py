@@ -1,1 +1,4 @@
-"""Process infrastructure: logging, metrics, retries, start and stop. Must not import other packages of Headrace."""
+"""Infrastructure of all processes: logging, metrics, retries, start and stop.
+
+Must not import other packages of Headrace.
+"""

@@ -30,37 +30,40 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests must not be sent now: failures or the service opened the circuit, or a probe is running."""
+        """Whether callers must send no request now: failures or a Retry-After opened the circuit, or a probe runs."""
         return self.retry_after > 0
 
     @property
     def retry_after(self) -> float:
-        """Seconds until a request may be sent, 0 if now; during a probe the full open time."""
+        """Seconds until a request may be sent to the service, 0 if now; during a probe the full open period."""
         if self._probing:
             return self._open_seconds
         return max(0.0, self._open_until - self._clock())
 
     def begin_request(self) -> None:
-        """Register a request; the first after an open period is the probe and blocks others until its outcome."""
+        """Note that the caller sends a request now.
+
+        The first after an open period is the probe, which blocks others until it ends.
+        """
         self._probing = self._failures >= FAILURES
 
     def record_success(self) -> None:
-        """Close the circuit: the request succeeded."""
+        """Note that a request succeeded: close the circuit, so that requests are sent, and forget failures."""
         self._failures = 0
         self._probing = False
 
     def record_failure(self) -> None:
-        """Count a failure of a request, and open the circuit after `FAILURES` in a row."""
+        """Note that a request failed: open the circuit, so that requests stop, after `FAILURES` failures in a row."""
         self._failures += 1
         self._probing = False
         if self._failures >= FAILURES:
             self._open_until = self._clock() + self._open_seconds
 
     def record_cancellation(self) -> None:
-        """End a cancelled request: it counts neither as success nor as failure, and the next one may be the probe."""
+        """Note that a request was cancelled: neither success nor failure; if it was the probe, the next request is."""
         self._probing = False
 
     def open_for(self, seconds: float) -> None:
-        """Open the circuit for the seconds that the service requested (Retry-After), at most `MAX_OPEN_PERIOD`."""
+        """Open the circuit for `seconds`, which the service requested by Retry-After, at most `MAX_OPEN_PERIOD`."""
         self._probing = False
         self._open_until = self._clock() + min(max(seconds, 0.0), MAX_OPEN_PERIOD)

@@ -1,4 +1,4 @@
-"""uvicorn server that runs inside a process which has its own event loop and signal handlers."""
+"""Runs a uvicorn HTTP server inside a process that has its own event loop and signal handlers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EmbeddedServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then set `listening`.
+        """Start uvicorn on the given listening sockets, then set `listening`; uvicorn calls this method when it serves.
 
         Raises:
             StartupError: the application does not start; uvicorn's log says why.
@@ -40,7 +40,7 @@ class EmbeddedServer(uvicorn.Server):
 
 
 async def wait_for(event: asyncio.Event, *tasks: asyncio.Task[Any]) -> None:
-    """Wait until an event is set or one of `tasks`, such as the server's, has ended; cancels no task."""
+    """Wait until `event` is set or one of `tasks`, such as an HTTP server's, has ended; cancels none of the tasks."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -1,4 +1,4 @@
-"""Process start and stop: event loop, signal handlers, one-line errors when a process can't start."""
+"""Starts and stops processes: runs the main coroutine on uvloop, handles signals, prints start-up errors."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ class StartupError(Exception):
 
 
 def exit_cannot_start(error: StartupError) -> NoReturn:
-    """Print the error on stderr in one line and exit the process with a non-zero status."""
+    """Print a process's start-up error on stderr in one line, and exit the process with a non-zero status."""
     print(f"headrace: {error}", file=sys.stderr, flush=True)
     raise SystemExit(EXIT_CANNOT_START)
 
 
 def stop_on_signals(stop: asyncio.Event, *, again: Callable[[], None] | None = None) -> None:
-    """Set `stop` at the first SIGTERM or SIGINT; call `again` at each further one. Call inside the loop."""
+    """Install handlers of SIGTERM and SIGINT: the first signal sets `stop`, each further one calls `again`.
+
+    Call it in the loop.
+    """
     loop = asyncio.get_running_loop()
 
     def received() -> None:
@@ -46,7 +49,10 @@ def stop_on_signals(stop: asyncio.Event, *, again: Callable[[], None] | None = N
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a process's main coroutine on uvloop; a `StartupError` becomes one line and an exit status."""
+    """Run the coroutine `main` of a process on uvloop to its end.
+
+    A `StartupError` is printed in one line, then the process exits with a non-zero status.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.collect()
     gc.freeze()  # modules and classes stay: collections need not scan them again

@@ -1,4 +1,4 @@
-"""Logging of a process: one line per event on stderr, for our code and libraries, with secrets masked.
+"""Configures the logging of a process: one line per event on stderr, for our code and libraries, with secrets masked.
 
 Secrets are masked in the rendered line, so values, exceptions and library messages are all covered. They are recognised
 by their format. Prompt text has none, so it must never be passed to a logger.
@@ -38,7 +38,7 @@ def mask_secrets(text: str) -> str:
 
 
 def configure(process: str, *, style: LogStyle = "console", level: str = "info") -> None:
-    """Configure logging for structlog and the standard library. Call it once per process.
+    """Configure logging of this process, for structlog and the standard library, to stderr. Call it once per process.
 
     Args:
         process: name of the process on each line, e.g. `gateway-1`.
@@ -76,6 +76,7 @@ class _Lines:
         self.name = name
 
     def msg(self, line: str) -> None:
+        """Write one log line to stderr."""
         sys.stderr.write(f"{line}\n")
 
     debug = info = warning = error = critical = msg
@@ -85,6 +86,7 @@ class _Handler(logging.StreamHandler[TextIO]):
     """Handler of the standard library's lines; reports a failing line without its text, which would be unmasked."""
 
     def handleError(self, record: logging.LogRecord) -> None:
+        """Report on stderr that a record of the standard library could not be logged, without its unmasked text."""
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"a message of {record.name} could not be logged\n")
 

@@ -1,4 +1,4 @@
-"""Operations server of a process: `/metrics`, `/healthz` and `/status` over HTTP on a port of their own.
+"""Operations server of a process: serves its `/metrics`, `/healthz` and `/status` over HTTP on a separate port.
 
 Responses are made from memory and call neither the broker nor the store. The server runs on the process's own event
 loop, so that `/healthz` fails when that loop hangs. It has no authentication: bind it to an internal address.
@@ -74,11 +74,14 @@ class OpsServer:
 
     @property
     def port(self) -> int:
-        """Port that is listened on; before `start` the configured one."""
+        """TCP port that the operations server listens on.
+
+        Before `start` the configured one, where 0 means any free port.
+        """
         return self._port
 
     async def start(self) -> None:
-        """Listen and serve in the background.
+        """Bind the operations server's port, and serve `/metrics`, `/healthz` and `/status` in a background task.
 
         Raises:
             StartupError: The port is in use, or the address is not local.
@@ -94,7 +97,7 @@ class OpsServer:
         await wait_for(self._server.listening, self._serving)
 
     async def stop(self) -> None:
-        """Stop listening and close all connections. Idempotent."""
+        """Stop the operations server: stop listening and close all connections. Idempotent."""
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await self._serving

@@ -1,4 +1,4 @@
-"""Ends a process with its parent, by Linux's parent death signal, so that a killed launcher or worker leaves none."""
+"""Ends a child process with its parent, by Linux's parent death signal, so that a killed launcher leaves none."""
 
 from __future__ import annotations
 

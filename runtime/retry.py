@@ -1,4 +1,4 @@
-"""The retry policy of all processes: exponential backoff with jitter, built on tenacity's wait strategies.
+"""Retry policy of all processes: computes waits between retries, by exponential backoff with jitter (tenacity).
 
 `tenacity.AsyncRetrying(wait=DEFAULT_WAIT)` retries one call. `Backoff` serves loops that go on after a success, or that
 do more between two tries than wait.
@@ -13,7 +13,7 @@ from tenacity.wait import wait_base
 
 
 def exponential_backoff(first: float, longest: float) -> wait_base:
-    """Return a tenacity strategy: between half and all of `first` seconds, doubled with each failure up to `longest`.
+    """Return a tenacity wait strategy: half to all of `first` seconds, doubled with each failure up to `longest`.
 
     The jitter keeps processes that failed together from retrying together.
     """
@@ -26,7 +26,7 @@ DEFAULT_WAIT = exponential_backoff(first=0.1, longest=10.0)
 
 
 def delay_after(failures: int, wait: wait_base) -> float:
-    """Return the seconds that strategy `wait` prescribes after `failures` (1 or more) consecutive failures."""
+    """Return the seconds to wait before the next try after `failures` (1 or more) in a row, by the strategy `wait`."""
     state = RetryCallState(AsyncRetrying(), None, (), {})
     state.attempt_number = failures
     return wait(state)
@@ -41,10 +41,11 @@ class Backoff:
         """Number of consecutive failures."""
 
     async def sleep(self) -> None:
-        """Count a failure, and sleep for the delay before the next try."""
+        """Count a failure of the loop, and sleep for the delay before its next try, longer after each failure in a
+        row."""
         self.failures += 1
         await asyncio.sleep(delay_after(self.failures, self._wait))
 
     def reset(self) -> None:
-        """Record a success: the delay after the next failure is the first, shortest one."""
+        """Note that the loop's work succeeded: the delay after its next failure is the first, shortest one."""
         self.failures = 0

@@ -1,4 +1,4 @@
-"""Strict JSON request bodies, read within limits of size, time, nesting depth and digits.
+"""Reads and parses strict JSON request bodies of HTTP routes within limits of size, time, nesting and digits.
 
 Python's parser accepts more than JSON allows (NaN, duplicate keys, integers of any length, lone surrogates), and each
 of these causes errors in later code.
@@ -65,7 +65,7 @@ class UnsupportedMediaType(MalformedRequest):
 
 
 def check_headers(headers: Headers, max_bytes: int) -> None:
-    """Check Content-Type, Content-Encoding and Content-Length of a request before its body is read.
+    """Check a request's Content-Type, Content-Encoding and Content-Length for a strict JSON body, before it is read.
 
     Raises:
         UnsupportedMediaType: the body is not declared as JSON in UTF-8, or is compressed.
@@ -91,7 +91,7 @@ def _check_content_type(stated: str) -> None:
 
 
 async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float) -> bytes:
-    """Read the whole request body from the `chunks` that the server yields, and return it.
+    """Read one HTTP request's whole body from the server's `chunks` and return it as bytes.
 
     Raises:
         BodyTooLarge: the body exceeds `max_bytes`; the rest is not read.
@@ -106,7 +106,13 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
 async def receive_body(
     chunks: AsyncIterator[bytes], max_bytes: int, seconds: float, write: Callable[[bytes], object]
 ) -> None:
-    """Pass the request body to `write` chunk by chunk, as the server yields `chunks`; raise as `read_body` does."""
+    """Pass one HTTP request's body to `write`, chunk by chunk as the server yields them.
+
+    Raises:
+        BodyTooLarge: the body exceeds `max_bytes`; the rest is not read.
+        BodyTimeout: the body is not complete after `seconds`.
+        IncompleteBody: the client disconnected before the end.
+    """
     size = 0
     try:
         async with asyncio.timeout(seconds):
@@ -122,7 +128,9 @@ async def receive_body(
 
 
 async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MAX_CONTAINERS) -> T:
-    """Parse strict JSON and return `build(value)` of the decoded value; long bodies are parsed in a thread.
+    """Parse a request body as strict JSON and return `build(value)` of the decoded value.
+
+    Long bodies are parsed in a thread.
 
     Raises:
         MalformedRequest: the body is not strict JSON in UTF-8, or nested too deeply.
@@ -133,7 +141,11 @@ async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MA
 
 
 def parse_now(body: bytes, max_containers: int = MAX_CONTAINERS) -> Any:
-    """Parse strict JSON in the calling thread and return the value; raise `MalformedRequest` as `parse` does."""
+    """Parse a request body as strict JSON in the calling thread, and return the decoded value.
+
+    Raises:
+        MalformedRequest: the body is not strict JSON in UTF-8, or nested too deeply.
+    """
     _check_shape(body, max_containers)
     try:
         value = json.loads(

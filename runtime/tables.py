@@ -1,4 +1,4 @@
-"""Export of tables as CSV and XLSX files, written row by row, so of any length.
+"""Writes tables to CSV and XLSX files row by row, so of any length, for exports such as usage reports.
 
 Text is never read as a formula: XLSX cells have the text type, and CSV text is escaped by an apostrophe (OWASP, "CSV
 injection").
@@ -35,12 +35,15 @@ _FORMULA = frozenset("=+-@＝＋－＠\t\r\n")
 
 
 async def csv_file(header: Sequence[str], rows: Rows) -> BinaryIO:
-    """Write a temporary CSV file (RFC 4180, UTF-8) and return it, open at its beginning; closing deletes it."""
+    """Write `header` and `rows` to a temporary CSV file (RFC 4180, UTF-8); return it open at its start.
+
+    Closing deletes it.
+    """
     return await _file(_CsvWriter, header, rows)
 
 
 async def xlsx_file(header: Sequence[str], rows: Rows) -> BinaryIO:
-    """Write a temporary XLSX file and return it, open at its beginning; closing deletes it.
+    """Write `header` and `rows` to a temporary XLSX file; return it open at its start. Closing deletes it.
 
     Text longer than `MAX_CELL_LENGTH` is cut; use `split_for_cells` to spread it over several cells.
     """
@@ -61,7 +64,7 @@ async def _file(kind: type[_CsvWriter] | type[_XlsxWriter], header: Sequence[str
 
 
 async def chunks(file: BinaryIO) -> AsyncIterator[bytes]:
-    """Yield the bytes of an open file in chunks, then close the file."""
+    """Yield the bytes of an open file in chunks, as the body of a download, then close the file."""
     try:
         while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
             yield chunk
@@ -70,13 +73,17 @@ async def chunks(file: BinaryIO) -> AsyncIterator[bytes]:
 
 
 def split_for_cells(text: str) -> list[str]:
-    """Return a text split into parts that fit into a spreadsheet cell (counted in UTF-16 units); at least one."""
+    """Split a text into parts that fit into a spreadsheet cell each (counted in UTF-16 units).
+
+    Return at least one part.
+    """
     size = MAX_CELL_LENGTH if max(text, default="") <= "\uffff" else MAX_CELL_LENGTH // 2
     return [text[start : start + size] for start in range(0, len(text), size)] or [""]
 
 
 def escape_formula(text: str) -> str:
-    """Return text escaped so that no spreadsheet reads it as a formula in CSV."""
+    """Return a CSV cell's text with a leading apostrophe if a spreadsheet would read it as a formula, else
+    unchanged."""
     return f"'{text}" if text.lstrip(" ")[:1] in _FORMULA and text else text
 
 
@@ -89,16 +96,16 @@ class _CsvWriter:
         self._writer = csv.writer(self._file, quoting=csv.QUOTE_NONNUMERIC)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Append rows."""
+        """Append rows to the CSV file."""
         self._writer.writerows([_csv_cell(cell) for cell in row] for row in rows)
 
     def finish(self) -> BinaryIO:
-        """Close the writer and return the file, opened for reading."""
+        """Complete the CSV file and return it, opened for reading."""
         self._file.close()
         return self._path.open("rb")
 
     def close(self) -> None:
-        """Close the writer of a finished or interrupted file."""
+        """Close the CSV file for writing, whether it is complete or was interrupted."""
         self._file.close()
 
 
@@ -127,14 +134,14 @@ class _XlsxWriter:
         self._row = 0
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Append rows."""
+        """Append rows to the workbook's sheet."""
         for row in rows:
             for column, cell in enumerate(row):
                 self._write(column, cell)
             self._row += 1
 
     def finish(self) -> BinaryIO:
-        """Close the writer and return the file, opened for reading."""
+        """Complete the XLSX file and return it, opened for reading."""
         self._book.close()
         return self._path.open("rb")
 

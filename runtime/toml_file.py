@@ -1,4 +1,4 @@
-"""Reads configuration files in TOML into pydantic models."""
+"""Reads TOML configuration files, such as the proxy's catalogue and price files, into validated pydantic models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def read_toml(path: Path, kind: type[ModelT]) -> ModelT:
-    """Read and validate a TOML file as a `kind`.
+    """Read the TOML file at `path`, and return its content validated as an instance of the pydantic model `kind`.
 
     Raises:
         StartupError: the file is missing, is not TOML, or its content is not valid; the message names the place.

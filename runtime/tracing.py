@@ -1,4 +1,4 @@
-"""Trace context across processes: the W3C `traceparent` in HTTP and AMQP headers.
+"""Passes trace contexts between processes as the W3C header `traceparent`, in HTTP requests and AMQP messages.
 
 Uses OpenTelemetry's API only: spans are recorded if the operator installs an SDK. Without one the caller's trace id is
 still propagated between processes and logged on each line.
@@ -13,13 +13,19 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 
 def inject() -> dict[str, str]:
-    """Return the current trace context as headers (`traceparent`, optionally `tracestate`); empty outside a trace."""
+    """Return the current trace context as headers of an outgoing message (`traceparent`, maybe `tracestate`).
+
+    Empty outside a trace.
+    """
     headers: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(headers)
     return headers
 
 
 def extract(headers: Mapping[str, object]) -> Context:
-    """Return the trace context in `headers` (lower-case names); empty if it is missing or malformed."""
+    """Parse the trace context from a received message's `headers` (lower-case names).
+
+    Return an empty context if it is missing or malformed.
+    """
     carrier = {name: value for name, value in headers.items() if isinstance(value, str)}
     return TraceContextTextMapPropagator().extract(carrier, context=Context())

@@ -1,4 +1,4 @@
-"""Normalises text in sections, because Python sorts a run of combining marks by the square of its length."""
+"""Normalises Unicode text in sections of bounded length, because Python's normalisation can take quadratic time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _SECTION = 128
 
 
 def normal_sections(form: NormalForm, text: str) -> Iterator[str]:
-    """Yield a text's sections of 128 characters in a normal form (Unicode Standard Annex 15), in linear time.
+    """Yield the 128-character sections of `text` one by one, each in the Unicode normal form `form`, in linear time.
 
-    Joined, they are the normal form of the text, but for characters at their ends: those may stay apart that compose,
-    and marks may keep their order.
+    Joined, the sections are the normal form of the text, but for characters at their ends: those may stay apart that
+    compose, and marks may keep their order.
     """
     for start in range(0, len(text), _SECTION):
         yield unicodedata.normalize(form, text[start : start + _SECTION])

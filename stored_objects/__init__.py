@@ -1,1 +1,1 @@
-"""Stored objects: images and other files, as blobs in a folder or S3, with owned documents in the store."""
+"""Stored objects: stores users' images and files as blobs (a folder or S3), with owner, quota and expiry in MongoDB."""

@@ -1,4 +1,4 @@
-"""Signed addresses of stored objects: `/v1/blobs/ID?expires=UNIX&signature=HEX`, valid without an API key.
+"""Signs and verifies URLs of stored objects: `/v1/blobs/ID?expires=UNIX&signature=HEX`, valid without an API key.
 
 HMAC-SHA256 over id and expiry, under a key derived from the installation's pepper, so that every gateway can verify the
 addresses that another one has signed. An address lets every client read the object until it
@@ -23,7 +23,7 @@ _EXPIRES = re.compile(r"[0-9]{1,12}")
 
 
 def address_key(pepper: bytes) -> bytes:
-    """Derive the key of signed addresses from the pepper, which can't be computed from it."""
+    """Derive the HMAC key that signs stored objects' URLs from the secret pepper, which the key does not reveal."""
     return hmac.digest(pepper, b"blob:addresses", hashlib.sha256)  # the colon is in no API key's secret
 
 
@@ -40,13 +40,15 @@ class AddressSigner:
         self._clock = clock
 
     def address(self, blob: str, origin: str = "") -> str:
-        """Return the address of an object, valid for an hour: a URL at `origin`, or without one a path and query."""
+        """Return the signed URL of the stored object with id `blob`, valid for an hour: absolute below `origin`, or
+        path and query."""
         expires = str(int(self._clock()) + LIFETIME)
         query = urlencode({"expires": expires, "signature": self._signature(blob, expires)})
         return f"{origin}{PATH}/{blob}?{query}"
 
     def verify(self, blob: str, expires: str, signature: str) -> None:
-        """Verify that this installation signed an address and that it is still valid.
+        """Verify the `expires` and `signature` parameters of a stored object's URL: this installation signed it, and it
+        is valid.
 
         Raises:
             AddressForged: signature or expiry is missing, malformed or wrong.

@@ -1,4 +1,4 @@
-"""Blobs: immutable bytes with random ids, in a folder or an S3 bucket (through fsspec).
+"""Writes, reads, lists and deletes blobs: the immutable bytes of stored objects, in a folder or S3 bucket (by fsspec).
 
 A blob is either stored completely or not at all, whenever its writer dies. Its reader checks size and SHA-256.
 """
@@ -46,17 +46,17 @@ class BlobInfo:
 
     @staticmethod
     def of(content: bytes) -> BlobInfo:
-        """Return size and SHA-256 of `content`."""
+        """Return the size in bytes and the SHA-256 of `content`, the bytes of one blob."""
         return BlobInfo(len(content), hashlib.sha256(content).hexdigest())
 
 
 def new_blob_id() -> str:
-    """Return a new random blob id: `blob_` and 24 letters and digits."""
+    """Create a random blob id: `blob_` and 24 letters and digits."""
     return new_id(PREFIX)
 
 
 def derived_blob_id(name: str) -> str:
-    """Return the blob id that belongs to `name`: a writer that repeats its work after a crash finds what it stored."""
+    """Return the blob id derived from `name`: a writer that repeats its work after a crash finds what it stored."""
     number = int.from_bytes(hashlib.sha256(name.encode()).digest())
     letters = []
     for _ in range(LENGTH):
@@ -66,7 +66,10 @@ def derived_blob_id(name: str) -> str:
 
 
 def is_blob_id(text: str) -> bool:
-    """Return whether `text` has the form of a blob id; other texts never reach the file system."""
+    """Return whether `text` has the form of a blob id.
+
+    Callers refuse other texts before any access to the file system.
+    """
     return _ID.fullmatch(text) is not None
 
 
@@ -94,7 +97,7 @@ class Blobs:
         self.max_bytes = max_bytes
 
     async def check(self) -> None:
-        """Write and delete a small blob, and so create the folder if it is missing.
+        """Check at start-up that blobs can be written: write and delete a small one, which creates a missing folder.
 
         Raises:
             StartupError: the folder is not writable, or the bucket does not answer.
@@ -107,7 +110,9 @@ class Blobs:
             raise StartupError(f"can't use HEADRACE_BLOBS_URL: {error}") from error
 
     async def put(self, blob: str, content: bytes) -> BlobInfo:
-        """Write a new blob: all of it, or nothing if it fails or the process dies. Return its size and SHA-256.
+        """Write `content` as the new blob with id `blob`, whole or (after an error or crash) not at all.
+
+        Return size and SHA-256.
 
         Raises:
             BlobTooLarge: the content exceeds `max_bytes`; nothing is written.
@@ -119,7 +124,7 @@ class Blobs:
         return await self._run(BlobInfo.of, content)
 
     async def get(self, blob: str, info: BlobInfo) -> bytes:
-        """Return the content of a blob.
+        """Return the whole content of one blob, checked against `info`, its expected size and SHA-256.
 
         Raises:
             BlobNotFound, BlobsUnavailable: the blob can't be read.
@@ -128,7 +133,7 @@ class Blobs:
         return b"".join([chunk async for chunk in self.stream(blob, info)])
 
     async def stream(self, blob: str, info: BlobInfo) -> AsyncIterator[bytes]:
-        """Yield the content of a blob in chunks; the last one is yielded only if all content agrees with `info`.
+        """Yield the content of one blob in chunks; the last only if size and SHA-256 of the whole agree with `info`.
 
         Raises:
             BlobNotFound, BlobsUnavailable: the blob can't be read.
@@ -150,7 +155,7 @@ class Blobs:
         yield held
 
     async def delete(self, blob: str) -> None:
-        """Delete a blob, and what a writer that died left of it; does nothing if there is none.
+        """Delete one blob, and the remains of an interrupted write of that blob; does nothing if there is none.
 
         Raises:
             BlobsUnavailable: the blob may still be there.
@@ -158,15 +163,18 @@ class Blobs:
         await self._run(self._remove, self._path(blob))
 
     async def folders(self) -> list[str]:
-        """Return the names of the folders that hold blobs, for `list_folder`."""
+        """Return the names of the folders that hold blobs; each is an argument for `list_folder`."""
         return await self._run(self._folders)
 
     async def list_folder(self, folder: str) -> list[str]:
-        """Return the ids of the blobs in a folder, those of unfinished writes included."""
+        """Return the ids of the blobs in one folder, unfinished writes included.
+
+        The sweeper looks for orphans among them.
+        """
         return await self._run(self._list, f"{self._root}/{folder}")
 
     async def modified(self, blob: str) -> float:
-        """Return when a blob was written, in Unix seconds.
+        """Return when one blob was written, in Unix seconds.
 
         Raises:
             BlobNotFound, BlobsUnavailable: the blob can't be read.
@@ -174,7 +182,7 @@ class Blobs:
         return await self._run(self._modified, self._path(blob))
 
     def close(self) -> None:
-        """Let running reads and writes end, and end their threads."""
+        """Wait for running reads and writes of blobs, then end the threads that do them."""
         self._threads.shutdown()
 
     async def _run(self, call: Callable[..., ResultT], *arguments: Any) -> ResultT:

@@ -1,4 +1,4 @@
-"""Errors of `stored_objects`; `gateway/http/http_errors.py` translates them to HTTP responses.
+"""Exceptions of stored objects: not found, too large, over quota, forged address, ...; the gateway maps them to HTTP.
 
 StoredObjectError
 ├── BlobTooLarge, StorageQuotaExceeded, UnacceptableMediaType

@@ -25,12 +25,12 @@ class ImageHeader:
 
     @property
     def pixels(self) -> int:
-        """Width times height."""
+        """Number of pixels of the image: width times height."""
         return self.width * self.height
 
 
 def read_image_header(file: bytes) -> ImageHeader | None:
-    """Return the header of an image file; `None` if it is no PNG, JPEG, WebP or GIF, or declares no size."""
+    """Parse the beginning of an image file; return its media type and declared size, or `None` for any other file."""
     size, media_type = None, ""
     if file.startswith(_PNG_HEADER):
         media_type, size = "image/png", _big_endian(file, 16, 4)

@@ -1,4 +1,4 @@
-"""Signed addresses in the results of image tools, which name stored images by their ids."""
+"""Adds signed URLs to the results of an assistant's image tools, which name stored images by blob ids, for clients."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ BlobAddress = Callable[[str], str]
 
 
 def with_addresses(data: Mapping[str, Any], address: BlobAddress) -> dict[str, Any]:
-    """Return the data of a step with the address of each image of its result (`url`) beside the blob's id.
+    """Return a copy of an answer's step `data` in which each image of an image result has its signed `url`.
 
-    The data is untrusted; that of other results is returned as it is.
+    `address` returns the URL of a blob id. Data of other results is returned unchanged; all of it is untrusted.
     """
     result = data.get("result")
     if not isinstance(result, dict) or result.get("type") != "image" or not isinstance(result.get("images"), list):

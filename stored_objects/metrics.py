@@ -1,4 +1,4 @@
-"""Prometheus metrics of stored objects."""
+"""Prometheus counters of stored objects in a process: objects and bytes stored, and what the sweeper deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored objects: blobs with an owner, a quota and an expiry.
+"""Service that stores, reads, keeps and deletes stored objects: writes blob, document and quota in a crash-safe order.
 
 Order of writes, so that a crash between any two leaves nothing that the sweeper can't delete: count the bytes, document
 as `PENDING`, bytes, document as `READY`. Deletion goes the other way: document as `DELETING`, bytes, document, count.
@@ -60,7 +60,9 @@ class StoredObjects:
         lifetime: float = LIFETIME,
         id: str = "",
     ) -> StoredObject:
-        """Store `content` for `lifetime` seconds; `keep` makes it stay longer.
+        """Store `content` as a new object of `owner` for `lifetime` seconds, and return its document.
+
+        `keep` makes it stay longer.
 
         `id` (`derived_blob_id`) is used unless another process has begun to write that object: then a random one.
 
@@ -90,7 +92,7 @@ class StoredObjects:
         return ready
 
     async def find(self, owner: ObjectOwner, id: str) -> StoredObject:
-        """Return the owner's object.
+        """Return the document of one available object of `owner`, by id.
 
         Raises:
             BlobNotFound: the owner has no such object, or it has expired.
@@ -98,7 +100,8 @@ class StoredObjects:
         return self._available(id, await self.documents.find(owner, id) if is_blob_id(id) else None)
 
     async def find_signed(self, id: str) -> StoredObject:
-        """Return an object whose signed address was verified (`AddressSigner.verify`), of any owner.
+        """Return the document of one available object of any owner, by an id from a verified signed URL
+        (`AddressSigner`).
 
         Raises:
             BlobNotFound: there is no such object, or it has expired.
@@ -106,11 +109,16 @@ class StoredObjects:
         return self._available(id, await self.documents.find_signed(id) if is_blob_id(id) else None)
 
     def stream(self, stored: StoredObject) -> AsyncIterator[bytes]:
-        """Yield an object's content in chunks, the last one after its SHA-256 was checked; raises as `Blobs.stream`."""
+        """Yield the content of the object `stored` in chunks, the last one after a check of its SHA-256.
+
+        Raises:
+            BlobNotFound, BlobsUnavailable: the blob can't be read.
+            BlobCorrupt: size or SHA-256 differ from the document's.
+        """
         return self.blobs.stream(stored.id, BlobInfo(stored.size, stored.sha256))
 
     async def get(self, owner: ObjectOwner, id: str) -> bytes:
-        """Return the content of the owner's object.
+        """Return the whole content (bytes) of one object of `owner`, checked against its SHA-256.
 
         Raises:
             BlobNotFound, BlobCorrupt: the owner has no such object, or its content has changed.
@@ -118,7 +126,7 @@ class StoredObjects:
         return b"".join([chunk async for chunk in self.stream(await self.find(owner, id))])
 
     async def keep(self, id: str, owner: ObjectOwner, reference: str) -> None:
-        """Keep the owner's object until `release` is called with the same `reference`, the id of a conversation.
+        """Exempt one object of `owner` from expiry until `release` gets the same `reference`, the id of a conversation.
 
         Raises:
             BlobNotFound: the owner has no such object, or it has expired.
@@ -127,11 +135,11 @@ class StoredObjects:
             raise BlobNotFound("there is no such object")
 
     async def release(self, owner: ObjectOwner, reference: str) -> None:
-        """Keep no object of the owner for `reference` any more; those that nothing else keeps expire."""
+        """End `keep` for all objects of `owner` kept by the conversation `reference`; unkept ones then expire."""
         await self.documents.remove_reference(owner, reference)
 
     async def delete(self, id: str, owner: ObjectOwner) -> None:
-        """Delete the owner's object, also if conversations refer to it; the sweeper completes what fails here.
+        """Delete one object of `owner` now, also if conversations keep it; the sweeper completes a failed deletion.
 
         Raises:
             BlobNotFound: the owner has no such object.
@@ -146,7 +154,9 @@ class StoredObjects:
             _log.warning("the sweeper will complete a deletion", object=id, reason=str(error))
 
     async def remove(self, stored: StoredObject) -> bool:
-        """Delete an expired object: bytes, document, count. False if it is kept again, or another process deletes it.
+        """Delete blob, document and quota count of one expired object.
+
+        Return false if it is kept again or another process does.
 
         Raises:
             BlobsUnavailable, StoreUnavailable: the deletion is incomplete; the next sweep repeats it.
@@ -160,7 +170,7 @@ class StoredObjects:
         return True
 
     def close(self) -> None:
-        """Let running reads and writes end."""
+        """Wait for running reads and writes of blobs, then end their threads; call it at shutdown."""
         self.blobs.close()
 
     def _available(self, id: str, found: StoredObject | None) -> StoredObject:

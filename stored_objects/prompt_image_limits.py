@@ -1,4 +1,4 @@
-"""Limits of the images of one prompt, the same for the API's requests and for questions in the chat."""
+"""Constants that limit the images of one prompt (number, bytes, pixels), for API requests and chat questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas of bytes that a person or API key, and an organisation, may store.
+"""Enforces storage quotas: counts the bytes that each person, API key and organisation stores, up to a limit.
 
 One count for each in the store, changed by conditional updates, so that the quotas hold over all processes. Bytes are
 counted before the document is written, and released after it was removed; a count that a crash left too high is
@@ -29,29 +29,35 @@ class ByteCount:
 
 @dataclass(frozen=True)
 class CountSubject:
-    """Whose bytes are counted: one owner's, or with `requester=None` all of an organisation."""
+    """The subject of a byte count: one owner, or with `requester=None` a whole organisation."""
 
     organisation: str
     requester: str | None = None
 
 
 class ByteCounts(Protocol):
-    """Store of counts of bytes. Each method raises `StoreUnavailable`."""
+    """Interface of the store of byte counts. Each method raises `StoreUnavailable` if the store does not answer."""
 
     async def find(self, subject: CountSubject) -> ByteCount | None:
-        """Return the count; `None` if there is none yet."""
+        """Return the stored byte count of one owner or organisation; `None` if it has none yet."""
         ...
 
     async def begin(self, subject: CountSubject, count: ByteCount) -> None:
-        """Store the first count; does nothing if there is one."""
+        """Store the first byte count of one owner or organisation; does nothing if it has one."""
         ...
 
     async def add(self, subject: CountSubject, more: int, now: float, limit: int | None = None) -> bool:
-        """Add to the count; return false and change nothing if it would exceed `limit`, or if there is none."""
+        """Add `more` bytes (negative: subtract) to a subject's count.
+
+        Return false, unchanged, if it has none or would exceed `limit`.
+        """
         ...
 
     async def correct(self, subject: CountSubject, before: ByteCount, count: ByteCount) -> bool:
-        """Replace the count `before`; return false and change nothing if the count has changed."""
+        """Replace a subject's byte count by `count` if it still equals `before`.
+
+        Otherwise return false and change nothing.
+        """
         ...
 
 
@@ -66,7 +72,7 @@ class StorageQuotas:
     clock: Callable[[], float] = time.time
 
     async def reserve(self, owner: ObjectOwner, size: int) -> None:
-        """Count a new object of `size` bytes, before its document is written.
+        """Add a new object of `size` bytes to the counts of its owner and organisation, before its document is written.
 
         Raises:
             StorageQuotaExceeded: the owner or organisation would store more than allowed; nothing is counted.
@@ -80,12 +86,13 @@ class StorageQuotas:
             raise
 
     async def release(self, owner: ObjectOwner, size: int) -> None:
-        """Count an object of `size` bytes no more, after its document was removed."""
+        """Subtract an object of `size` bytes from the counts of its owner and organisation, after its document was
+        removed."""
         for subject in _subjects(owner):
             await self.counts.add(subject, -(size + RECORD_BYTES), self.clock())
 
     async def used(self, subject: CountSubject) -> int:
-        """Return the bytes counted for an owner or organisation."""
+        """Return the number of bytes that one owner or organisation has stored, by its count."""
         return (await self._count(subject)).total
 
     async def _reserve(self, subject: CountSubject, more: int, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Records of stored objects, and the port of their store.
+"""Documents of stored objects (owner, size, expiry, state), and the interface of the store that keeps them.
 
 Every object belongs to an `ObjectOwner`, and lookups are by owner, so objects of other owners are never found; only the
 port of signed addresses and the sweeper's find objects by id. Times are Unix seconds. Each method of the port raises
@@ -22,7 +22,7 @@ class ObjectOwner:
 
 
 class ObjectKind(StrEnum):
-    """What a stored object is for people."""
+    """Purpose of a stored object as users see it: an image or a file."""
 
     IMAGE = "image"
     FILE = "file"
@@ -60,63 +60,80 @@ class StoredObject:
 
     @property
     def owner(self) -> ObjectOwner:
-        """The owner of the object."""
+        """Owner of the object: a person, service account or API key in an organisation."""
         return ObjectOwner(self.organisation, self.requester)
 
     def is_available(self, now: float) -> bool:
-        """Whether the object can be read: complete, and neither expired nor being deleted."""
+        """Return whether the object can be read at Unix time `now`: written completely, neither expired nor being
+        deleted."""
         return self.state is ObjectState.READY and (self.kept > 0 or self.expires > now)
 
 
 class ObjectStore(Protocol):
-    """Store of the documents of stored objects."""
+    """Interface of the store of stored objects' documents."""
 
     async def insert(self, record: StoredObject) -> bool:
-        """Store the document of a new, pending object; false, and no change, if there is one with its id."""
+        """Insert the document of a new object in state pending; return false, without a change, if its id is taken."""
         ...
 
     async def finish(self, id: str, sha256: str, expires: float) -> bool:
-        """Turn a pending object into a ready one; false if the sweeper has taken it meanwhile."""
+        """Mark one pending object ready, with SHA-256 and expiry.
+
+        Return false if the sweeper has begun to delete it.
+        """
         ...
 
     async def find(self, owner: ObjectOwner, id: str) -> StoredObject | None:
-        """Return the owner's object, in any state."""
+        """Return the document of one object of `owner` in any state; `None` if there is none with this id."""
         ...
 
     async def find_signed(self, id: str) -> StoredObject | None:
-        """Return the object of any owner, for a caller that has proved the right to read it by a signature."""
+        """Return the document of one object of any owner, or `None`.
+
+        Only for callers that have verified its signed URL.
+        """
         ...
 
     async def add_reference(self, owner: ObjectOwner, id: str, reference: str, now: float) -> bool:
-        """Add a conversation to an available object's references; true if it is among them now."""
+        """Add the conversation `reference` to those that keep one available object; return whether it is among them."""
         ...
 
     async def remove_reference(self, owner: ObjectOwner, reference: str) -> None:
-        """Remove a conversation from the references of all objects of the owner."""
+        """Remove the conversation `reference` from those that keep objects, in all objects of the owner."""
         ...
 
     async def expire(self, owner: ObjectOwner, id: str, now: float) -> bool:
-        """Begin the deletion of the owner's object and remove its references; false if it is not ready."""
+        """Mark one ready object of `owner` as being deleted and kept by no conversation.
+
+        Return false if it is not ready.
+        """
         ...
 
     async def expired(self, now: float, limit: int) -> list[StoredObject]:
-        """Return up to `limit` objects without references that expired before `now`, the oldest first."""
+        """Return the documents of up to `limit` objects that expired before `now` and that no conversation keeps,
+        oldest first."""
         ...
 
     async def begin_deletion(self, id: str, now: float) -> bool:
-        """Mark an expired object without references as being deleted, so that it can't be read or kept any more."""
+        """Mark one expired, unkept object as being deleted, so that nothing reads or keeps it.
+
+        Return false if the object is not expired, or a conversation keeps it.
+        """
         ...
 
     async def remove(self, id: str) -> bool:
-        """Remove the document of an object that is being deleted; false if another process has done so."""
+        """Remove the document of one object that is being deleted; return false if another process has removed it."""
         ...
 
     async def known(self, ids: Collection[str]) -> set[str]:
-        """Return those of `ids` that have a document."""
+        """Return the subset of `ids` (blob ids) that have a document; blobs without one are orphans."""
         ...
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
-        """Return the sum of sizes, and the number of documents times `RECORD_BYTES`, of one owner or organisation."""
+        """Return the number of bytes that an owner, or if `requester` is `None` an organisation, stores.
+
+        The sum of the objects' sizes, plus `RECORD_BYTES` for each document.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Space that is counted towards an owner's quota before the content exists."""
+"""Reserves storage quota for content that is still being made, such as the images that a job draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def reserved(objects: StoredObjects, owner: ObjectOwner, size: int) -> AsyncIterator[None]:
-    """Count `size` bytes towards the owner's quota while the block runs, which makes the content.
+    """Reserve `size` bytes of the owner's storage quota while the block runs, which makes the content; then free them.
 
     Raises:
         StorageQuotaExceeded: the owner or organisation would store more than allowed.

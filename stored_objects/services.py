@@ -1,4 +1,4 @@
-"""Factory of stored objects: blobs from the settings, documents and counts in the store."""
+"""Factory of the `StoredObjects` service: connects blobs (a folder or S3) to documents and counts in MongoDB."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ CONNECT_TIMEOUT, READ_TIMEOUT = 5, 30
 def stored_objects(
     settings: BlobSettings, connection: StoreConnection, home: Path, registry: CollectorRegistry
 ) -> StoredObjects:
-    """Return the stored objects of the installation whose home directory is `home`; nothing is read yet.
+    """Create the `StoredObjects` service of the installation whose home directory is `home`.
+
+    Reads and writes nothing yet.
 
     Raises:
         StartupError: a setting of the blobs is wrong.
@@ -45,7 +47,9 @@ def stored_objects(
 
 
 async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:
-    """Create the store's indexes and check that blobs can be written; call this before the first request.
+    """Create MongoDB's indexes of stored objects and check that blobs can be written.
+
+    Call it once before the first request.
 
     Raises:
         StartupError: the store does not answer, or blobs can't be written.
@@ -58,7 +62,7 @@ async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:
 
 
 def blobs_of(settings: BlobSettings, home: Path) -> Blobs:
-    """Return the blobs that the settings name, by default those in a folder of `home`.
+    """Create the `Blobs` that the settings name (folder or S3 bucket); without a setting those in a folder of `home`.
 
     Raises:
         StartupError: the secret's file can't be read, or the extra `s3` is not installed.

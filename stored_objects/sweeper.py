@@ -1,4 +1,4 @@
-"""Sweeper of stored objects: deletes expired ones, and what writers that died left behind.
+"""Sweeper of stored objects: deletes expired objects, and the blobs and documents that interrupted writes left.
 
 Several sweepers may run at the same time, one in each gateway: each step of a deletion can be repeated.
 """
@@ -37,7 +37,10 @@ class ObjectSweeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Sweep until cancelled; what fails is logged, counted and repeated at the next sweep."""
+        """Sweep expired objects and orphaned blobs at intervals until cancelled.
+
+        A failure is logged and counted, and retried.
+        """
         orphans_at = time.monotonic() + ORPHAN_INTERVAL
         while True:
             try:
@@ -50,7 +53,7 @@ class ObjectSweeper:
             await asyncio.sleep(INTERVAL)
 
     async def sweep(self) -> int:
-        """Delete all expired objects, those whose deletion or writing was interrupted included; return their number.
+        """Delete all expired objects and all whose write or deletion was interrupted; return the number deleted.
 
         Raises:
             StoreUnavailable: the expired objects can't be looked up.
@@ -64,7 +67,7 @@ class ObjectSweeper:
                 return total
 
     async def sweep_orphans(self) -> int:
-        """Delete the blobs without a document that are older than `ORPHAN_AGE`; return their number.
+        """Delete the blobs that have no document and are older than `ORPHAN_AGE`; return the number deleted.
 
         Raises:
             StoreUnavailable, BlobsUnavailable: the search can't go on.

@@ -1,4 +1,4 @@
-"""The requesters that use a model at present: those of this gateway, with the time of their latest request."""
+"""Tracks the requesters that use a model at this gateway at present, by the time of their latest request."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class ActiveRequesters:
         self._by_tenant: dict[str, set[str]] = {}
 
     def note_request(self, tenant: str, requester: str) -> None:
-        """Record a request that arrived now: its requester counts as active for the next `ACTIVITY_WINDOW` seconds."""
+        """Record that a tenant's requester has sent a request now, and so is active for `ACTIVITY_WINDOW` seconds."""
         self._last_request.pop((tenant, requester), None)
         self._last_request[tenant, requester] = self._clock()
         self._by_tenant.setdefault(tenant, set()).add(requester)
 
     @property
     def by_tenant(self) -> RequestersByTenant:
-        """The active requesters of each tenant: not a copy, so read it before the next request is noted."""
+        """Active requesters of the model, by tenant; not a copy, so read it before the next request is noted."""
         self._drop_inactive()
         return self._by_tenant
 
     def latest_first(self) -> Iterator[tuple[str, str]]:
-        """Iterate over the (tenant, requester) pairs, from that of the latest request."""
+        """Iterate over the model's active (tenant, requester) pairs, from the one with the latest request."""
         self._drop_inactive()
         return reversed(self._last_request)
 
@@ -50,5 +50,5 @@ class ActiveRequesters:
 
 
 def are_several(own: Collection[str], others: Collection[str]) -> bool:
-    """Return whether more than one client (tenant, or requester of a tenant) is active, here or at other gateways."""
+    """Return whether more than one client (tenant or requester) is active: `own` here, `others` at other gateways."""
     return len(own) > 1 or len(others) > 1 or (len(own) == len(others) == 1 and set(own) != set(others))

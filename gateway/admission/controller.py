@@ -1,4 +1,4 @@
-"""Admission control: accepts or refuses a request before any work is done for it.
+"""Admission control of the gateway: accepts or refuses a request by model, length and wait, before it is queued.
 
 Decisions use only local state: the model registry, queue estimates and health flags. So a refusal is as fast as an
 admission, holds no resources, and calls neither the broker nor the store (docs/design/queue-topology.md#back-pressure).
@@ -82,7 +82,7 @@ class AdmissionController:
     """Maximum estimated queueing time in seconds, by service class."""
 
     async def admit(self, principal: Principal, body: GenerationRequest) -> AdmittedRequest:
-        """Check whether a chat completion or completion may be queued; return it with its model and start deadline.
+        """Check whether a chat completion or completion may be queued; return its admission: model and start deadline.
 
         Raises:
             InvalidRequest: The request has more choices or a larger search than the operator allows, the model does not
@@ -106,7 +106,9 @@ class AdmissionController:
         return self._admitted(principal, model, _service_class(body), verifier)
 
     def check_images(self, principal: Principal, body: ChatCompletionRequest) -> None:
-        """Check whether the model reads images if the conversation has any; call it before they are read.
+        """Check that the model of a chat completion with images reads images; call it before the images are read.
+
+        Without images does nothing.
 
         Raises:
             InvalidRequest: The model reads no images, or the answer is searched for; `param` names the first one.
@@ -119,7 +121,7 @@ class AdmissionController:
             raise InvalidRequest(f"Invalid '{path}': images can't be combined with 'test_time_compute'.", param=path)
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> AdmittedRequest:
-        """Check whether an embedding request may be queued; return it with its model and start deadline.
+        """Check whether an embedding request may be queued; return its admission: model and start deadline.
 
         Raises:
             InvalidRequest: The model does not embed text, or has fewer dimensions than requested.
@@ -140,7 +142,7 @@ class AdmissionController:
     async def admit_scores(
         self, principal: Principal, name: str, prompt: ScorePrompt, truncation: int | None
     ) -> AdmittedRequest:
-        """Check whether a request for scores may be queued; return it with its model and start deadline.
+        """Check whether a request for scores may be queued; return its admission: model and start deadline.
 
         `truncation` is the number of tokens to which pairs are cut, if any.
 
@@ -158,7 +160,7 @@ class AdmissionController:
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
     async def admit_images(self, principal: Principal, body: ImageRequest) -> AdmittedRequest:
-        """Check whether an image request may be queued; return it with its model and start deadline.
+        """Check whether a request to draw images may be queued; return its admission: model and start deadline.
 
         Raises:
             InvalidRequest: The model does not draw, or not images of this size.
@@ -173,7 +175,7 @@ class AdmissionController:
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
     async def admit_tool_call(self, principal: Principal, assistant: str) -> AdmittedRequest:
-        """Check whether a call of a tool of `assistant` may be queued; return it with its model and start deadline.
+        """Check whether a call of a tool of `assistant` may be queued; return its admission: model and start deadline.
 
         Raises:
             ModelNotFound, ModelUnavailable, BrokerDown, Overloaded: As `admit` does.

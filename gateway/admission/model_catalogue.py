@@ -1,4 +1,4 @@
-"""Model names that clients may use: the names of served models and the operator's aliases for them.
+"""Finds and lists the models that clients of the gateway may use, by model name or by the operator's aliases.
 
 Aliases come from a TOML file that is read once at start-up:
 
@@ -42,14 +42,14 @@ class ModelCatalogue:
         self._shadowed: set[str] = set()
 
     def observe(self, status: WorkerStatus) -> None:
-        """Update the registry with a worker's heartbeat, which adds its model or keeps it listed."""
+        """Update the gateway's known models with one worker's heartbeat, which adds its model or keeps it listed."""
         self._models.observe(status)
         if status.model in self._aliases and status.model not in self._shadowed:
             self._shadowed.add(status.model)
             _log.warning("an alias has no effect: a model is served under its name", alias=status.model)
 
     def find(self, name: str, access: ModelAccess, *, param: str = "model") -> ModelInfo:
-        """Return the model with a name or alias that the caller may use.
+        """Return the served model with this name or alias, if the caller may use it.
 
         Args:
             name: Model name as the client sent it.
@@ -71,8 +71,9 @@ class ModelCatalogue:
         return model
 
     def listed(self, access: ModelAccess) -> list[tuple[str, ModelInfo]]:
-        """Return the served models that `access` permits under all their names, as (name or alias, model) pairs sorted
-        by name.
+        """Return the served models that `access` permits, under all their names, for `GET /v1/models`.
+
+        The items are (name or alias, model) pairs, sorted by name.
         """
         served = {model.name: model for model in self._models.models()}
         also = {alias: served[target] for alias, target in self._aliases.items() if target in served}
@@ -95,7 +96,7 @@ class ModelCatalogue:
 
 
 def read_aliases(file: str) -> Mapping[str, str]:
-    """Read the operator's model aliases (alias to model name) from a TOML file; return none if the path is "".
+    """Read the operator's model aliases (alias to model name) from a TOML file; empty if the path `file` is "".
 
     Raises:
         StartupError: The file can't be read, is not TOML, or is not a valid table of aliases.

@@ -1,4 +1,4 @@
-"""The load of the other gateways, from the reports that each sends once a second (`GatewayLoad`) and that expire."""
+"""Sums up the load of the other gateways, from the report that each sends every second and that expires."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ class _Totals:
         waiting.unattributed.add(Work(max(0.0, rest.sequences), max(0.0, rest.tokens)))
 
     def load(self, model: str) -> OtherGatewaysLoad:
+        """Return the load of the gateways in these sums on one model."""
         active = self._active.get(model, {})
         return OtherGatewaysLoad(
             self._gateways[model], self._sequences[model], active, alive=self._alive, reported=self._reported
@@ -82,20 +83,20 @@ class OtherGateways:
         self._totals = _Totals([])
 
     def observe(self, load: GatewayLoad) -> None:
-        """Store a gateway's report in place of its earlier one."""
+        """Store one gateway's load report in place of its earlier one."""
         self._reports[load.gateway] = (self._clock(), load)
         self._sum()
 
     def load(self, model: str) -> OtherGatewaysLoad:
-        """Return the load of the other gateways on a model: gateways, sequences and active requesters."""
+        """Return the other gateways' load on a model: number of gateways, sequences and active requesters."""
         return self._current.load(model)
 
     def running(self, model: str) -> int:
-        """Return the number of a model's running sequences that the other gateways' unexpired reports count."""
+        """Return the number of a model's running sequences of the other gateways, by their unexpired reports."""
         return self._current.running[model]
 
     def waiting(self, model: str, service_class: ServiceClass) -> OthersWork:
-        """Return the waiting work of the other gateways for a model in one service class."""
+        """Return the work that waits at the other gateways for a model in one service class."""
         return self._current.waiting.get((model, service_class)) or OthersWork()
 
     @property

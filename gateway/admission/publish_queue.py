@@ -1,4 +1,4 @@
-"""Fair queue of admitted jobs that are not published to the broker until the workers have capacity for them.
+"""Fair queue of the gateway's admitted jobs, which are published to the broker when workers have capacity for them.
 
 The broker's queues do not distinguish tenants, so they are kept almost empty: a gateway publishes no more jobs than run
 at once plus the few that workers prefetch. The other jobs wait here, in the order of the service that each tenant, and
@@ -50,19 +50,19 @@ class QueuedJob:
 
     @property
     def released(self) -> bool:
-        """Whether the job may be published, because the workers have capacity for it."""
+        """Whether this job may be published to the broker, because the workers have capacity for it."""
         return self._released.is_set()
 
     async def wait(self) -> None:
-        """Wait until `release` allows the job to be published."""
+        """Wait until this job may be published to the broker."""
         await self._released.wait()
 
     def release(self) -> None:
-        """Allow the job to be published: wake the caller of `wait`."""
+        """Allow this job to be published: wake the caller of `wait`."""
         self._released.set()
 
     def charge(self, reply: Reply) -> None:
-        """Count a reply's tokens as service to the job's tenant and requester; those with less are released first."""
+        """Count one reply's tokens as service to the job's tenant and requester, whose next jobs are released later."""
         match reply:
             case Started():
                 self._queue.charge(self.job, PROMPT_WEIGHT * reply.prompt_tokens)
@@ -78,7 +78,7 @@ class QueuedJob:
                 self._queue.charge(self.job, OUTPUT_WEIGHT * len(reply.images))
 
     def leave(self) -> None:
-        """Remove an ended or cancelled job, and release waiting jobs for publishing into its slots. Idempotent."""
+        """Remove this ended or cancelled job; its slots let waiting jobs be published. Idempotent."""
         if not self.left:
             self.left = True
             self._queue.leave(self)
@@ -102,11 +102,14 @@ class PublishQueue:
         return sum(len(queue.waiting) for queue in self._queues.values())
 
     def active_requesters(self) -> dict[str, ActiveRequesters]:
-        """Return, by model, the requesters that sent this gateway a request within the last minute."""
+        """Return the requesters that sent this gateway a request within the last minute, by model."""
         return {model: queue.active for model, queue in self._queues.items()}
 
     def enter(self, job: Job) -> QueuedJob:
-        """Queue a job, and release it at once if there is capacity. Call `leave` on the entry when the job ends."""
+        """Queue one admitted job, and release it at once if there is capacity; return its entry.
+
+        Call `leave` on the entry when the job ends.
+        """
         queue = self._queues.get(job.model)
         if queue is None:
             queue = self._queues[job.model] = _ModelQueue(lambda: self._capacity(job.model))
@@ -169,6 +172,7 @@ class _ModelQueue:
         self._recheck: asyncio.TimerHandle | None = None
 
     def enter(self, job: Job) -> QueuedJob:
+        """Queue one job, release those that have capacity, and return the job's entry."""
         entry = QueuedJob(self, job)
         self.active.note_request(job.tenant, job.requester)
         self.waiting[job.service_class].push(job.tenant, job.requester, entry)
@@ -176,9 +180,11 @@ class _ModelQueue:
         return entry
 
     def charge(self, job: Job, cost: float) -> None:
+        """Add `cost`, weighted tokens served, to the counters of a job's tenant and requester."""
         self.waiting[job.service_class].charge(job.tenant, job.requester, cost)
 
     def leave(self, entry: QueuedJob) -> None:
+        """Remove one job's entry, and release waiting jobs into its slots."""
         job = entry.job
         if entry.released:
             self._count(job, -job.n)

@@ -1,4 +1,4 @@
-"""Estimates queue positions and waiting times of jobs, over all gateways.
+"""Estimates queue positions and waiting times of requests at the gateway, from the jobs of all gateways.
 
 A job waits from its admission until its first token. This gateway's jobs are known exactly; each other gateway reports
 its totals and those of its requesters once a second (`GatewayLoad`). The work ahead of a job follows from the fair
@@ -67,22 +67,22 @@ class QueuedRequest:
 
     @property
     def tenant(self) -> str:
-        """Tenant of the request; "" if none of its jobs waits for a first token."""
+        """Tenant of this request; "" once all of its jobs have their first token."""
         return "" if (entry := self._first) is None else entry.job.tenant
 
     @property
     def requester(self) -> str:
-        """Requester of the request; "" if none of its jobs waits for a first token."""
+        """Requester of this request; "" once all of its jobs have their first token."""
         return "" if (entry := self._first) is None else entry.job.requester
 
     @property
     def number(self) -> int | None:
-        """Sequence number, in order of admission, of the request's first waiting job; `None` if none waits."""
+        """Sequence number, in order of admission, of this request's first waiting job; `None` if none waits."""
         return None if (entry := self._first) is None else entry.number
 
     @property
     def tokens_each(self) -> float | None:
-        """Expected tokens of each sequence of the request's first waiting job; `None` if none waits."""
+        """Expected tokens of each sequence of this request's first waiting job; `None` if none waits."""
         return None if (entry := self._first) is None else entry.tokens / entry.job.n
 
     @property
@@ -90,7 +90,10 @@ class QueuedRequest:
         return next((entry for entry in self._entries.values() if not entry.begun), None)
 
     def begun(self, job: str) -> None:
-        """Count the job with id `job` as running, not waiting, because it has its first token. Idempotent."""
+        """Count one job of the request, by id, as running instead of waiting, because it has its first token.
+
+        Idempotent.
+        """
         entry = self._entries.get(job)
         if entry is not None and not entry.begun:
             entry.begun = True
@@ -98,7 +101,7 @@ class QueuedRequest:
             self._queue.leave(entry)
 
     def leave(self) -> None:
-        """Stop counting the jobs of the request, which has ended. Idempotent."""
+        """Stop counting this request's jobs, because the request has ended. Idempotent."""
         for entry in self._entries.values():
             if entry.begun:
                 self._queue.running -= entry.job.n
@@ -123,7 +126,7 @@ class QueueEstimator:
         self._answer_tokens: dict[str, float] = {}
 
     def enter(self, jobs: Sequence[Job]) -> QueuedRequest:
-        """Count a request's jobs (of one model and service class) as waiting; return their entry in the queue."""
+        """Count one request's jobs (of one model and service class) as waiting; return the request's entry."""
         queue = self._own.setdefault((jobs[0].model, jobs[0].service_class), WaitingQueue())
         entries = []
         for job in jobs:
@@ -132,17 +135,17 @@ class QueueEstimator:
         return QueuedRequest(queue, entries)
 
     def record_answer(self, model: str, tokens: float) -> None:
-        """Update the moving average of a model's answer lengths with a sequence of `tokens` generated tokens."""
+        """Update a model's average answer length with an ended sequence of `tokens` generated tokens."""
         mean = self._answer_tokens.get(model, tokens)
         self._answer_tokens[model] = mean + NEWEST_WEIGHT * (tokens - mean)
 
     def observe(self, load: GatewayLoad) -> None:
-        """Store a gateway's load report in place of its earlier one; this gateway's own is ignored."""
+        """Store another gateway's load report in place of its earlier one; a report of this gateway is ignored."""
         if load.gateway != self._gateway_id:
             self._others.observe(load)
 
     def report(self, active: Mapping[str, ActiveRequesters]) -> GatewayLoad:
-        """Return this gateway's load to broadcast: its work by model and service class, and its active requesters.
+        """Return this gateway's load, to broadcast to the others: work by model and service class, active requesters.
 
         Args:
             active: the active requesters of each model.
@@ -171,7 +174,7 @@ class QueueEstimator:
         return round(sum(self._waiting((model, service_class)).sequences for service_class in _ORDER))
 
     def other_gateways(self, model: str) -> OtherGatewaysLoad:
-        """Return the sequences and active requesters of a model that the other gateways report."""
+        """Return the sequences and active requesters that the other gateways report for a model."""
         return self._others.load(model)
 
     def estimate(
@@ -183,7 +186,7 @@ class QueueEstimator:
         tenant: str = "",
         requester: str = "",
     ) -> QueueEstimate:
-        """Estimate queue position and wait of `queued`, or, if it is `None`, of a new request of a requester."""
+        """Estimate position and wait of `queued`, or if it is `None`, of a new request of this requester."""
         usual = self._answer_tokens.get(model.name, DEFAULT_ANSWER_TOKENS)
         number, tokens_each = None, usual
         if queued is not None:

@@ -1,4 +1,4 @@
-"""Load shedding by the state of this gateway process: broker connection, unconfirmed publishes, event loop lag.
+"""Refuses requests while this gateway process is overloaded: broker connection, unconfirmed publishes, event loop lag.
 
 All checks read local state, so a refusal costs nothing and calls no other process
 (docs/design/queue-topology.md#back-pressure).
@@ -41,7 +41,7 @@ class SelfProtection:
         self._was_late = False
 
     def check(self) -> None:
-        """Raise if this gateway should refuse new requests.
+        """Check at the start of a request that this gateway can take requests; otherwise raise.
 
         Raises:
             BrokerDown: The connection to the broker is down.
@@ -57,7 +57,7 @@ class SelfProtection:
             raise Overloaded("loop_lag", BUSY_RETRY_AFTER)
 
     async def run(self) -> None:
-        """Measure the event loop's lag, which `check` compares with the limit, until cancelled."""
+        """Measure the event loop's lag at intervals until cancelled; `check` compares the lag with its limit."""
         while True:
             began = time.monotonic()
             await asyncio.sleep(PROBE_INTERVAL)

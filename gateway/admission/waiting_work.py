@@ -1,4 +1,4 @@
-"""Waiting jobs of one model and service class by tenant and requester, and the work that is ahead of each.
+"""Counts waiting jobs of a model and service class by tenant and requester, and the work that is ahead of each.
 
 Tenants and requesters are served fairly (`publish_queue.py`): at most as much of another requester's work is ahead of a
 job as its own requester has ahead of it, and at most as much of another tenant's work as its own tenant has.
@@ -21,12 +21,12 @@ class Work:
     tokens: float = 0.0
 
     def add(self, work: Work, share: float = 1.0) -> None:
-        """Add `share` times the sequences and tokens of `work`; -1 subtracts them."""
+        """Add `share` times the sequences and tokens of `work` to this work; -1 subtracts them."""
         self.sequences += share * work.sequences
         self.tokens += share * work.tokens
 
     def add_at_most(self, tokens: float, *works: Work | None) -> None:
-        """Add the share of a competitor's work, the sum of `works`, that has at most `tokens` tokens."""
+        """Add a fair share of a competitor's `works` (summed up): the part that has at most `tokens` tokens."""
         total = Work()
         for work in works:
             if work is not None:
@@ -65,17 +65,20 @@ class WaitingJobs:
     total: Work = field(default_factory=Work)
 
     def add(self, entry: QueuedEntry) -> None:
-        """Add a waiting job that was admitted after all others."""
+        """Add one waiting job, admitted after all others, to these counts."""
         self.numbers.append(entry.number)
         self.total.add(Work(entry.job.n, entry.tokens))
 
     def remove(self, entry: QueuedEntry) -> None:
-        """Remove a job that waits no longer."""
+        """Subtract one job from these counts of waiting jobs, because the job has begun or ended."""
         del self.numbers[bisect_left(self.numbers, entry.number)]
         self.total.add(Work(entry.job.n, entry.tokens), -1.0)
 
     def share_before(self, number: int | None, extra: float = 0.0) -> float:
-        """Return the fraction of the jobs before `number`, with `extra` jobs added to those; `None`: a new job."""
+        """Return which fraction of these jobs comes before job `number`; 1 for a new job (`None`).
+
+        `extra` jobs are added to those before.
+        """
         if number is None:
             return 1.0
         return min(1.0, (bisect_left(self.numbers, number) + extra) / len(self.numbers)) if self.numbers else 0.0
@@ -98,14 +101,14 @@ class WaitingQueue(WaitingJobs):
     """Sequence number of the newest job."""
 
     def enter(self, entry: QueuedEntry) -> None:
-        """Count a job as waiting: in this queue, for its tenant and for its requester."""
+        """Count one job as waiting: in this queue, for its tenant and for its requester."""
         self.add(entry)
         tenant = self.tenants.setdefault(entry.job.tenant, TenantJobs())
         tenant.add(entry)
         tenant.requesters.setdefault(entry.job.requester, WaitingJobs()).add(entry)
 
     def leave(self, entry: QueuedEntry) -> None:
-        """Count a job as waiting no longer, because it has begun or ended."""
+        """Stop counting one job as waiting, because it has begun or ended."""
         self.remove(entry)
         tenant = self.tenants[entry.job.tenant]
         tenant.remove(entry)
@@ -117,13 +120,13 @@ class WaitingQueue(WaitingJobs):
             del self.tenants[entry.job.tenant]
 
     def by_requester(self) -> Iterator[tuple[str, str, Work]]:
-        """Iterate over (tenant, requester, waiting work) of all requesters with waiting jobs."""
+        """Yield (tenant, requester, waiting work) of all requesters with waiting jobs, for this gateway's report."""
         for tenant, jobs in self.tenants.items():
             for requester, own in jobs.requesters.items():
                 yield tenant, requester, own.total
 
     def work_ahead(self, others: OthersWork, tenant: str, requester: str, number: int | None, tokens: float) -> Work:
-        """Return the work ahead of a requester's job `number` (`None`: a new job), which has about `tokens` tokens.
+        """Return the work served before a requester's job `number` (`None`: a new job) with about `tokens` tokens.
 
         The positions of the other gateways' jobs are unknown: they are assumed to be spread evenly over the queue.
         """

@@ -1,1 +1,1 @@
-"""Answers in OpenAI's shapes, made of the replies to a request's jobs."""
+"""Formats the replies to a request's jobs as answers in OpenAI's shapes, and shares answers between requests."""

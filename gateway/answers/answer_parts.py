@@ -1,4 +1,4 @@
-"""Parts that the response formats share: metadata, requested options, collected choices and log probabilities."""
+"""Parts that the gateway's response formats share: metadata, requested options, whole choices, log probabilities."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class AnswerMetadata:
 
     @classmethod
     def of(cls, job: Job, admitted: AdmittedRequest) -> AnswerMetadata:
-        """Return the metadata (id, model, ...) of the answer to the `admitted` request whose first job is `job`."""
+        """Create the metadata (id, time, model, ...) of the answer to an admitted request, whose first job is `job`."""
         model = admitted.model
         version = hashlib.sha256(f"{model.name} {model.max_model_len}".encode()).hexdigest()[:10]
         return cls(job.id, int(job.created), model.name, admitted.service_class, f"fp_{version}")
 
     def fields(self, kind: str) -> dict[str, Any]:
-        """Return the metadata as JSON fields; `kind` is the value of `object`, such as `chat.completion`."""
+        """Return the answer's metadata as JSON fields; `kind` is the value of `object`, such as `chat.completion`."""
         return {
             "id": self.id,
             "object": kind,
@@ -78,7 +78,7 @@ class AnswerOptions:
 
     @classmethod
     def of(cls, body: GenerationRequest) -> AnswerOptions:
-        """Return the options that a request body selects."""
+        """Return which optional parts of an answer, such as log probabilities, a request body selects."""
         return cls(
             logprobs=body.top_logprob_count,
             prompt_logprobs=body.prompt_logprobs,
@@ -89,20 +89,20 @@ class AnswerOptions:
         )
 
     def name(self, token: TokenAlternative) -> str:
-        """Return the name of a token in a list of log probabilities: its text, or `token_id:N` where requested."""
+        """Return a token's name in lists of log probabilities: its text, or `token_id:N` if the request says so."""
         return f"token_id:{token.id}" if self.tokens_as_ids else token.text
 
     def usage_chunk(self, frames: ChunkFrames, generation: Generation) -> str:
-        """Return the chunk with the usage if it was requested and the generation has finished, else ""."""
+        """Return a stream's last frame, with the usage, if requested and if the generation has finished, else ""."""
         if not (self.usage and generation.finished):
             return ""
         return frames.usage(CompletionUsage.of(generation.usage, generation.parts).model_dump())
 
 
 def prompt_logprobs(prompt: EchoedPrompt, alternatives: int | None) -> PromptLogprobs | None:
-    """Return vLLM's `prompt_logprobs`: at each prompt position, by token id, the token and `alternatives` likely ones.
+    """Return a prompt's log probabilities in vLLM's format: at each position its token and `alternatives` likely ones.
 
-    The first position has `None`; `alternatives` of `None` means that none were requested, and returns `None`.
+    The first position has `None`. If `alternatives` is `None`, none were requested, and the result is `None`.
     """
     if alternatives is None:
         return None
@@ -119,5 +119,5 @@ def prompt_logprobs(prompt: EchoedPrompt, alternatives: int | None) -> PromptLog
 
 
 def bounded(logprob: float) -> float:
-    """Return `logprob`, raised to a finite minimum where it is minus infinity, which JSON can't represent."""
+    """Return `logprob` for a JSON body: minus infinity, which JSON lacks, becomes a finite minimum."""
     return max(logprob, LOWEST_LOGPROB)

@@ -1,4 +1,4 @@
-"""Formats answers of `/v1/chat/completions` as one body or as chunks of a stream.
+"""Formats the gateway's answers of `/v1/chat/completions` as one body or as the chunks of a stream.
 
 Chunks are written without pydantic, because a stream has one for every few tokens; tests validate them against the
 models in `openai/`.
@@ -55,7 +55,7 @@ class ChatAnswer:
     def body(
         self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage, parts: Sequence[UsagePart] = ()
     ) -> ChatCompletion:
-        """Return the body of a response that is not streamed, from all choices, the echoed prompt and the usage.
+        """Return the body of a whole chat completion, from all choices, the echoed prompt and the usage.
 
         `parts`: the usage of the steps, by model.
         """
@@ -68,7 +68,7 @@ class ChatAnswer:
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:
-        """Yield the stream's events: roles of all choices in order of index, text, an empty delta at each end, usage.
+        """Yield a chat completion's stream: roles of all choices by index, text, an empty delta at each end, usage.
 
         Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item.
         """

@@ -11,7 +11,7 @@ from gateway.jobs.generation import Generation
 
 
 async def collect(generation: Generation) -> list[CollectedChoice]:
-    """Read a generation to its end; return all choices, whole, in order of index.
+    """Wait for the end of a generation; return its choices, whole, in order of index.
 
     Raises:
         GenerationError: The generation did not finish.
@@ -32,7 +32,7 @@ async def collect(generation: Generation) -> list[CollectedChoice]:
 
 
 async def collect_vectors(generation: Generation) -> list[bytes]:
-    """Read an embedding job to its end; return one float32 vector per input, in order. Raises `GenerationError`."""
+    """Wait for the end of an embedding job; return one float32 vector per input, in order. Raises `GenerationError`."""
     vectors: dict[int, bytes] = {}
     async for batch in generation.vectors():
         for embedded in batch:
@@ -41,7 +41,7 @@ async def collect_vectors(generation: Generation) -> list[bytes]:
 
 
 async def collect_scores(generation: Generation) -> list[CandidateScore]:
-    """Read a score job to its end; return the scores of its candidates, in order. Raises `GenerationError`."""
+    """Wait for the end of a score job; return the scores of its candidates, in order. Raises `GenerationError`."""
     scores: dict[int, CandidateScore] = {}
     async for batch in generation.scores():
         for scored in batch:
@@ -51,7 +51,7 @@ async def collect_scores(generation: Generation) -> list[CandidateScore]:
 
 
 async def collect_images(generation: Generation) -> list[DrawnImage]:
-    """Read an image job to its end; return its images in order of index. Raises `GenerationError`."""
+    """Wait for the end of an image job; return its images in order of index. Raises `GenerationError`."""
     images: dict[int, DrawnImage] = {}
     async for batch in generation.images():
         for drawn in batch:
@@ -63,7 +63,7 @@ async def collect_images(generation: Generation) -> list[DrawnImage]:
 
 
 def best(choices: list[CollectedChoice], candidates: int, n: int) -> list[CollectedChoice]:
-    """Return the `n` likeliest of each prompt's `candidates` choices by mean log probability per token, best first.
+    """Return the best `n` of each prompt's `candidates` choices, by mean log probability per token, best first.
 
     The choices must have log probabilities if `candidates` is more than `n`.
     """

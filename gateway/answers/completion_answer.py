@@ -1,4 +1,4 @@
-"""Formats answers of `/v1/completions` as one body or as chunks of a stream, both of type `text_completion`."""
+"""Formats answers of `/v1/completions` (`text_completion`) as one body or as chunks of a stream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CompletionAnswer:
         usage: Usage,
         parts: Sequence[UsagePart] = (),
     ) -> Completion:
-        """Return the body of a response that is not streamed; `prompts` has each prompt's echo.
+        """Return the body of a whole completion, from all choices, the echo of each of `prompts`, and the usage.
 
         `parts`: the usage of the steps before the answer, by model.
         """
@@ -52,7 +52,7 @@ class CompletionAnswer:
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:
-        """Yield the stream's events: first chunks in order of index; a choice's last chunk has its finish reason.
+        """Yield a completion's stream: first chunks by index, text, a last chunk with finish reason per choice, usage.
 
         Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item.
         """
@@ -85,13 +85,13 @@ class CompletionAnswer:
         )
 
     def prompt_rows(self, prompt: EchoedPrompt) -> Iterator[_Row]:
-        """Yield one row of `logprobs` per prompt token; the first token has no log probability."""
+        """Yield the rows of `logprobs` of an echoed prompt, one per token; the first has no log probability."""
         first = f"token_id:{prompt.ids[0]}" if self.options.tokens_as_ids else prompt.first
         yield _Row(first, len(prompt.first), None, None)
         yield from self.rows(prompt.logprobs)
 
     def rows(self, tokens: Iterable[TokenLogprob]) -> Iterator[_Row]:
-        """Yield one row of `logprobs` per token; its most likely tokens include the sampled one, as in OpenAI's API."""
+        """Yield the rows of `logprobs` of generated tokens, one each; the likely tokens include the sampled one."""
         name, count = self.options.name, self.options.logprobs or 0
         for token in tokens:
             candidates = [*token.top[:count], token.chosen]
@@ -108,7 +108,10 @@ class _ChoiceStream:
         self._begun = False
 
     def chunks(self, index: int, delta: Delta, prompt: EchoedPrompt) -> Iterator[str]:
-        """Yield the choices of a delta's chunks; the requested parts of the prompt come before the first delta."""
+        """Yield the choice's part of a delta's chunks (JSON).
+
+        Requested parts of the prompt come before the first delta.
+        """
         options = self._answer.options
         if not self._begun and (options.echo or options.token_ids):
             extra = f',"prompt_token_ids":{compact(prompt.ids)}' if options.token_ids else ""

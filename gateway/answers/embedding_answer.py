@@ -1,4 +1,4 @@
-"""Formats answers of `/v1/embeddings`.
+"""Formats vectors as the JSON body of a response of `/v1/embeddings`.
 
 An answer may hold millions of numbers, so it is written without an object for each; tests validate it against the
 models in `openai/embeddings.py`.
@@ -16,7 +16,7 @@ from router.messages import Usage
 
 
 def write(vectors: Sequence[bytes], *, model: str, usage: Usage, as_base64: bool) -> bytes:
-    """Format `vectors` (little-endian float32, in order of the inputs) as the JSON body of an embeddings response.
+    """Return the JSON body of an embeddings response, from float32 `vectors` (little-endian) in order of the inputs.
 
     Formatting many vectors takes long enough to block an event loop: call it in a thread.
     """

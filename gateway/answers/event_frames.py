@@ -1,4 +1,4 @@
-"""Encodes Server-Sent Events as OpenAI's clients expect them.
+"""Encodes the gateway's streamed chunks as Server-Sent Events, in the form that OpenAI's clients expect.
 
 Generated text occurs only inside JSON in which everything but ASCII is escaped, so a line separator in it can't break a
 frame. The parts that all chunks of a stream share are encoded once.
@@ -17,12 +17,12 @@ __all__ = ["DONE", "PING", "ChunkFrames", "compact", "frame", "quoted"]
 
 
 def compact(payload: Any) -> str:
-    """Return a value as JSON in ASCII without white space."""
+    """Encode a value as JSON in ASCII without white space, for event frames."""
     return json.dumps(payload, separators=(",", ":"), allow_nan=False)
 
 
 def frame(payload: dict[str, Any]) -> str:
-    """Return a Server-Sent Events frame whose data is `payload` as JSON."""
+    """Encode `payload` as a Server-Sent Events frame with JSON data."""
     return f"data: {compact(payload)}\n\n"
 
 
@@ -34,9 +34,12 @@ class ChunkFrames:
         self._after = ',"usage":null}\n\n' if usage else "}\n\n"
 
     def choice(self, choice: str, extra: str = "") -> str:
-        """Return the frame of a chunk with one `choice` (JSON text); `extra`: further fields, each after a comma."""
+        """Return the event frame of a stream's chunk with one `choice` (JSON).
+
+        `extra` has further fields, each after a comma.
+        """
         return f"{self._before}{choice}]{extra}{self._after}"
 
     def usage(self, usage: dict[str, Any]) -> str:
-        """Return the frame of the last chunk, which has the usage and no choices."""
+        """Return the event frame of a stream's last chunk, which has the usage and no choices."""
         return f'{self._before}],"usage":{compact(usage)}}}\n\n'

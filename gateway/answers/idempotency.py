@@ -1,4 +1,4 @@
-"""Runs each request with an `Idempotency-Key` once, however often it is sent.
+"""Runs each request with an `Idempotency-Key` once, however often clients send it, and shares or replays its response.
 
 The first request with a key starts a run, and reads its response like the requests that join it; the run does not end
 with any of them. `auth_billing`, whose store all gateways share, decides which gateway may run a key; the others copy
@@ -62,7 +62,7 @@ class IdempotentRequests:
         body: bytes,
         resources: AbstractContextManager[None],
     ) -> tuple[SharedResponse, bool]:
-        """Join the run of an equal request, or start one of `app`; return the response, and whether a run was joined.
+        """Join the run of an equal request, or start a run of `app`; return its response, and whether a run was joined.
 
         A run at another gateway is joined too, which `SharedResponse.is_replay` says once the response has started.
         `resources` is entered when the run starts, before anything is awaited, and exited when `app` has ended.
@@ -89,7 +89,10 @@ class IdempotentRequests:
         return answer, False
 
     async def close(self) -> None:
-        """Abandon all runs; cancel those still running after `STOP_TIMEOUT`, whose records expire with their leases."""
+        """Abandon all runs of this gateway at shutdown, and cancel those still running after `STOP_TIMEOUT`.
+
+        The records of cancelled runs expire with their leases.
+        """
         for answer in self._running.values():
             answer.abandoned.set()
         if self._tasks:

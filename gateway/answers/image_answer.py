@@ -1,4 +1,4 @@
-"""Formats answers of `/v1/images/generations`.
+"""Formats images as the JSON body of a response of `/v1/images/generations`.
 
 An answer may hold megabytes, so it is written without an object for each image; tests validate it against the models
 in `openai/images.py`.
@@ -25,7 +25,7 @@ class DrawnImage(NamedTuple):
 
 
 def write(images: Sequence[DrawnImage], *, created: int, size: str) -> bytes:
-    """Format `images`, in order of index, as the JSON body of an image response.
+    """Return the JSON body of an image response, from `images` in order of index: base64 or URLs.
 
     Encoding many images takes long enough to block an event loop: call it in a thread.
     """

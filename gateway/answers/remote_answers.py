@@ -1,4 +1,4 @@
-"""Answers to requests with an idempotency key that run at another gateway: copied part by part over the broker.
+"""Copies the response of an idempotent request from the gateway that runs it to other gateways, over the broker.
 
 The following gateway asks for the part after what it has (`FollowAnswer`), and the gateway that runs the request sends
 it as soon as there is one (`AnswerPart`). So at most one part of a follower is on its way, and a lost one is requested
@@ -58,7 +58,7 @@ class RemoteAnswers:
 
     @contextmanager
     def published(self, run_id: str, answer: SharedResponse) -> Iterator[None]:
-        """Let other gateways follow `answer`, the response of a run of this gateway, while the block runs."""
+        """Let other gateways copy `answer`, the response of this gateway's run `run_id`, while the block runs."""
         self._runs[run_id] = answer
         try:
             yield
@@ -70,7 +70,10 @@ class RemoteAnswers:
                 del self._runs[run_id]
 
     def send_next(self, request: FollowAnswer) -> None:
-        """Send the part that `request` asks for, in the background, as soon as there is one; none if it `leaves`."""
+        """Send another gateway the next part of a run's answer, once there is one, in the background.
+
+        A `request` that `leaves` ends the copying instead.
+        """
         answer, follower = self._runs.get(request.run), (request.run, request.reply_to)
         if (reading := self._followers.pop(follower, None)) is not None:
             reading.cancel()
@@ -100,13 +103,13 @@ class RemoteAnswers:
     # Receiving
 
     def receive(self, part: AnswerPart) -> None:
-        """Handle a part that another gateway sent; ignored unless it was requested."""
+        """Pass a part that another gateway sent to the copy that waits for it; ignored if none does."""
         expected = self._expected.get(part.run)
         if expected is not None and not expected.done():
             expected.set_result(part)
 
     async def copy(self, run: RemoteRun, answer: SharedResponse) -> bool:
-        """Copy the response of `run` into `answer` until it ends or `answer` is abandoned.
+        """Copy the response of `run`, at another gateway, into `answer` until it ends or `answer` is abandoned.
 
         Return false if the gateway of the run does not answer, or can't give the answer's end.
         """

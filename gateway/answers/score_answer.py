@@ -1,4 +1,4 @@
-"""Builds the answers of `/v1/score` and `/v1/rerank`."""
+"""Builds the response bodies of `/v1/score` and `/v1/rerank` from the scores of candidates."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class CandidateScore(NamedTuple):
 
 
 def score_list(scores: Sequence[CandidateScore], *, id: str, created: int, model: str, usage: Usage) -> ScoreList:
-    """Return the answer of `/v1/score` with `scores` in order of the candidates."""
+    """Return the response body of `/v1/score`, with `scores` in order of the candidates."""
     data = [Score(index=index, score=each.score, step_scores=each.steps) for index, each in enumerate(scores)]
     return ScoreList(id=id, created=created, model=model, data=data, usage=_usage(usage))
 
 
 def ranking(scores: Sequence[CandidateScore], request: RerankRequest, *, id: str, model: str, usage: Usage) -> Ranking:
-    """Return the answer of `/v1/rerank`: the most relevant of the request's documents, first those of high scores."""
+    """Return the response body of `/v1/rerank`: the request's documents by falling score, as many as requested."""
     texts = request.texts if request.return_documents is not False else None
     ranked = sorted(range(len(scores)), key=lambda index: scores[index].score, reverse=True)
     results = [

@@ -1,4 +1,4 @@
-"""A response that several requests may read: status and headers, then the body, for each reader from the beginning.
+"""Buffers a response that a route writes and several requests read: status, headers, and the body from its start.
 
 A route writes it through `ResponseRecorder` as if to one client. Its buffer is bounded: a longer response loses its
 beginning, continues for the readers that are past it, and can't be stored. The end of a response is withheld from its
@@ -34,7 +34,7 @@ class ResponseHead:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the body is a stream of events."""
+        """Whether the response's body is a stream of Server-Sent Events."""
         return self.headers.get("content-type", "").startswith("text/event-stream")
 
 
@@ -67,12 +67,12 @@ class SharedResponse:
 
     @property
     def has_ended(self) -> bool:
-        """Whether `end` was called: readers get the rest of the response, or the error with which it ended."""
+        """Whether `end` was called, so that readers get the rest of the response, or the error with which it ended."""
         return self._ended
 
     @property
     def is_complete(self) -> bool:
-        """Whether the route has written the whole response; readers get its end only after `end`."""
+        """Whether the route has written the whole response; readers get its last chunk only after `end`."""
         return self._complete
 
     @property
@@ -82,27 +82,27 @@ class SharedResponse:
 
     @property
     def is_storable(self) -> bool:
-        """Whether the whole body is in the buffer, at most `MAX_BYTES`, so that it can be stored for repeats."""
+        """Whether the buffer has the whole body, of at most `MAX_BYTES`, so that it can be stored for repeats."""
         return self._bytes <= MAX_BYTES and self.has_beginning
 
     @property
     def body(self) -> bytes:
-        """The part of the body that is in the buffer: what was received and not dropped."""
+        """Part of the body that is in the buffer: all that was appended and not dropped."""
         return b"".join(self._chunks)
 
     @property
     def has_failed(self) -> bool:
-        """Whether a new request should start a run of its own instead of joining this one."""
+        """Whether an equal request should start its own run instead of joining this response."""
         return self.abandoned.is_set() or (self._ended and not self.is_lasting)
 
     @property
     def broke_off(self) -> bool:
-        """Whether the response ended with an error instead of its end."""
+        """Whether the response ended with an error before it was whole."""
         return self._error is not None
 
     @property
     def is_lasting(self) -> bool:
-        """Whether this response is stored for later requests with the key; otherwise they run again."""
+        """Whether the response is final, so that it is stored for later requests with its key, which else run again."""
         head = self.head
         if head is None or not self._complete or self.broke_off:
             return False
@@ -112,14 +112,14 @@ class SharedResponse:
 
     @property
     def readable(self) -> int:
-        """Number of the body's first bytes that readers may have: all but the end, before `end`."""
+        """Number of the body's leading bytes that readers may have; before `end` all but the end of a stream."""
         return self.received - (len(self._chunks[-1]) if self._withholds_end else 0)
 
     def part(self, start: int, limit: int) -> bytes:
-        """Return up to `limit` readable bytes of the body from position `start` on.
+        """Return up to `limit` readable bytes of the body from position `start` on; empty if there are no more yet.
 
         Raises:
-            SlowClient: They are no longer in the buffer.
+            SlowClient: The bytes at `start` are no longer in the buffer.
         """
         position, chunks = self.received, deque[bytes]()
         for chunk in reversed(self._chunks):
@@ -132,23 +132,23 @@ class SharedResponse:
         return b"".join(chunks)[start - position : min(start + limit, self.readable) - position]
 
     async def wait_for_more(self, start: int, seconds: float, *, started: bool) -> None:
-        """Wait, at most `seconds`, for more than a reader has: `start` bytes, and the head if it has `started`."""
+        """Wait at most `seconds` for more than a reader has: `start` bytes, and if it has `started` the head."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not self._ended and self.readable <= start and (started or self.head is None):
                     await self._changed.wait()
 
     def ends_with(self, end: bytes) -> bool:
-        """Return whether the last chunk of the body ends with `end`."""
+        """Return whether the last chunk of the body in the buffer ends with the bytes `end`."""
         return bool(self._chunks) and self._chunks[-1].endswith(end)
 
     def start(self, head: ResponseHead) -> None:
-        """Set the response's status and headers, and wake its readers."""
+        """Set the response's status and headers, as the route has sent them, and wake the readers."""
         self.head = head
         self._wake()
 
     def append(self, chunk: bytes) -> None:
-        """Append a chunk to the body; drop the oldest chunks above `MAX_BYTES`, but never the last one.
+        """Append a chunk to the body for all readers; above `MAX_BYTES` drop the oldest chunks, but never the last one.
 
         Readers get a chunk with the end of a stream of events only after `end`.
         """
@@ -161,18 +161,21 @@ class SharedResponse:
         self._wake()
 
     def complete(self) -> None:
-        """Mark the response as written to its end, which readers do not get before `end`: it can be stored first."""
+        """Mark the response as wholly written.
+
+        Readers get its last chunk after `end`, so that it can be stored before.
+        """
         self._complete = True
 
     def end(self, error: Exception | None = None) -> None:
-        """Mark the response as ended; an `error` is raised in its readers. Later calls do nothing."""
+        """Release the response's end to its readers, or raise `error` in them. Later calls do nothing."""
         if not self._ended:
             self._ended, self._error = True, error
             self._wake()
 
     @contextmanager
     def reader(self) -> Iterator[None]:
-        """Count a reader while the block runs; without readers for `LINGER_TIMEOUT` `abandoned` is set."""
+        """Count a reader of the response while the block runs; `LINGER_TIMEOUT` without readers sets `abandoned`."""
         self._readers += 1
         if self._abandon_timer is not None:
             self._abandon_timer.cancel()
@@ -185,7 +188,7 @@ class SharedResponse:
                 self._abandon_timer = asyncio.get_running_loop().call_later(delay, self._abandon)
 
     async def started(self) -> ResponseHead:
-        """Wait for the response's status and headers, and return them.
+        """Wait until the route has sent the response's status and headers, and return them.
 
         Raises:
             Exception: The error with which the response ended before it had a status.
@@ -197,11 +200,16 @@ class SharedResponse:
         return self.head
 
     async def wait_for_body(self) -> bytes:
-        """Wait for the response's end and return the whole body. Raises as `chunks` does."""
+        """Wait for the response's end and return its whole body.
+
+        Raises:
+            SlowClient: The beginning of the body is no longer in the buffer.
+            Exception: The error with which the response ended.
+        """
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the chunks of the body from the beginning to the end.
+        """Yield the body's chunks from the beginning to the end, waiting for those that the route has not written yet.
 
         Raises:
             SlowClient: The reader is so slow that its next chunk was dropped.
@@ -243,14 +251,17 @@ class ResponseRecorder:
         self._answer = answer
 
     async def receive(self) -> Message:
-        """Return the request body at the first call, then wait for `abandoned` and return a disconnect."""
+        """Return the request body at the route's first call.
+
+        Later wait until the response is abandoned: a disconnect.
+        """
         if self._unread:
             return self._unread.pop()
         await self._answer.abandoned.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Record a part of the response. A keep-alive comment is not added to the body, only stored as `comment`."""
+        """Record one ASGI message of the route's response: its head, or a chunk. A keep-alive comment is no chunk."""
         if message["type"] == "http.response.start":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             headers.pop("content-length", None)

@@ -1,4 +1,4 @@
-"""Stores an answer's images within their owner's storage quota, so that the answer can contain their URLs.
+"""Stores the images of an answer within their owner's storage quota, so that the answer can have their URLs.
 
 Space is reserved while the images are drawn: an exceeded quota cancels their job, which costs nothing. An image that
 can't be stored afterwards is paid for, so the client gets its content.
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def reserved_space(objects: StoredObjects, owner: ObjectOwner, job: Job) -> AsyncIterator[None]:
-    """Count the largest size of a job's images towards the owner's quota while the block runs, which draws them.
+    """Reserve the owner's storage quota for the largest size of a job's images while the block runs, which draws them.
 
     Raises:
         StorageQuotaExceeded: the owner or organisation would store more than allowed.
@@ -36,7 +36,7 @@ async def reserved_space(objects: StoredObjects, owner: ObjectOwner, job: Job) -
 
 
 def max_bytes(job: Job) -> int:
-    """Return the bytes that the images of an image job may have together; 0 of another job."""
+    """Return the largest number of bytes that the images of an image job can have together; 0 for another job."""
     if not isinstance(job.prompt, ImagePrompt):
         return 0
     width, _, height = job.prompt.size.partition("x")
@@ -46,7 +46,7 @@ def max_bytes(job: Job) -> int:
 async def store_images(
     objects: StoredObjects, owner: ObjectOwner, images: Sequence[DrawnImage], address: Callable[[str], str]
 ) -> list[DrawnImage]:
-    """Store images for an hour, and return them with their URLs; one that can't be stored is returned as it is.
+    """Store an answer's images for an hour, and return them with URLs; one that can't be stored is returned without.
 
     Args:
         address: returns the URL of a stored object.

@@ -1,1 +1,1 @@
-"""The HTTP side of the gateway: server, request checks, authentication, routes and event streams."""
+"""HTTP side of the gateway: server, request checks, authentication, routes and event streams."""

@@ -1,4 +1,4 @@
-"""Builds the OpenAPI document of `/openapi.json`; routes declare their models with `document_route`.
+"""Builds the OpenAPI document of the gateway's `/openapi.json`; routes declare their models with `document_route`.
 
 Bodies are not read by FastAPI (`dependencies.py`), so their models are added to the document here.
 """
@@ -34,7 +34,7 @@ def document_route(
     query: type[QueryParameters] | None = None,
     streamed: type[ApiModel] | None = None,
 ) -> dict[str, Any]:
-    """Return FastAPI route arguments that add models of body, query, response and stream events to the OpenAPI page."""
+    """Return the arguments of a FastAPI route that document its body, query, response and stream events in OpenAPI."""
     content: dict[str, Any] = {}
     if streamed is not None:
         # Before OpenAPI 3.2 there is no schema of an event stream, so this is the schema of one event.
@@ -55,7 +55,7 @@ def document_route(
 
 
 def document_file_route(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
-    """Return FastAPI route arguments that document the `query`, and as response a file of one of `media_types`."""
+    """Return the arguments of a FastAPI route that document its `query`, and as response a file of `media_types`."""
     schema = {"type": "string", "format": "binary"}
     content = {each.partition(";")[0]: {"schema": schema} for each in media_types}
     return {
@@ -66,7 +66,7 @@ def document_file_route(media_types: Sequence[str], *, query: type[QueryParamete
 
 
 def openapi_document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """Return the OpenAPI document of `routes`, with the models of all request bodies."""
+    """Build the OpenAPI document of `routes`, with the models of all request bodies, as JSON values."""
     document = get_openapi(title="Headrace", version="1", summary="An OpenAI-compatible API", routes=routes)
     bodies: list[type[RequestBody]] = [*ENDPOINTS.values(), *BODIES, McpRequest]
     _, schemas = models_json_schema([(body, "validation") for body in bodies], ref_template=_SCHEMAS + "{model}")

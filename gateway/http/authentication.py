@@ -1,4 +1,4 @@
-"""Authentication by API key and authorisation by scope, as a dependency of each route.
+"""Authenticates the API key of a request and checks its scope, as a dependency of each route of the gateway.
 
 Every route declares the scope that its callers need or is marked public; an application with any other route does not
 start. Because it is a dependency and not a match on paths, a crafted Host header or path cannot bypass it.
@@ -44,7 +44,7 @@ class ApiKeySecurity(SecurityBase):
         return await self.caller(request)
 
     async def caller(self, request: Request) -> Principal:
-        """Authenticate the API key in a request's headers, and return its principal.
+        """Authenticate the API key in a request's headers, check its scope, and return the principal.
 
         Raises:
             NotAuthenticated, AmbiguousCredentials, InvalidApiKey, StoreUnavailable: The caller can't be authenticated.
@@ -60,7 +60,7 @@ class ApiKeySecurity(SecurityBase):
 
 
 def read_key(headers: Headers) -> str:
-    """Return the one API key in a request's headers.
+    """Return the API key in a request's `Authorization: Bearer` header.
 
     Raises:
         NotAuthenticated: There is no bearer token.
@@ -87,7 +87,10 @@ def public(endpoint: Endpoint) -> Endpoint:
 
 
 def unprotected_routes(app: FastAPI) -> list[str]:
-    """Return the paths of routes that neither require a key nor are marked public, of which there must be none."""
+    """Return the paths of the routes that neither require a key nor are marked public.
+
+    At start-up there must be none.
+    """
     return [
         route.path or repr(route) for route in iter_route_contexts(app.routes) if not _is_protected_or_public(route)
     ]
@@ -100,7 +103,7 @@ def _is_protected_or_public(route: RouteContext) -> bool:
 
 
 def guard_of(dependant: Dependant) -> ApiKeySecurity | None:
-    """Return the `ApiKeySecurity` among a route's dependencies, or `None`."""
+    """Return the `ApiKeySecurity` among a route's dependencies; `None` if the route has none."""
     if isinstance(dependant.call, ApiKeySecurity):
         return dependant.call
     return next((guard for inner in dependant.dependencies if (guard := guard_of(inner)) is not None), None)

@@ -1,4 +1,4 @@
-"""FastAPI dependencies of the routes: the gateway, the authenticated caller, and the validated body.
+"""FastAPI dependencies of the gateway's routes, which give them the gateway, the authenticated caller, the parsed body.
 
 The body is read here rather than by FastAPI, whose reader has no limits and whose parser is not strict, and only after
 the caller is authenticated. Model endpoints use a single dependency, because each dependency costs time per request.
@@ -54,7 +54,7 @@ class BodySecurity(ApiKeySecurity, Generic[Body]):
 
 
 def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """Return a FastAPI dependency that has `guard` authorise the caller, then parses the body as model `kind`."""
+    """Create a FastAPI dependency that has `guard` authorise the caller, then parses the body as model `kind`."""
 
     async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - FastAPI's convention
         return await _read(request, caller, kind)

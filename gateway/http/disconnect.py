@@ -1,4 +1,4 @@
-"""Detection of client disconnects, which cancel generations and waits for another request's response."""
+"""Detects that an HTTP client has disconnected, to cancel its generation or its wait for a shared response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run `coroutine` and return its result, or cancel it if the client disconnects; read the request's body before.
+    """Run `coroutine` and return its result; cancel it if the client disconnects. Read the request's body before.
 
     Raises:
         ClientDisconnected: The client disconnected before the coroutine returned.
@@ -31,6 +31,6 @@ async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, 
 
 
 async def disconnected(receive: Receive) -> None:
-    """Wait until the client disconnects. The request's body must have been read before."""
+    """Wait until the HTTP client of `receive` disconnects. The request's body must have been read before."""
     while (await receive())["type"] != "http.disconnect":
         pass

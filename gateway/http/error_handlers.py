@@ -1,4 +1,4 @@
-"""Exception handlers of the application: answer every exception by OpenAI's error body, never by `{"detail": ...}`.
+"""Exception handlers of the gateway's application: every exception is answered by OpenAI's error body.
 
 Status and body of each error are in the error table; only Starlette's and FastAPI's own errors are translated here.
 """
@@ -27,7 +27,7 @@ from stored_objects.errors import StoredObjectError
 
 
 def install(app: FastAPI) -> None:
-    """Have `app` answer every exception of a route with OpenAI's error body."""
+    """Register exception handlers in `app` that answer every exception of a route with OpenAI's error body."""
     app.add_exception_handler(Overloaded, _overloaded)
     for kind in (GatewayError, GenerationError, MalformedRequest, PublishError, AccountError, StoredObjectError):
         app.add_exception_handler(kind, _answer)
@@ -36,7 +36,7 @@ def install(app: FastAPI) -> None:
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """Return the response to an error: status, headers and OpenAI's error body from the error table."""
+    """Build the HTTP response to an exception: status, headers and OpenAI's error body, from the error table."""
     return JSONResponse(error_body(error), http_error(error).status, error_headers(error))
 
 

@@ -1,4 +1,4 @@
-"""The components of a running gateway, which routes reach through the request."""
+"""Holds the components of a running gateway, which routes get from the request."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ class Gateway:
 
 
 def gateway_of(request: Request) -> Gateway:
-    """Return the gateway that serves `request`."""
+    """Return the `Gateway` (the components of this process) that serves an HTTP request."""
     gateway: Gateway = request.app.state.gateway
     return gateway

@@ -1,4 +1,4 @@
-"""Translates exceptions to HTTP responses: one table for the errors of all packages.
+"""Translates exceptions to HTTP responses of the gateway, by one table for the errors of all packages.
 
 Errors of other packages get the table's message, because theirs is not meant for clients.
 """
@@ -73,7 +73,7 @@ class HttpError:
     message: str | Callable[[Any], str] | None = None
 
     def message_of(self, error: Exception) -> str:
-        """Return the message that the client gets: this row's `message`, or else the text of `error`."""
+        """Return the message that the client gets for `error`: that of this row, or if it has none the error's."""
         if self.message is None:
             return str(error)
         return self.message if isinstance(self.message, str) else self.message(error)
@@ -196,14 +196,14 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
 
 
 def http_error(error: Exception) -> HttpError:
-    """Return the error table's row for an error: by failure code if it has one, else by its class or nearest base."""
+    """Return the row of the error table for an exception: by its failure code if any, else by class or nearest base."""
     if isinstance(error, JobFailed):
         return HTTP_ERRORS[error.failure]
     return next(HTTP_ERRORS[kind] for kind in type(error).__mro__ if kind in HTTP_ERRORS)
 
 
 def error_body(error: Exception) -> dict[str, Any]:
-    """Return OpenAI's error body: `error` with `message`, `type`, `param` and `code`, of which some may be null."""
+    """Return OpenAI's error body for an exception: `error` with `message`, `type`, `param` and `code` (some null)."""
     response = http_error(error)
     return {
         "error": {
@@ -216,7 +216,8 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """Return the response headers of an error: authentication challenge and retry hints."""
+    """Return the extra response headers for an exception: authentication challenge, `Retry-After` and other retry
+    hints."""
     response = http_error(error)
     headers: dict[str, str] = {}
     if response.status == 401:

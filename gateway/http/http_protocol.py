@@ -1,4 +1,4 @@
-"""HTTP/1.1 protocol of one connection: uvicorn's h11 protocol with the limits that a public server needs.
+"""HTTP/1.1 protocol of the gateway's connections: uvicorn's h11 protocol with limits that a public server needs.
 
 Malformed HTTP is answered by OpenAI's error body with a request id, and the connection is closed; so is a connection on
 which no request arrives in time. Every well-formed request goes to the application.
@@ -32,7 +32,10 @@ class GatewayProtocol(H11Protocol):
     _stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the idle timeout; count the connection as unauthenticated, or refuse it if its address has too many."""
+        """Start the new connection's idle timeout, and count it as unauthenticated.
+
+        Refuse it if its address has too many.
+        """
         super().connection_made(transport)
         # Behind a trusted proxy all connections are the proxy's, which limits their number itself.
         if self.client is not None and not self.config.proxy_headers and not self._unauthenticated.add(self.client):
@@ -42,7 +45,7 @@ class GatewayProtocol(H11Protocol):
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def on_response_complete(self) -> None:
-        """Start the idle timeout, or the next request if it has arrived."""
+        """Start the connection's idle timeout after a response, or the next request if it has arrived."""
         self._set_idle_timeout()
         super().on_response_complete()
 
@@ -51,7 +54,7 @@ class GatewayProtocol(H11Protocol):
         self.timeout_keep_alive = UNAUTHENTICATED_IDLE_TIMEOUT if is_counted else self.config.timeout_keep_alive
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the connection's timers, and stop counting it as unauthenticated."""
+        """Cancel the closed connection's timers, and stop counting it as unauthenticated."""
         self._unset_keepalive_if_required()
         self._set_head_timer(incomplete=False)
         if self.client is not None:
@@ -59,14 +62,14 @@ class GatewayProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes; refuse the connection if a request's head stays incomplete for `HEAD_TIMEOUT`."""
+        """Parse bytes received on the connection; close it if a request's head stays incomplete for `HEAD_TIMEOUT`."""
         super().data_received(data)
         if self._stopping and self.cycle is not None:
             self.cycle.keep_alive = False
         self._set_head_timer(incomplete=self.conn.their_state is h11.IDLE and not self.transport.is_closing())
 
     def shutdown(self) -> None:
-        """Close the connection after its current request, or after a grace period if it is idle."""
+        """Close the connection at the server's shutdown: after its current request, or if idle after a grace period."""
         if self.cycle is not None and not self.cycle.response_complete:
             super().shutdown()
         elif not self._stopping:
@@ -78,7 +81,7 @@ class GatewayProtocol(H11Protocol):
             super().shutdown()
 
     def send_400_response(self, _msg: str) -> None:
-        """Answer data that is not HTTP with OpenAI's error body and status 400, and close the connection."""
+        """Answer received bytes that are not HTTP by OpenAI's error body with status 400, and close the connection."""
         self._refuse(MalformedHttp())
 
     @property

@@ -1,4 +1,4 @@
-"""Submits an HTTP request's jobs, and abandons them when its client disconnects.
+"""Submits the jobs of an HTTP request, and abandons their generation when the client disconnects.
 
 `gateway/jobs/submission.py` does the rest, without HTTP.
 """
@@ -23,7 +23,10 @@ from router.messages import Job
 def submit(
     request: Request, gateway: Gateway, admitted: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool
 ) -> AbstractAsyncContextManager[Generation]:
-    """Submit a request's jobs on entry, yield their generation, and abandon it when the client disconnects."""
+    """Submit a request's `jobs` on entry of the context, yield their generation.
+
+    A disconnect of the client abandons it.
+    """
     allowance = rate_limits.allowance_of(request)
     leaving = partial(disconnected, request.receive)
     keyed: KeyedBilling | None = request.scope.get(SCOPE_KEY)

@@ -1,4 +1,4 @@
-"""JSON responses of the OpenAI API's routes."""
+"""Creates the JSON responses of the gateway's routes from pydantic models."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from gateway.openai.base import ApiModel
 
 
 def json_response(model: ApiModel) -> Response:
-    """Return a 200 response whose body is `model` as JSON."""
+    """Create an HTTP response of status 200 whose body is `model` as JSON."""
     return Response(model.model_dump_json(), media_type="application/json")

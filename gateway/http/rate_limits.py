@@ -1,4 +1,4 @@
-"""Rate limits of an HTTP request: counted against its key's limits, reported in headers, released at its end.
+"""Counts HTTP requests against their callers' rate limits, reports the limits in headers, and releases them at the end.
 
 The allowance is kept in the ASGI scope, so that every response, an error or a stream, carries the headers, and the
 middleware can close it at the very end.
@@ -26,7 +26,7 @@ _NO_LIMIT = LimitStatus(UNLIMITED, UNLIMITED, 0.0)
 
 
 async def enter(request: Request, principal: Principal) -> Allowance:
-    """Count a request against the limits of `principal`; later calls for the request return the same allowance.
+    """Count a request against the rate limits of `principal`, and return its allowance; later calls return that one.
 
     Raises:
         RateLimitExceeded, StoreUnavailable: A limit is reached, or the limits can't be read.
@@ -40,14 +40,14 @@ async def enter(request: Request, principal: Principal) -> Allowance:
 
 
 def allowance_of(request: Request) -> Allowance:
-    """Return the allowance that `enter` made for a request, against which tokens are charged."""
+    """Return the rate limit allowance that `enter` made for a request, to charge its tokens against."""
     allowance: Allowance = request.scope[_KEY]
     return allowance
 
 
 @contextmanager
 def retained(scope: Mapping[str, Any]) -> Iterator[None]:
-    """Count a request as running until the block ends, even if the request ends earlier: hold its allowance open."""
+    """Count a request as running until the block ends, though its response may end before, by keeping its allowance."""
     allowance: Allowance = scope[_KEY]
     allowance.retain()
     try:
@@ -57,13 +57,13 @@ def retained(scope: Mapping[str, Any]) -> Iterator[None]:
 
 
 def leave(scope: MutableMapping[str, Any]) -> None:
-    """Close the allowance of an ended request, if `enter` made one: the request no longer counts as running."""
+    """Stop counting an ended request as running: close the rate limit allowance that `enter` made, if any."""
     if (allowance := scope.get(_KEY)) is not None:
         allowance.close()
 
 
 def headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return the `x-ratelimit-*` headers of a request; none for a request that was not counted."""
+    """Return the `x-ratelimit-*` headers of a request's response; empty if `enter` has not counted the request."""
     allowance: Allowance | None = scope.get(_KEY)
     if allowance is None:
         return {}
@@ -88,7 +88,7 @@ def headers(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration as OpenAI does: `12ms`, `1s`, `8.64s`, `6m0s`, `23h18m29.144s`."""
+    """Format `seconds` as OpenAI's rate limit headers do: `12ms`, `1s`, `8.64s`, `6m0s`, `23h18m29.144s`."""
     milliseconds = max(0, round(seconds * 1000))
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"

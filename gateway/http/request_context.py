@@ -1,4 +1,4 @@
-"""ASGI middleware of every request: request id, trace, duration, metrics, and the last exception handler.
+"""ASGI middleware of every gateway request: gives it an id and a trace, measures it, and answers unexpected exceptions.
 
 It also refuses requests with invalid headers, and drains the body of a request that is refused before it was read:
 closing a connection with unread data resets it, and the client may lose the response (RFC 9112, section 9.6). It is
@@ -110,12 +110,15 @@ class RequestContext:
 
 
 def new_request_id() -> str:
-    """Return a new random request id for the `x-request-id` header and the logs."""
+    """Create a random request id for the `x-request-id` header and the logs."""
     return f"req_{uuid.uuid4().hex}"
 
 
 def common_headers(request_id: str, seconds: float) -> dict[str, str]:
-    """Return the headers that every response has. `seconds`: time since the request's headers were received."""
+    """Return the headers of every response of the gateway.
+
+    `seconds`: time since the request's headers were received.
+    """
     return {
         "x-request-id": request_id,
         "openai-processing-ms": str(int(seconds * 1000)),

@@ -1,4 +1,4 @@
-"""HTTP server: runs an application under uvicorn on the process's event loop, with a graceful shutdown.
+"""Runs the gateway's application under uvicorn on the process's event loop, with a graceful shutdown.
 
 uvicorn uses h11, which is strict about malformed requests (`http_protocol.py`).
 """
@@ -44,7 +44,7 @@ class _Server(EmbeddedServer):
     """The gateway's server, which also serves the connections in the backlog when it shuts down."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept the connections in the listeners' backlogs, which closing would reset, then shut down."""
+        """Accept the connections in the listeners' backlogs, which closing would reset, then shut the server down."""
         backlog = [connection for listener in sockets or () for connection in _accept_backlog(listener)]
         for server in self.servers:
             server.close()
@@ -58,7 +58,7 @@ class _Server(EmbeddedServer):
 
 
 async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """Serve an application of `create_app` until `stop` is set, then let its requests end within the grace period.
+    """Serve the gateway's application until `stop` is set, then let running requests end within the grace period.
 
     Raises:
         StartupError: A port is in use, an address is not local, or the application does not start.
@@ -87,7 +87,9 @@ async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Open and return a listening TCP socket; its connections have keep-alive and a timeout for unread data.
+    """Open and return the gateway's listening TCP socket.
+
+    Its connections have keep-alive and a timeout for unread data.
 
     Raises:
         StartupError: The port is in use, or the address is not local.
@@ -116,13 +118,13 @@ def _accept_backlog(listener: socket.socket) -> list[socket.socket]:
 
 
 def listener_address(server: uvicorn.Server) -> tuple[str, int]:
-    """Return the address and port on which a started server listens, also where the system chose the port."""
+    """Return the address and port on which a started server listens, also where the system has chosen the port."""
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     return host, port
 
 
 def gateway_status(gateway: Gateway) -> dict[str, Any]:
-    """Return the gateway's id, broker state, number of open jobs and live models, for `headrace ps`."""
+    """Return this gateway's id, broker state, number of open jobs and live models, as JSON values for `/status`."""
     return {
         "gateway": gateway.settings.gateway_id,
         "broker": gateway.bus.state.value,

@@ -1,4 +1,4 @@
-"""Streaming responses of Server-Sent Events, with one write for all events that are ready.
+"""Streams an answer as Server-Sent Events, with one write for all events that are ready, and keep-alive comments.
 
 The request's own task sends the stream; no other task or queue is involved. Comments keep an idle connection open and
 report the queue position of a waiting request. A client that does not read is disconnected. After the status line an
@@ -46,7 +46,7 @@ class _KeepAliveSender:
         self._ping_task: asyncio.Task[None] | None = None
 
     async def send(self, message: Message) -> None:
-        """Send a message.
+        """Send one ASGI message of the response to the client.
 
         Raises:
             SlowClient: The client did not read it in time.
@@ -61,7 +61,7 @@ class _KeepAliveSender:
             self._schedule_ping()
 
     def stop_pings(self) -> None:
-        """Cancel the scheduled comment and one that is being sent."""
+        """Stop sending keep-alive comments: cancel the scheduled one and one that is being sent."""
         for pending in (self._ping, self._ping_task):
             if pending is not None:
                 pending.cancel()
@@ -88,7 +88,7 @@ class _Stream(StreamingResponse):
         self._comment = comment
 
     async def stream_response(self, send: Send) -> None:
-        """Send the whole stream.
+        """Send the whole stream to the client, with keep-alive comments; an error of the frames becomes the last frame.
 
         Raises:
             SlowClient: The client does not read; nothing more can be sent to it.
@@ -145,7 +145,7 @@ class EventStream(_Stream):
 
 
 def keep_alive_comment(estimate: QueueEstimate | None) -> bytes:
-    """Return a Server-Sent Events comment, which clients ignore, with the queue position in `estimate` if any."""
+    """Return a Server-Sent Events comment, which clients ignore, with the queue position if `estimate` has one."""
     if estimate is None or not estimate.position:
         return PING
     if estimate.seconds is None or math.isinf(estimate.seconds):

@@ -1,4 +1,4 @@
-"""Limit on this gateway's unauthenticated connections per client address.
+"""Counts and limits the gateway's connections that have not authenticated yet, per client address.
 
 Only connections older than a grace period count, because many clients behind one address may connect at the same
 moment, and each authenticates with its first request.
@@ -33,7 +33,7 @@ class UnauthenticatedConnections:
         return peer in self._since.get(_network(peer[0]), {})
 
     def add(self, peer: Peer) -> bool:
-        """Count a new connection; or return false if its address has `limit` older than the grace period."""
+        """Count a new connection; return false, uncounted, if its address has `limit` older than the grace period."""
         now, peers = self._clock(), self._since.setdefault(_network(peer[0]), {})
         if len(peers) >= self._limit and next(islice(peers.values(), self._limit - 1, None)) <= now - GRACE_PERIOD:
             return False
@@ -41,7 +41,7 @@ class UnauthenticatedConnections:
         return True
 
     def discard(self, peer: Peer) -> None:
-        """Stop counting a connection that was closed or has authenticated. Idempotent."""
+        """Stop counting a connection that was closed or that has authenticated. Idempotent."""
         network = _network(peer[0])
         peers = self._since.get(network, {})
         peers.pop(peer, None)

@@ -1,1 +1,1 @@
-"""Job lifecycle in the gateway: building, credit hold, publishing, reading the answer, and settlement."""
+"""Life of a job in the gateway: building, credit hold, publishing, reading the answer, and settlement."""

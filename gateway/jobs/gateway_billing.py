@@ -1,4 +1,4 @@
-"""Billing between one gateway and the accounts: holds before a job, checkpoints during it, receipts and voids after it.
+"""Bills a gateway's jobs: holds credit before a job, stores checkpoints during it, publishes receipts and voids after.
 
 A request waits only for its hold, and not for long: while the store keeps failing, requests are refused at once
 (docs/design/reliability-contract.md#F15). Receipts go through the broker, all else to the store; failed writes are
@@ -77,7 +77,10 @@ class GatewayBilling:
     def open(
         self, admitted: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool, keyed: KeyedBilling | None = None
     ) -> RequestBilling:
-        """Return a `RequestBilling` for a request's jobs, with `keyed` if it has a key; no credit is held yet."""
+        """Create the billing of one request's `jobs`, with `keyed` if it has an idempotency key.
+
+        No credit is held yet.
+        """
         model = admitted.model
         holds = [
             HoldRequest(
@@ -97,9 +100,11 @@ class GatewayBilling:
     # The port of `RequestBilling`
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
-        """Hold credit for the most that the jobs of `holds` may cost, all or none; raise at once while the store fails.
+        """Hold credit in the store for the most that the jobs of `holds` may cost, all or none.
 
-        Raises as `BillingPort.reserve` does.
+        Raises:
+            AccountError: the account can't pay.
+            StoreUnavailable: it is not known whether the credit was held, or the store has failed shortly before.
         """
         backed_up = self._reserving >= MAX_RESERVING or self._unpublished >= MAX_UNPUBLISHED_RECEIPTS
         if self._breaker.is_open or backed_up:
@@ -125,9 +130,9 @@ class GatewayBilling:
             self._metrics.hold_seconds.observe(time.monotonic() - began)
 
     def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
-        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it.
+        """Publish one receipt, which settles its job, in the background; retry until the broker confirms it.
 
-        Return an event that is set when the broker has confirmed it. The receipt waits for its job's document.
+        Return an event that is set when the broker has confirmed the receipt, which waits for its job's document.
         """
         unpublished = _UnpublishedReceipt(receipt, asyncio.Event())
         queue = self._receipts if self._billing.is_written(receipt.job) else self._early_receipts
@@ -136,19 +141,22 @@ class GatewayBilling:
         return unpublished.confirmed
 
     def void(self, jobs: Sequence[str]) -> None:
-        """Release the holds of `jobs` (ids), which were never queued, in the background; retry until the store has."""
+        """Release the credit holds of `jobs` (ids), which were never queued, in the background.
+
+        Retry until the store has.
+        """
         self._voids.add(jobs)
 
     def started(self, request: RequestBilling) -> None:
-        """Have checkpoints store the delivered usage of a request from now on."""
+        """Include a request in the checkpoints that store delivered usage, from now on."""
         self._requests.add(request)
 
     def ended(self, request: RequestBilling) -> None:
-        """Have checkpoints no longer store the delivered usage of a request, which has ended."""
+        """Exclude a request, which has ended, from the checkpoints that store delivered usage."""
         self._requests.discard(request)
 
     def checkpoint_soon(self) -> None:
-        """Have `run` write the next checkpoint as soon as `MIN_CHECKPOINT_INTERVAL` has passed since the last one."""
+        """Have `run` write the next checkpoint as soon as `MIN_CHECKPOINT_INTERVAL` after the last one."""
         self._checkpoint_due.set()
 
     # Background tasks

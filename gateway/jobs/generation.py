@@ -1,4 +1,4 @@
-"""The generation of one request's answer: from publishing its jobs to exactly one outcome, success or one error.
+"""Generation of one request's answer: publishes its jobs, reads the replies, ends with success or exactly one error.
 
 Enforces the deadline, detects that no worker is left, and cancels the jobs whenever the workers did not end them. The
 last output is returned when the request's receipts are confirmed, so that what a client gets is billed.
@@ -107,12 +107,12 @@ class Generation:
 
     @property
     def model(self) -> str:
-        """Name of the requested model."""
+        """Name of the model that the request names and whose workers answer it."""
         return self.jobs[0].model
 
     @property
     def waiting(self) -> QueueEstimate | None:
-        """Queue position and estimated wait; `None` once a worker has started a job, or the generation is closed."""
+        """Queue position and estimated wait; `None` once a worker has started a job or the generation is closed."""
         model = self._services.models.find(self.model)
         if self._closed or model is None or self._reader.is_begun:
             return None
@@ -120,21 +120,23 @@ class Generation:
 
     @property
     def usage(self) -> Usage:
-        """Total usage of the finished jobs, which the response reports and the client is billed for."""
+        """Total usage of the request's finished jobs, which the response reports and the client is billed for."""
         return self._billing.usage
 
     @property
     def parts(self) -> Sequence[UsagePart]:
-        """Total usage of the jobs' steps until now, by model, which the client is billed for in addition to `usage`."""
+        """Total usage of the jobs' steps until now, by model, for which the client is billed in addition to `usage`."""
         return self._billing.parts
 
     @property
     def usage_so_far(self) -> Usage:
-        """Total usage until now: final usage of finished jobs, delivered output of the others."""
+        """Total usage of the request until now: final usage of finished jobs, delivered output of the others."""
         return self._billing.so_far
 
     async def publish(self, headers: Mapping[str, str]) -> None:
-        """Hold credit for the jobs, then publish them with confirm. Close the generation also if this raises.
+        """Hold credit for the request's jobs, then publish them, with confirms.
+
+        Close the generation also if this raises.
 
         A job that has to wait for capacity is published later, in the background; an error then ends the generation.
 
@@ -186,7 +188,7 @@ class Generation:
                 task.cancel()
 
     async def wait_for_first_reply(self, seconds: float) -> None:
-        """Wait at most `seconds` for the first reply, so that an early error can still become a status code.
+        """Wait at most `seconds` for the first reply to the request, so that an early error becomes a status code.
 
         An error after the first token is not raised here: the client gets those tokens first.
 
@@ -201,7 +203,7 @@ class Generation:
                 raise JobFailed(arrival.reply)
 
     def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
-        """Iterate over the deltas of all choices, in order of arrival; each batch has those since the previous batch.
+        """Yield the deltas of all choices, in order of arrival; each batch has those since the previous batch.
 
         The last batch may be empty.
 
@@ -211,32 +213,47 @@ class Generation:
         return self._until_end(self._deltas)
 
     def images(self) -> AsyncIterator[list[Drawn]]:
-        """Iterate over batches of an image job's images, in order of arrival. Raises as `batches` does."""
+        """Yield batches of an image job's images, in order of arrival.
+
+        Raises `GenerationError` if the request failed.
+        """
         return self._until_end(self._drawn)
 
     def vectors(self) -> AsyncIterator[list[Embedded]]:
-        """Iterate over batches of an embedding job's vectors, in order of arrival. Raises as `batches` does."""
+        """Yield batches of an embedding job's vectors, in order of arrival.
+
+        Raises `GenerationError` if the request failed.
+        """
         return self._until_end(self._embedded)
 
     def scores(self) -> AsyncIterator[list[Scored]]:
-        """Iterate over batches of a score job's scores, in order of arrival. Raises as `batches` does."""
+        """Yield batches of a score job's scores, in order of arrival.
+
+        Raises `GenerationError` if the request failed.
+        """
         return self._until_end(self._scored)
 
     @property
     def finished(self) -> bool:
-        """Whether all jobs have finished, so that the latest batch is the last one."""
+        """Whether all jobs of the request have finished, so that the latest batch is the last one."""
         return not self._unfinished
 
     def abandon(self) -> None:
-        """Drop all unread output because the client disconnected; the reader gets `ClientDisconnected`."""
+        """End the generation because its client has disconnected: drop unread output.
+
+        The reader gets `ClientDisconnected`.
+        """
         self._unread.discard(errors.ClientDisconnected())
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Set the one `callback` to call when the generation closes; replaces an earlier one."""
+        """Set the one `callback` to call when this generation closes; replaces an earlier callback."""
         self._on_close = callback
 
     def close(self, error: Exception | None = None) -> None:
-        """Cancel unended jobs, and settle or release all holds; `error` is why the answer is unfinished. Idempotent."""
+        """End the generation: cancel unended jobs, settle or release all holds. `error`: why it is unfinished.
+
+        Idempotent.
+        """
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""Billing of one request's jobs: a hold before they are queued, and exactly one receipt or void for each at the end.
+"""Bills one request's jobs: a credit hold before they are queued, and exactly one receipt or void for each at the end.
 
 A receipt states the usage that the client received: the whole usage of a finished job; of any other job the prompt and
 the delivered tokens, or nothing if no token was delivered (docs/design/reliability-contract.md#I4); and of each job
@@ -49,10 +49,10 @@ _log = structlog.get_logger(__name__)
 
 
 class BillingPort(Protocol):
-    """The gateway's billing as `RequestBilling` uses it; only `reserve` waits for the store."""
+    """Interface of a gateway's billing, as `RequestBilling` uses it; only `reserve` waits for the store."""
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
-        """Hold credit for the most that the jobs of `holds` may cost, all or none.
+        """Hold credit for the most that the jobs of `holds` may cost together, all or none.
 
         Raises:
             AccountError: the account can't pay.
@@ -60,22 +60,22 @@ class BillingPort(Protocol):
         """
 
     def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
-        """Publish a receipt, which settles its job, in the background; retry until the broker confirms it.
+        """Publish one receipt, which settles its job, in the background; retry until the broker confirms it.
 
-        Return an event that is set when the broker has confirmed it.
+        Return an event that is set when the broker has confirmed the receipt.
         """
 
     def void(self, jobs: Sequence[str]) -> None:
-        """Release the holds of `jobs` (ids), which were never queued, in the background."""
+        """Release the credit holds of `jobs` (ids), which were never queued, in the background."""
 
     def started(self, request: RequestBilling) -> None:
-        """Have checkpoints store the delivered usage of a request from now on."""
+        """Include a request in the checkpoints that store delivered usage, from now on."""
 
     def ended(self, request: RequestBilling) -> None:
-        """Have checkpoints no longer store the delivered usage of a request, which has ended."""
+        """Exclude a request, which has ended, from the checkpoints that store delivered usage."""
 
     def checkpoint_soon(self) -> None:
-        """Request the next checkpoint earlier than scheduled, because many tokens were delivered since the last."""
+        """Have the next checkpoint written earlier than scheduled, because many tokens were delivered."""
 
 
 class _BilledJob:
@@ -103,21 +103,21 @@ class _BilledJob:
 
     @property
     def begun(self) -> bool:
-        """Whether any output was delivered."""
+        """Whether any output of the job was delivered to the client."""
         return self._tokens > 0 or bool(self._inputs) or self._drawn > 0
 
     @property
     def unsaved_tokens(self) -> int:
-        """Number of delivered tokens since the last stored checkpoint."""
+        """Number of tokens delivered to the client since the job's last stored checkpoint."""
         return self._tokens - self.checkpointed.answer.completion_tokens
 
     @property
     def is_saved(self) -> bool:
-        """Whether the last stored checkpoint has all that was delivered."""
+        """Whether the job's last stored checkpoint has all that was delivered."""
         return self.unsaved_tokens <= 0 and self.parts == self.checkpointed.parts
 
     def take(self, reply: Reply) -> None:
-        """Count the output that `reply` delivers."""
+        """Count the output that one reply about the job delivers to the client."""
         match reply:
             case Started():
                 self._prompt_tokens = reply.prompt_tokens
@@ -138,7 +138,7 @@ class _BilledJob:
 
     @property
     def so_far(self) -> Usage:
-        """Usage of the delivered output; zero before the first token."""
+        """Usage of the job's delivered output; zero before the first token."""
         if not self.begun:
             return NO_USAGE
         if self._inputs:
@@ -199,21 +199,26 @@ class RequestBilling:
 
     @property
     def usage(self) -> Usage:
-        """Total final usage of the finished jobs (one job per prompt), which the response reports."""
+        """Total final usage of the request's finished jobs (one job per prompt), which the response reports."""
         return total(job.finished for job in self._jobs if job.finished is not None)
 
     @property
     def so_far(self) -> Usage:
-        """Total usage of all jobs: final usage of finished jobs, delivered output of the others."""
+        """Total usage of all jobs of the request: final usage of finished ones, delivered output of the others."""
         return total(job.finished or job.so_far for job in self._jobs)
 
     @property
     def parts(self) -> tuple[UsagePart, ...]:
-        """Total usage of the steps of all jobs until now, by model, which the response reports beside `usage`."""
+        """Total usage of the steps of the request's jobs until now, by model, reported beside `usage`."""
         return merged(part for job in self._jobs for part in job.parts)
 
     async def reserve(self) -> None:
-        """Hold credit for the most that the jobs may cost. Raises as `BillingPort.reserve` does."""
+        """Hold credit for the most that the request's jobs may cost.
+
+        Raises:
+            AccountError: the account can't pay.
+            StoreUnavailable: it is not known whether the credit was held.
+        """
         self._may_be_held = True
         try:
             await self._port.reserve(self._principal, [job.hold for job in self._jobs])
@@ -226,28 +231,28 @@ class RequestBilling:
         self._port.started(self)
 
     def queued(self, number: int) -> None:
-        """Record that the broker confirmed job `number`, whose hold is then settled by a receipt, not released."""
+        """Record that the broker confirmed job `number`, so that a receipt will settle its hold instead of a void."""
         self._jobs[number].queued = True
 
     def take(self, number: int, reply: Reply) -> None:
-        """Count the tokens, or the step, of a reply about job `number` as delivered to the client."""
+        """Count the tokens, or the step, of one reply about job `number` as delivered to the client."""
         job = self._jobs[number]
         job.take(reply)
         if job.unsaved_tokens >= CHECKPOINT_TOKENS or job.parts != job.checkpointed.parts:
             self._port.checkpoint_soon()
 
     def unsaved_usage(self) -> Mapping[str, JobUsage]:
-        """Return, by job id, the usage so far of jobs that delivered output since their last stored checkpoint."""
+        """Return the usage so far, by job id, of the jobs that delivered output since their last stored checkpoint."""
         return {job.hold.job: JobUsage(job.so_far, job.parts) for job in self._jobs if not job.is_saved}
 
     def checkpointed(self, saved: Mapping[str, JobUsage]) -> None:
-        """Record the usage, by job id, that the latest checkpoint stored."""
+        """Record the usage, by job id, that a checkpoint has stored for the request's jobs."""
         for job in self._jobs:
             if (usage := saved.get(job.hold.job)) is not None:
                 job.checkpointed = usage
 
     def close(self, error: Exception) -> None:
-        """Void the holds of jobs that were not queued, and submit the other jobs' receipts.
+        """End the billing: void the holds of jobs that were not queued, and submit the receipts of the others.
 
         Receipts of a request with an idempotency key are withheld until its answer is stored. `error` is the reason why
         unfinished jobs have ended.
@@ -266,14 +271,14 @@ class RequestBilling:
             self._keyed.withhold(self)
 
     def submit(self, *, pays: bool = True) -> None:
-        """Submit the receipts of the ended request; without usage unless the tenant `pays`."""
+        """Submit the ended request's receipts to be published; unless the tenant `pays`, they state no usage."""
         receipts, self.receipts = self.receipts, []
         for each in receipts:
             free = msgspec.structs.replace(each, usage=NO_USAGE, parts=[], reported=None, outcome=Outcome.CANCELLED)
             self._confirmations.append(self._port.submit_receipt(each if pays else free))
 
     async def wait_for_receipts(self, seconds: float) -> None:
-        """Wait, at most `seconds`, until the broker has confirmed the receipts: then this gateway's death loses none.
+        """Wait, at most `seconds`, until the broker has confirmed the request's receipts, so that none can be lost.
 
         Returns at once if the jobs are so young that their documents, which receipts wait for, are not due.
         """

@@ -1,4 +1,4 @@
-"""Builds the jobs of a validated, admitted request."""
+"""Builds the job messages of a validated, admitted request: chat, completion, embedding, score, image, tool call."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Origin:
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> Origin:
-        """Return this gateway's id and token limits, and the deadline of a request that arrives now."""
+        """Return this gateway's id and token limits, and the Unix time at which a request that arrives now must end."""
         deadline = time.time() + settings.max_request_seconds
         return cls(settings.gateway_id, deadline, settings.default_max_tokens, settings.max_search_tokens)
 
@@ -70,7 +70,7 @@ class Origin:
 def build_chat_job(
     body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin, images: Sequence[bytes] = ()
 ) -> Job:
-    """Build the job of a chat completion with the files of its images; its id is the id of the answer."""
+    """Build the job of a chat completion with the files of its `images`; the job's id is the answer's id."""
     prompt = ChatPrompt(
         messages=[to_wire(message) for message in body.messages],
         images=list(images),
@@ -90,7 +90,10 @@ def build_chat_job(
 
 
 def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
-    """Build one job per prompt, seeded as if it were the only one; the first job's id is the id of the answer."""
+    """Build the jobs of a completion, one per prompt, each seeded as if alone.
+
+    The first job's id is the answer's id.
+    """
     first = f"cmpl-{uuid.uuid4().hex}"
     return [
         _job(
@@ -105,7 +108,7 @@ def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, or
 
 
 def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
-    """Build the one job that embeds all inputs of a request."""
+    """Build the one job that embeds all inputs of a request, in order."""
     return Job(
         id=f"embd-{uuid.uuid4().hex}",
         model=admitted.model.name,
@@ -122,7 +125,7 @@ def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origi
 
 
 def build_score_job(prompt: ScorePrompt, truncation: int | None, admitted: AdmittedRequest, origin: Origin) -> Job:
-    """Build the one job that scores all candidates of a request; its id is the id of the answer."""
+    """Build the one job that scores all candidates of a request; the job's id is the answer's id."""
     return Job(
         id=f"score-{uuid.uuid4().hex}",
         model=admitted.model.name,
@@ -141,7 +144,7 @@ def build_score_job(prompt: ScorePrompt, truncation: int | None, admitted: Admit
 
 
 def build_image_job(body: ImageRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
-    """Build the one job that draws all images of a request; without a size they have the model's default size."""
+    """Build the one job that draws all images of a request, in the model's default size if none is requested."""
     size = admitted.model.image_sizes[0] if body.size is None or body.size == AUTO_SIZE else body.size
     return Job(
         id=f"img-{uuid.uuid4().hex}",
@@ -160,7 +163,10 @@ def build_image_job(body: ImageRequest, admitted: AdmittedRequest, origin: Origi
 
 
 def build_tool_call_job(name: str, arguments: dict[str, Any], admitted: AdmittedRequest, origin: Origin) -> Job:
-    """Build the job of a call of an assistant's tool; the texts in `arguments` are the question, for their language."""
+    """Build the job that calls the assistant's tool `name`.
+
+    The texts in `arguments` tell the assistant the language.
+    """
     question = " ".join(value for value in arguments.values() if isinstance(value, str))
     prompt = ChatPrompt(
         messages=[{"role": "user", "content": question}],

@@ -1,4 +1,4 @@
-"""Billing of a request with an `Idempotency-Key`: its receipts wait until its answer is stored.
+"""Bills a request with an `Idempotency-Key`: withholds its receipts until its answer is stored.
 
 The stored answer decides which of several runs of a request is billed: receipts are published only by the run that
 holds the record, and they are stored with the answer, so that they survive the gateway (docs/design/money.md).
@@ -16,17 +16,17 @@ SCOPE_KEY = "headrace.keyed_billing"
 
 
 class WithheldReceipts(Protocol):
-    """Billing of an ended generation, whose receipts are not submitted yet."""
+    """Interface of an ended generation's billing, whose receipts are not submitted yet."""
 
     @property
     def receipts(self) -> Sequence[Receipt]:
-        """The receipts of the generation's jobs."""
+        """Receipts of the ended generation's jobs."""
 
     def submit(self, *, pays: bool) -> None:
-        """Submit the receipts; unless the tenant `pays`, state no usage in them."""
+        """Submit the ended generation's receipts to be published; unless the tenant `pays`, they state no usage."""
 
     async def wait_for_receipts(self, seconds: float) -> None:
-        """Wait, at most `seconds`, until the broker has confirmed the receipts."""
+        """Wait at most `seconds` until the broker has confirmed the generation's receipts."""
 
 
 class KeyedBilling:
@@ -37,16 +37,19 @@ class KeyedBilling:
         self._withheld: list[WithheldReceipts] = []
 
     def withhold(self, billing: WithheldReceipts) -> None:
-        """Take over the receipts of an ended generation."""
+        """Take over the receipts of one ended generation of the run, until `settle`."""
         self._withheld.append(billing)
 
     @property
     def receipts(self) -> list[Receipt]:
-        """The receipts of all jobs of the run, to be stored with its answer."""
+        """Receipts of all jobs of the run, which are stored with its answer."""
         return [receipt for billing in self._withheld for receipt in billing.receipts]
 
     async def settle(self, seconds: float, *, pays: bool) -> None:
-        """Submit the receipts, without usage unless the tenant `pays`; wait at most `seconds` for their confirms."""
+        """Submit all receipts of the run, without usage unless the tenant `pays`.
+
+        Wait at most `seconds` for confirms.
+        """
         for billing in self._withheld:
             billing.submit(pays=pays)
         for billing in self._withheld:

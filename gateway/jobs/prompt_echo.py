@@ -1,4 +1,4 @@
-"""The prompt of a job as its worker reports it, for clients that request it back."""
+"""Collects a job's prompt as its worker reports it (token ids, text, log probabilities), for the client's answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EchoedPrompt:
     ranks: list[int] = field(default_factory=list)
 
     def take(self, reply: PromptEcho | PromptLogprobs) -> None:
-        """Add a worker's reply about the prompt; log probabilities that an earlier attempt sent are skipped."""
+        """Add one reply about the prompt: its text, or log probabilities except those that an earlier attempt sent."""
         if isinstance(reply, PromptEcho):
             self.ids, self.text, self.first = reply.token_ids, reply.text, reply.first_text
         else:

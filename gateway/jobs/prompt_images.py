@@ -1,4 +1,4 @@
-"""Reads the images of a chat completion: from data URLs, and from signed addresses of the caller's stored objects.
+"""Reads the images of a chat completion, from data URLs and from signed URLs of the caller's stored objects.
 
 Nothing is fetched from other addresses. Sizes are checked by the files' headers; only a worker's confined process
 decodes them. The job carries the files, so their total size is limited.
@@ -38,7 +38,7 @@ class PromptImages:
         self._origin = origin.rstrip("/")
 
     async def read(self, caller: Principal, body: ChatCompletionRequest) -> list[bytes]:
-        """Return the image files of a request, in order.
+        """Return the image files (bytes) of a chat completion, in order of the conversation.
 
         Raises:
             InvalidRequest: an image is malformed, too large or not the caller's; `param` names its field.

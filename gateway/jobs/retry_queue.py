@@ -1,4 +1,4 @@
-"""A queue of background work that is retried, in order, until it is done."""
+"""Queue of background work, such as receipts to publish, which is retried in order until it is done."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class RetryQueue(Generic[T]):
         return len(self._items)
 
     def add(self, items: Iterable[T]) -> None:
-        """Append items to the queue; `run` processes them."""
+        """Append items of work to the queue; `run` processes them in the background."""
         self._items.extend(items)
         if self._items:
             self._not_empty.set()
             self._empty.clear()
 
     async def run(self) -> None:
-        """Process queued items in batches, retrying those that fail, until cancelled."""
+        """Process queued items of work in batches, in order, retrying those that fail, until cancelled."""
         while True:
             await self._not_empty.wait()
             batch = [self._items[number] for number in range(min(BATCH, len(self._items)))]
@@ -57,7 +57,7 @@ class RetryQueue(Generic[T]):
                 self._backoff.reset()
 
     async def wait_until_empty(self, seconds: float) -> bool:
-        """Wait at most `seconds` until all items are processed; return whether they are."""
+        """Wait at most `seconds` until all queued items are processed; return whether they are."""
         try:
             async with asyncio.timeout(seconds):
                 await self._empty.wait()

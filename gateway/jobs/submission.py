@@ -1,4 +1,4 @@
-"""Submission of an admitted request's jobs, which every answer starts with.
+"""Submits an admitted request's jobs: charges rate limits, holds credit, publishes, and opens the generation.
 
 In this order: the jobs are opened for replies, so that none can be missed; rate limits are charged; credit is held; the
 jobs are published with confirm. An error at any point undoes what was done before.
@@ -44,7 +44,9 @@ class JobSubmission:
         disconnected: Callable[[], Awaitable[None]] | None = None,
         keyed: KeyedBilling | None = None,
     ) -> AsyncIterator[Generation]:
-        """Publish `jobs` (of one model and class) and provide their generation; an error in the block closes it.
+        """Publish a request's `jobs` (of one model and class) and yield their generation.
+
+        An error in the block closes it.
 
         Args:
             admitted: the request's admission; nothing may be awaited between it and this call.

@@ -1,4 +1,4 @@
-"""Tokens of a request as its rate limits count them: of the answer, and of the steps of an assistant, by model."""
+"""Counts the tokens of a request for its rate limits: of the answer, and of an assistant's steps, by model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from router.model_registry import ModelInfo
 
 
 def token_use(model: ModelInfo, jobs: Sequence[Job], answer: Usage, parts: Iterable[UsagePart]) -> TokenUse:
-    """Return the tokens of `jobs` of `model` with the usage `answer` and `parts`; calls of tools have none.
+    """Return the tokens that rate limits charge for `jobs` of `model`, by the usage of the `answer` and of `parts`.
 
-    The answer of an assistant counts at the assistant and at the model that writes it, a part at its own model.
+    The answer of an assistant counts at the assistant and at the model that writes it, a part at its own model. Calls
+    of tools have no tokens.
     """
     answered = answer.prompt_tokens + answer.completion_tokens
     of_models = Counter({model.name: answered})

@@ -1,1 +1,1 @@
-"""Server of the Model Context Protocol (MCP): the tools of the installation's assistants as tools of MCP clients."""
+"""Server of the Model Context Protocol (MCP) in the gateway: offers the assistants' tools to MCP clients."""

@@ -1,4 +1,4 @@
-"""JSON-RPC messages of the Model Context Protocol as `/v1/mcp` receives and sends them, and their errors."""
+"""JSON-RPC messages and errors of the Model Context Protocol, as the gateway's `/v1/mcp` receives and sends them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class McpRequest(RequestBody):
 
     @property
     def is_notification(self) -> bool:
-        """Whether the message has no id, so that nothing answers it."""
+        """Whether the message is a notification (it has no id), so that it gets no response."""
         return "id" not in self.model_fields_set
 
 
@@ -71,12 +71,12 @@ class CallParams(RequestBody):
 
 
 def response(request_id: RequestId, result: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON-RPC response object: the `result` of the request with the id `request_id`."""
+    """Build the JSON-RPC response with the `result` of the request that has the id `request_id`."""
     return JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result).model_dump()
 
 
 def error_response(request_id: RequestId | None, error: McpError) -> dict[str, Any]:
-    """Return the JSON-RPC error that answers a request; without its id the error concerns the whole message."""
+    """Build the JSON-RPC response with the error of the request `request_id`; `None`: the message has no valid id."""
     data = ErrorData(code=error.code, message=str(error), data=error.data)
     body = JSONRPCError(jsonrpc="2.0", id=request_id, error=data).model_dump(exclude_none=True)
     return body | {"id": request_id}

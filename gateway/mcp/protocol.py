@@ -1,4 +1,4 @@
-"""Versions of the Model Context Protocol that `/v1/mcp` speaks, and what a version asks of a message's headers.
+"""Handles the versions of the Model Context Protocol at `/v1/mcp`: negotiation, headers, fields of results.
 
 Up to 2025-11-25 a client agrees on a version by `initialize`; since 2026-07-28 each request states its version in a
 header and in `_meta`. Both need no state here. Source: https://modelcontextprotocol.io/specification.
@@ -41,12 +41,12 @@ _CAPABILITIES = ServerCapabilities(tools=ToolsCapability(list_changed=False))
 
 
 def is_modern(version: str) -> bool:
-    """Return whether requests of a version state it each, and get HTTP statuses by their errors."""
+    """Return whether this MCP version states itself in each request, and has errors answered by HTTP statuses."""
     return version not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def version_of(headers: Headers, message: McpRequest) -> str:
-    """Return the version of a message, and check that its headers agree with its body where the version demands it.
+    """Return the MCP version of a message, and check that the headers agree with the body where the version demands it.
 
     Raises:
         McpError: The version is not supported, or a header is missing, repeated or another one than the body says.
@@ -85,7 +85,7 @@ def _check_envelope(headers: Headers, message: McpRequest, version: str) -> None
 
 
 def has_method(method: str, version: str) -> bool:
-    """Return whether a version has a method of requests that this server answers."""
+    """Return whether this server answers requests of this method in this MCP version."""
     return (method, version) in SERVER_RESULTS and method in (
         "initialize",
         "ping",
@@ -96,19 +96,19 @@ def has_method(method: str, version: str) -> bool:
 
 
 def initialized(params: InitializeParams) -> InitializeResult:
-    """Return the result of `initialize`: the client's version if it is spoken here, else the latest that has one."""
+    """Build the result of MCP's `initialize`: the client's version if supported, else the latest with a handshake."""
     requested = params.protocol_version
     version = requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
     return InitializeResult(protocol_version=version, capabilities=_CAPABILITIES, server_info=_SERVER)
 
 
 def discovered() -> DiscoverResult:
-    """Return the result of `server/discover`: versions and capabilities."""
+    """Build the result of MCP's `server/discover`: supported versions and capabilities."""
     return DiscoverResult(supported_versions=[*MODERN_PROTOCOL_VERSIONS], capabilities=_CAPABILITIES)
 
 
 def as_json(method: str, version: str, result: BaseModel) -> dict[str, Any]:
-    """Return a result as JSON with the fields that its version of the protocol has."""
+    """Return an MCP result as JSON values, with the fields that results of `method` have in `version`."""
     written = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     sieved = serialize_server_result(method, version, written)
     if is_modern(version):

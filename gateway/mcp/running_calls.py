@@ -1,4 +1,4 @@
-"""Tool calls of MCP clients that run at this gateway, so that `notifications/cancelled` can end them.
+"""Tracks the tool calls of MCP clients that run at this gateway, so that `notifications/cancelled` can end them.
 
 Clients since 2026-07-28 cancel by closing the connection. The notification of older ones names a request of their
 session; it ends the call if it reaches the gateway where the call runs, and else changes nothing, as the protocol
@@ -31,7 +31,9 @@ class RunningToolCalls:
         """What ends each call; `None`: its job is not submitted yet."""
 
     def add(self, key: CallKey) -> None:
-        """Record a call before its job is submitted; calls without a session may have equal ids, and are left out.
+        """Record one tool call before its job is submitted.
+
+        Calls without a session are left out: their ids may be equal.
 
         Raises:
             McpError: A call of this identity runs.
@@ -42,16 +44,16 @@ class RunningToolCalls:
             self._cancel[key] = None
 
     def submitted(self, key: CallKey, cancel: Callable[[], object]) -> None:
-        """Record what ends the job of a recorded call."""
+        """Record the function `cancel`, which ends the job of a recorded call; the job is submitted now."""
         if key in self._cancel:
             self._cancel[key] = cancel
 
     def remove(self, key: CallKey) -> None:
-        """Forget a call that has ended."""
+        """Remove one tool call that has ended."""
         self._cancel.pop(key, None)
 
     def cancel(self, key: CallKey) -> None:
-        """End a call, if its job was submitted here."""
+        """End the job of one tool call; does nothing if the call has no job at this gateway."""
         if (cancel := self._cancel.get(key)) is not None:
             cancel()
 

@@ -1,4 +1,4 @@
-"""Tools of the installation's assistants as MCP clients list them, and results of calls as MCP clients get them."""
+"""Converts assistants' tools and the answers of tool calls to MCP's results of `tools/list` and `tools/call`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Offered = dict[str, tuple[ModelInfo, OwnTool]]
 
 
 def offered(models: Iterable[ModelInfo]) -> Offered:
-    """Return the tools of assistants that a worker serves now; of several with the same tool the first is called."""
+    """Return the tools of assistants among `models` that a worker serves now, by tool name, each with its assistant.
+
+    If several assistants have a tool, the first by name is called.
+    """
     found: Offered = {}
     for model in sorted((each for each in models if each.alive), key=lambda each: each.name):
         for tool in model.tools:
@@ -29,7 +32,7 @@ def offered(models: Iterable[ModelInfo]) -> Offered:
 
 
 def listed(tools: Offered) -> mcp_types.ListToolsResult:
-    """Return the result of `tools/list`."""
+    """Build the result of MCP's `tools/list` from the offered `tools`."""
     return mcp_types.ListToolsResult(
         tools=[
             mcp_types.Tool(name=name, description=tool.description, input_schema=tool.parameters)
@@ -39,7 +42,7 @@ def listed(tools: Offered) -> mcp_types.ListToolsResult:
 
 
 def called(steps: Sequence[Step], text: str, address: BlobAddress, version: str) -> mcp_types.CallToolResult:
-    """Return the result of `tools/call`: the answer's text, links to its images, and the tool's result as JSON.
+    """Build the result of MCP's `tools/call`: the answer's text, links to its images, and the tool's result as JSON.
 
     Args:
         steps: ended steps of the answer.

@@ -1,4 +1,4 @@
-"""Base classes of request and response models: strict types, unknown fields ignored, unsupported fields refused.
+"""Base classes of the API's request and response models: strict types, unknown fields ignored, unsupported refused.
 
 A field's docstring is its description in `docs/openai-compatibility.md` (written by `compatibility.py`) and in the
 OpenAPI document. Source: OpenAI's API specification; extensions as vLLM names them.
@@ -66,7 +66,7 @@ class RequestBody(ApiModel):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Validate a decoded JSON body and return it as an instance of this class.
+        """Validate the decoded JSON body of a request, and return it as an instance of this model.
 
         Raises:
             UnsupportedParameter: A field in `not_offered` has a value that is not neutral.
@@ -97,12 +97,12 @@ _FIELD = "field"
 
 
 def conflict(field: str, message: str) -> PydanticCustomError:
-    """Return the error to raise in a model validator if `field` conflicts with another field: 400 with that `param`."""
+    """Create the error (400 with that `param`) for a model validator to raise if `field` conflicts with another."""
     return PydanticCustomError("invalid_value", "{message}", {"message": message, _FIELD: (field,)})
 
 
 def missing(field: str, message: str) -> PydanticCustomError:
-    """Return the error to raise in a model validator if `field` is missing: 400 with that `param`."""
+    """Create the error (400 with that `param`) for a model validator to raise if `field` is missing."""
     return PydanticCustomError("missing", "{message}", {"message": message, _FIELD: (field,)})
 
 

@@ -187,17 +187,20 @@ class ChatCompletionRequest(SamplingRequest):
 
     @property
     def allows_tool_calls(self) -> bool:
-        """Whether the answer may contain tool calls."""
+        """Whether the answer to this request may contain tool calls."""
         return bool(self.tools) and self.tool_choice != "none"
 
     @property
     def forces_named_tool(self) -> bool:
-        """Whether `tool_choice` forces a call of one named tool."""
+        """Whether this request's `tool_choice` forces a call of one named tool."""
         return isinstance(self.tool_choice, NamedTool)
 
     @property
     def token_limit(self) -> int | None:
-        """Maximum number of tokens to generate: `max_completion_tokens`, or else the deprecated `max_tokens`."""
+        """Maximum number of tokens to generate: `max_completion_tokens`, else `max_tokens`.
+
+        `None`: the operator's limit.
+        """
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
     @property

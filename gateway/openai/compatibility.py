@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/openai-compatibility.md`: how each request field behaves here.
+"""Writes `docs/openai-compatibility.md`: tables of how each request field of the API behaves here.
 
     python -m gateway.openai.compatibility > docs/openai-compatibility.md
 
@@ -59,12 +59,12 @@ class Row(NamedTuple):
 
 
 def rows(request: type[RequestBody]) -> list[Row]:
-    """Return the compatibility table's rows: one per declared or refused field of a request body, sorted by name."""
+    """Return the rows of a request body's compatibility table: one per declared or refused field, sorted by name."""
     return sorted([*_declared(request), *_refused(request)])
 
 
 def page() -> str:
-    """Return the text of `docs/openai-compatibility.md` as Markdown."""
+    """Return the text of `docs/openai-compatibility.md` as Markdown, with the tables of all endpoints."""
     lines = [PREAMBLE]
     for path, request in ENDPOINTS.items():
         lines += [f"## `POST {path}`\n", "| field | here | what it does |", "|---|---|---|"]

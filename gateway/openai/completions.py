@@ -54,7 +54,10 @@ class CompletionRequest(SamplingRequest):
 
     @property
     def prompt_logprob_count(self) -> int | None:
-        """Number of most likely tokens to return at each position of the prompt; with `echo` at least `logprobs`."""
+        """Number of most likely tokens to return at each prompt position, with `echo` at least `logprobs`.
+
+        `None`: none.
+        """
         echoed = self.logprobs if self.echo else None
         counts = [count for count in (self.prompt_logprobs, echoed) if count is not None]
         return max(counts, default=None)

@@ -1,4 +1,4 @@
-"""Models of error bodies for the OpenAPI document; the bodies themselves are built from the error table."""
+"""Models of the API's error bodies for the OpenAPI document; the error table builds the bodies themselves."""
 
 from __future__ import annotations
 

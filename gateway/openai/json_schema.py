@@ -1,4 +1,4 @@
-"""Checks clients' JSON schemas (drafts 6 to 2020-12) for well-formedness and size before they are sent to a worker.
+"""Checks clients' JSON schemas and patterns (drafts 6 to 2020-12) for form and size before workers compile them.
 
 Whether a schema can be compiled to a grammar is decided by the worker. Every check takes time linear in the schema's
 size, which is bounded: each reference is resolved once, no reference is fetched, and no pattern is executed.

@@ -1,4 +1,4 @@
-"""Chat messages by role. Content is a string or a list of parts: text, and images in users' messages."""
+"""Models of chat messages by role. Content is a string or a list of parts: text, and images in users' messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ContentPart(ApiModel):
 
     @property
     def plain(self) -> str:
-        """The part's text; for a refusal, the refusal's text."""
+        """Text of the content part; for a refusal, the refusal's text."""
         return (self.text if self.type == "text" else self.refusal) or ""
 
 
@@ -164,14 +164,14 @@ Message = Annotated[
 
 
 def text_of(content: str | Sequence[ContentPart] | None) -> str | None:
-    """Return a message's content as one string, its text parts joined by newlines as vLLM does; `None` stays."""
+    """Return a chat message's content as one string: a string or `None` unchanged, text parts joined by newlines."""
     if content is None or isinstance(content, str):
         return content
     return "\n".join(part.plain for part in content if part.type != "image_url")
 
 
 def image_urls(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
-    """Yield the images of a conversation in order: the path of each one's field, and its URL."""
+    """Yield the images of a conversation in order: the path of the request field, for errors, and the URL."""
     for number, message in enumerate(messages):
         if isinstance(message, UserMessage) and not isinstance(message.content, str):
             for place, part in enumerate(message.content):
@@ -195,7 +195,7 @@ def _content_to_wire(message: Message) -> str | list[dict[str, Any]]:
 
 
 def to_wire(message: Message) -> dict[str, Any]:
-    """Return a message as chat templates read it: OpenAI's fields without nulls, content as a string or with images.
+    """Convert a chat message to the form in jobs that chat templates read: OpenAI's fields without nulls.
 
     Function calls and results in the deprecated form become tool calls and tool messages.
     """
@@ -223,7 +223,7 @@ def _legacy_call_id(name: str) -> str:
 
 
 def check_tool_results(messages: list[Message]) -> None:
-    """Raise unless tool messages answer the calls of the assistant's message before them, each call once.
+    """Check that tool messages answer the calls of the assistant's message before them, each call once.
 
     Raises:
         PydanticCustomError: A message is out of order, or a tool message is missing.

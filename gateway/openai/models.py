@@ -1,4 +1,4 @@
-"""Response models of `/v1/models`."""
+"""Response models of `/v1/models` and `/v1/models/{name}`."""
 
 from __future__ import annotations
 

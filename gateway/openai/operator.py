@@ -1,4 +1,4 @@
-"""Models of the operator API, `/v1/operator`, an extension: organisations, credit, prices, and usage of all.
+"""Request and response models of the operator API, `/v1/operator`: organisations, credit, prices, usage of all.
 
 Amounts are integers of nano-USD (1e-9 USD).
 """
@@ -53,7 +53,7 @@ class CreditCreate(RequestBody):
 
     @property
     def credit_kind(self) -> CreditKind:
-        """The kind of the credit entry."""
+        """Kind of ledger entry that the request creates: credit given, or credit withdrawn."""
         return CreditKind(self.kind)
 
 
@@ -84,7 +84,7 @@ class Rate(ApiModel):
 
     @property
     def rate(self) -> TokenRate:
-        """The prices as a token rate."""
+        """Prices of this service tier as the token rate that the price list stores."""
         return TokenRate(self.input, self.cached_input, self.output, units=self.units)
 
 
@@ -97,7 +97,7 @@ class Rates(ApiModel):
 
     @property
     def rates(self) -> RateCard:
-        """The rate of every service class."""
+        """Prices of every service class, as the price list stores them."""
         return {each: (getattr(self, each.value) or self.default).rate for each in ServiceClass}
 
 

@@ -1,4 +1,4 @@
-"""Log probabilities of a prompt, in vLLM's format."""
+"""Response model of a prompt's log probabilities, in vLLM's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validates `prompt` of `/v1/completions` and `input` of `/v1/embeddings`.
+"""Validates request fields with several prompts: `prompt` of `/v1/completions` and `input` of `/v1/embeddings`.
 
 Each is a string, a list of strings, a list of token ids, or a list of lists of token ids.
 """
@@ -20,7 +20,7 @@ _TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum"
 
 
 def prompts_schema(max_prompts: int) -> dict[str, Any]:
-    """Return the JSON schema of a field with up to `max_prompts` prompts: text or token ids, one or a list."""
+    """Return the JSON schema of a request field with up to `max_prompts` prompts: text or token ids, one or a list."""
     return {
         "anyOf": [
             _TEXT,
@@ -32,7 +32,7 @@ def prompts_schema(max_prompts: int) -> dict[str, Any]:
 
 
 def prompts_up_to(max_prompts: int) -> Callable[[Any], Prompts]:
-    """Return a validator that turns text, texts, token ids or lists of them into a list of up to `max_prompts`."""
+    """Create a validator that converts text, texts, token ids or lists of them to a list of up to `max_prompts`."""
 
     def read(value: Any) -> Prompts:
         if isinstance(value, str) or _is_token_list(value):

@@ -1,4 +1,4 @@
-"""Strict parsing of query strings: an unknown or invalid parameter is refused, never ignored.
+"""Parses query strings of API requests strictly: an unknown or invalid parameter is refused, never ignored.
 
 Lists are repeated parameters, `models=a&models=b` or `models[]=a&models[]=b` (as OpenAI's clients write them); ranges
 are written `effective_at[gte]=1`.
@@ -72,7 +72,7 @@ class QueryParameters(RequestBody):
 
 
 def document_parameters(kind: type[QueryParameters]) -> list[dict[str, Any]]:
-    """Return the OpenAPI `parameters` of a route whose query string is parsed as `kind`."""
+    """Return the OpenAPI `parameters` of a route whose query string is parsed as model `kind`."""
     schema = kind.model_json_schema()
     required, definitions = schema.get("required", []), schema.get("$defs", {})
     return [

@@ -1,4 +1,4 @@
-"""Request fields for sampling, stop conditions and log probabilities, shared by both generating endpoints.
+"""Request fields for sampling, stop conditions and log probabilities, shared by chat completions and completions.
 
 Ranges are OpenAI's, and vLLM's for its extensions.
 """
@@ -226,7 +226,7 @@ class SamplingRequest(RequestBody):
 
     @property
     def stop_strings(self) -> list[str]:
-        """Stop strings as a list, whichever form `stop` has."""
+        """Texts at which generation stops, as a list, whichever form the field `stop` has."""
         if self.stop is None:
             return []
         return [self.stop] if isinstance(self.stop, str) else list(self.stop)

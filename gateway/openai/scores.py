@@ -78,7 +78,7 @@ class ScoringRequest(RequestBody):
 
     @property
     def prompt(self) -> ScorePrompt:
-        """The candidates to score, with their contexts."""
+        """Candidates of this request with their contexts, as the prompt of a score job; defined by subclasses."""
         raise NotImplementedError
 
 
@@ -130,7 +130,7 @@ class ScoreRequest(ScoringRequest):
 
     @property
     def prompt(self) -> ScorePrompt:
-        """The candidates to score, with their contexts."""
+        """Texts or answers of this request with their contexts, as the prompt of a score job."""
         raw, separator = self.use_activation is False, self.separator or SEPARATOR
         if self.messages is None:
             documents: list[str | list[str]] = [*_listed(self.text_2)]
@@ -169,12 +169,12 @@ class RerankRequest(ScoringRequest):
 
     @property
     def texts(self) -> list[str]:
-        """Texts of the documents."""
+        """Texts of the request's documents, in order."""
         return [each if isinstance(each, str) else each.text for each in self.documents]
 
     @property
     def prompt(self) -> ScorePrompt:
-        """The documents to score, with the query as their context."""
+        """Documents of this request with the query as their context, as the prompt of a score job."""
         raw = self.use_activation is False
         return ScorePrompt(contexts=[self.query], candidates=list(self.texts), raw=raw, param="documents")
 

@@ -1,4 +1,4 @@
-"""Model of the steps before an answer (an extension): rewriting, routing, tool calls, summaries, searches."""
+"""Response model of the steps before an answer (an extension): rewriting, routing, tool calls, summaries, searches."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class AnswerStep(ApiModel):
 
     @classmethod
     def of(cls, step: Step, address: BlobAddress) -> AnswerStep:
-        """Return a step of a job as responses show it: without its usage, with the addresses of its images."""
+        """Convert a job's step to its response model, without usage and with the URLs (by `address`) of its images."""
         data = with_addresses(step.data, address)
         return cls(number=step.number, kind=step.kind, name=step.name, state=step.state.value, data=data)

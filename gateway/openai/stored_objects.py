@@ -1,4 +1,4 @@
-"""Query parameters of the signed addresses of stored objects, an extension."""
+"""Query parameters of `GET /v1/blobs/{blob_id}`, the signed addresses of stored objects (an extension)."""
 
 from __future__ import annotations
 

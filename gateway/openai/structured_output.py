@@ -1,4 +1,4 @@
-"""Structured output: models of OpenAI's `response_format` and vLLM's `structured_outputs`.
+"""Request models of structured output, OpenAI's `response_format` and vLLM's `structured_outputs`, and their grammars.
 
 Only types and sizes are checked here; the worker decides whether it can compile a grammar. Source:
 `ResponseFormatText`, `ResponseFormatJsonObject`, `ResponseFormatJsonSchema` of OpenAI's specification;
@@ -55,7 +55,7 @@ class ResponseFormat(ApiModel):
         return self
 
     def grammar(self) -> Grammar | None:
-        """Return the grammar that the worker enforces; `None` for plain text."""
+        """Return the grammar that this `response_format` makes the worker enforce; `None` for plain text."""
         if self.type == "json_schema" and self.json_schema is not None:
             return Grammar(kind=GrammarKind.JSON_SCHEMA, source=_text(self.json_schema.schema_))
         return Grammar(kind=GrammarKind.JSON_OBJECT) if self.type == "json_object" else None
@@ -90,7 +90,7 @@ class StructuredOutputs(ApiModel):
         return self
 
     def as_grammar(self) -> Grammar:
-        """Return the grammar that the worker enforces."""
+        """Return the grammar that this `structured_outputs` makes the worker enforce."""
         kind, source = self._kind()
         return Grammar(kind=kind, source=source, param="structured_outputs")
 
@@ -107,7 +107,10 @@ class StructuredOutputs(ApiModel):
 
 
 def grammar_of(response_format: ResponseFormat | None, structured_outputs: StructuredOutputs | None) -> Grammar | None:
-    """Return the grammar that either field demands (at most one is set); `None`: the output is unconstrained."""
+    """Return the grammar of a request, from the one of both fields that is set.
+
+    Return `None` if the output is unconstrained.
+    """
     if structured_outputs is not None:
         return structured_outputs.as_grammar()
     return response_format.grammar() if response_format is not None else None

@@ -1,4 +1,4 @@
-"""Field `test_time_compute` of chat completions, an extension: the answer is searched for among several paths.
+"""Request field `test_time_compute` of chat completions (an extension): an answer is chosen among several paths.
 
 Source of the methods: the papers that `router/messages/search.py` names. Source of the fields: `n` is vLLM's number of
 samples; `expansions`, `max_steps` and `aggregate` are `beam_width`, `num_iterations` and `agg_strategy` of Hugging
@@ -78,7 +78,7 @@ class ExtractionPattern(ApiModel):
         return self
 
     def to_wire(self) -> Extraction:
-        """Return the pattern as workers get it."""
+        """Convert the pattern to the form in job messages for workers."""
         if self.regex is not None:
             return Extraction(kind=ExtractionKind.REGEX, pattern=self.regex)
         return Extraction(kind=ExtractionKind.JSON_PATH, pattern=self.json_path or "")
@@ -152,17 +152,17 @@ class SearchOptions(ApiModel):
 
     @property
     def stepwise(self) -> bool:
-        """Whether paths are scored after each step, not only at their ends."""
+        """Whether the search scores paths after each step, not only at their ends."""
         return self._method.stepwise
 
     @property
     def paths(self) -> int:
-        """Number of answers, of paths after a step, or of trees."""
+        """Number of answers, of paths that go on after a step, or of trees, by the search method."""
         return self.n or (DEFAULT_PATHS if self.stepwise else DEFAULT_ANSWERS)
 
     @property
     def candidates(self) -> int:
-        """Number of paths that are generated together: `n` times `expansions`."""
+        """Number of paths that the search generates together: `n` times `expansions`."""
         return self.paths * (self._expansions if self.stepwise else 1)
 
     @property
@@ -186,7 +186,7 @@ class SearchOptions(ApiModel):
         return Extraction(kind=ExtractionKind(self.extract or "last_number"))
 
     def check_combination(self, fields: Mapping[str, Any]) -> None:
-        """Raise for the first of a request's `fields` that can't be combined with this search.
+        """Check that the search can be combined with the request's `fields`; the first that can't be is an error.
 
         Raises:
             PydanticCustomError: the error names the field.
@@ -199,7 +199,9 @@ class SearchOptions(ApiModel):
     def to_wire(
         self, verifier: str, *, prompt_tokens: int, answer_tokens: int, max_budget: int, judge: bool = False
     ) -> Search:
-        """Return the search as workers get it, with the `verifier`'s own name; `judge`: whether it is a chat model.
+        """Convert the search to the form in job messages for workers, with `verifier` as the served model's name.
+
+        `judge`: whether the verifier is a chat model.
 
         Without a budget of the request it is the most that the search can use, at most `max_budget`: each path has up
         to `answer_tokens`, and the verifier reads it and up to `prompt_tokens` before it, after each step.

@@ -1,4 +1,4 @@
-"""Models of a chat request's `tools` and `tool_choice`.
+"""Request models of `tools` and `tool_choice` of chat completions, and their conversion for jobs.
 
 Source: `ChatCompletionTool`, `ChatCompletionToolChoiceOption` of OpenAI's specification; names and counts as OpenAI
 limits them. Only function tools are supported. The worker decides whether a function's `parameters` can be compiled to
@@ -99,7 +99,7 @@ ToolChoiceOption = Literal["none", "auto", "required"] | NamedTool | AllowedTool
 
 
 def check_tool_choice(choice: ToolChoiceOption | None, tools: Sequence[FunctionTool]) -> None:
-    """Raise unless a `tool_choice` is possible with the request's `tools`.
+    """Check that a `tool_choice` is possible with the request's `tools`.
 
     Raises:
         PydanticCustomError: A named tool is missing, or there are no tools.
@@ -132,7 +132,7 @@ def _names(choice: ToolChoiceOption | None) -> list[str]:
 
 
 def tools_to_wire(tools: Sequence[FunctionTool]) -> list[dict[str, Any]]:
-    """Return tools as chat templates read them: keys in a fixed order, with `parameters` even where there are none."""
+    """Convert a request's tools to the form in jobs that chat templates read: fixed key order, always `parameters`."""
     return [{"type": "function", "function": _function(tool.function)} for tool in tools]
 
 

@@ -1,4 +1,4 @@
-"""Models of the `usage` object of chat completions and completions."""
+"""Response models of the `usage` object of chat completions and completions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PartUsage(ApiModel):
 
     @classmethod
     def of(cls, part: UsagePart) -> PartUsage:
-        """Return a part of a job's usage as the response reports it."""
+        """Convert one part of a job's usage, of a step's model or tool, to its response model."""
         return cls(
             model=part.model,
             prompt_tokens=part.usage.prompt_tokens,
@@ -60,7 +60,7 @@ class CompletionUsage(ApiModel):
 
     @classmethod
     def of(cls, usage: Usage, parts: Iterable[UsagePart] = ()) -> CompletionUsage:
-        """Return a request's token counts in OpenAI's fields, and the usage of its steps."""
+        """Convert a request's token counts, and the usage `parts` of its steps, to OpenAI's `usage` object."""
         return cls(
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,

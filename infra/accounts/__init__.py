@@ -1,1 +1,1 @@
-"""Account services of an installation, on its store, for commands and processes on this machine."""
+"""Creates the account services (keys, credit, sign-in) over an installation's store, for its processes and commands."""

@@ -1,4 +1,4 @@
-"""Factory of the account services: opens the store's connection, loads the pepper, makes the development account."""
+"""Factory of account services: opens the store's connection, loads the pepper, creates the development account."""
 
 from __future__ import annotations
 
@@ -78,31 +78,31 @@ class AccountServices:
     timings: Timings = DEFAULT_TIMINGS
 
     def authenticator(self) -> Authenticator:
-        """Return the authenticator with which a gateway checks the API keys of requests."""
+        """Create the authenticator by which a gateway checks the API keys of requests."""
         return Authenticator(MongoApiKeyStore(self.connection), self.pepper, self.model_policies())
 
     def idempotency_keys(self) -> IdempotencyKeys:
-        """Return the service that recognises repeated API requests by their Idempotency-Key header."""
+        """Create the service that recognises repeated API requests by their `Idempotency-Key` header."""
         return IdempotencyKeys(MongoIdempotencyStore(self.connection), lease=self.timings.idempotency_lease)
 
     def keys(self, announce: Callable[[KeySet], None] = no_invalidation) -> ApiKeys:
-        """Return the service that creates and revokes API keys; `announce` notifies gateways of changed keys."""
+        """Create the service that issues and revokes API keys; it calls `announce` to notify gateways of changes."""
         accounts, keys = MongoOrganisationStore(self.connection), MongoApiKeyStore(self.connection)
         memberships = MongoMembershipStore(self.connection)
         limits = MongoLimitStore(self.connection)
         return ApiKeys(keys, accounts, memberships, self.budgets(), limits, self.pepper, announce)
 
     def model_policies(self, announce: Callable[[KeySet], None] = no_invalidation) -> ModelPolicies:
-        """Return the service that restricts the models of projects, roles and members; `announce` as in `keys`."""
+        """Create the service that restricts the models of projects, roles and members; it notifies by `announce`."""
         accounts, memberships = MongoOrganisationStore(self.connection), MongoMembershipStore(self.connection)
         return ModelPolicies(MongoModelPolicyStore(self.connection), accounts, memberships, announce)
 
     def budgets(self) -> Budgets:
-        """Return the service that reads and sets monthly budgets of organisations, projects and keys."""
+        """Create the service that reads and sets monthly budgets of organisations, projects and API keys."""
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
 
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
-        """Return the services behind the administration API; `announce` notifies gateways of changed keys."""
+        """Create the services behind the administration API; `announce` notifies gateways of changed keys."""
         accounts = MongoOrganisationStore(self.connection)
         keys = self.keys(announce)
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
@@ -122,11 +122,11 @@ class AccountServices:
         )
 
     def credit(self) -> Credit:
-        """Return the service that adds credit to accounts."""
+        """Create the service that adds credit to, and takes it from, organisations' accounts."""
         return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
 
     def rate_limiter(self, gateway_id: str, defaults: Mapping[SubjectKind, Limits]) -> RateLimiter:
-        """Return the rate limiter of a gateway; `defaults` are for subjects without limits of their own."""
+        """Create the rate limiter of one gateway; `defaults` hold for subjects without limits of their own."""
         circuit = StoreCircuit(time.monotonic)
         book = LimitRegistry(MongoLimitStore(self.connection), defaults, circuit)
         # Unique per run: leases of an earlier run of the same gateway are not its own.
@@ -134,18 +134,21 @@ class AccountServices:
         return RateLimiter(MongoBucketStore(self.connection), book, holder, circuit)
 
     def billing(self) -> Billing:
-        """Return the service with which a gateway holds credit for jobs and settles them."""
+        """Create the service by which a gateway holds credit for jobs, and billing settles them."""
         prices = PriceBook(MongoPriceStore(self.connection))
         return Billing(mongo_billing_stores(self.connection), prices, timings=self.timings)
 
     async def write_development_key(self, base_url: str) -> str:
-        """Write `client.env` with `base_url` (`.../v1`) and a valid key of the development account; return the key."""
+        """Write `client.env` of the home, with `base_url` and a valid API key of the development account.
+
+        Return the key.
+        """
         key = await self._development_key(read_client_key(self.home))
         write_client_env(self.home, base_url, key)
         return key
 
     async def renew_development_key(self) -> str:
-        """Create and return a new API key of the development account, and revoke its earlier keys.
+        """Create and return an API key of the development account, and revoke its earlier keys.
 
         A `client.env` of the home with one of those gets the new key.
         """
@@ -170,7 +173,7 @@ class AccountServices:
 
 
 def installation_of(connection: StoreConnection) -> Installation:
-    """Return the operator's services over a store."""
+    """Create the operator's services (organisations, credit, prices, usage, audits) over a connected store."""
     return Installation(
         MongoOrganisationStore(connection),
         MongoBalanceStore(connection),
@@ -183,7 +186,9 @@ def installation_of(connection: StoreConnection) -> Installation:
 
 @asynccontextmanager
 async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterator[AccountServices]:
-    """Connect to a store and yield its account services. Without a URL: the store of the launcher that runs in `home`.
+    """Connect to a store and yield the factory of its account services; close the connection when the context ends.
+
+    Without a URL it is the store of the launcher that runs in `home`.
 
     Raises:
         StartupError: no store is there, or the pepper is unusable.
@@ -194,7 +199,9 @@ async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterato
 
 @asynccontextmanager
 async def open_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnection]:
-    """Connect to a store while the context lasts. Without a URL: the store of the launcher that runs in `home`.
+    """Connect to a store and yield the connection; close it when the context ends.
+
+    Without a URL it is the store of the launcher that runs in `home`.
 
     Raises:
         StartupError: no store is there, or the context was left by `StoreUnavailable`.

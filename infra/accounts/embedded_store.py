@@ -1,4 +1,4 @@
-"""The embedded store: SecantusDB, a separate program that speaks MongoDB's wire protocol.
+"""Configures and finds the embedded store: SecantusDB, a separate program that speaks MongoDB's wire protocol.
 
 It is accessed only by `motor` in the `store/` folders. It has a write-ahead log: a write with `j: true` is acknowledged
 after `fsync`. Other writes are synced within some tenths of a second; if the program is killed before, they are lost.
@@ -48,7 +48,7 @@ class EmbeddedStore:
 
     @property
     def url(self) -> str:
-        """MongoDB URL for clients, with the store's password, which is generated at first use."""
+        """MongoDB URL of this store for clients, with its password, which is generated at first use."""
         password = read_password(self._password_file)
         return f"mongodb://headrace:{password}@127.0.0.1:{self.port}/headrace?directConnection=true&authSource=admin"
 
@@ -57,7 +57,9 @@ class EmbeddedStore:
         return self.home / "secrets" / "store"
 
     def command(self) -> tuple[list[str], Mapping[str, str]]:
-        """Create what is missing (data folder, configuration, password); return the store's command and environment.
+        """Create missing data folder, configuration and password.
+
+        Return the store's command line and environment variables.
 
         Raises:
             StoreNotInstalled: the program is missing.
@@ -79,7 +81,7 @@ class EmbeddedStore:
 
 
 def running_store_url(home: Home) -> str | None:
-    """Return the MongoDB URL of the store that a launcher runs in `home`; `None` if there is none."""
+    """Return the MongoDB URL of the embedded store that a launcher runs in `home`; `None` if none does."""
     records = ProcessRecords(home.run).all()
     process = next((record.process() for record in records if record.name == NAME), None)
     if process is None:
@@ -89,7 +91,7 @@ def running_store_url(home: Home) -> str | None:
 
 
 def answers(port: int) -> bool:
-    """Connect to a loopback port; return whether it answers MongoDB's `hello` within two seconds."""
+    """Return whether a store on this loopback port answers MongoDB's `hello` within two seconds."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_TIMEOUT) as connection:
             connection.sendall(_hello())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""Server process of the embedded store: `secantusd-py --auth` with the user `headrace`.
+"""Server process of the embedded store: runs SecantusDB with authentication as user `headrace`.
 
 The Python of the store's own virtual environment or container runs it. `HEADRACE_MONGODB_PASSWORD` is the user's
 password; arguments are options of `secantusd-py`. The user is created, or given this password, before the server
@@ -23,7 +23,7 @@ _MECHANISM = "SCRAM-SHA-256"
 
 class _Server(cli.SecantusDBServer):  # type: ignore[misc]
     def start(self) -> None:
-        """Create the store's user, or replace its password, then start to listen."""
+        """Create the store's user or set its password, then start to listen for clients."""
         password = os.environ.pop(_PASSWORD)
         record = {
             "_id": f"admin.{_USER}",

@@ -1,4 +1,4 @@
-"""Factory of the web chat's sign-in services; makes the first owner's start link and operators' invitation links."""
+"""Factory of the web chat's sign-in services; makes the first owner's start link, invitation links and reset links."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def browser_access(
     *,
     password_sign_in: bool = True,
 ) -> BrowserAccess:
-    """Return the sign-in services of the chat's API; `announce` notifies gateways of changed keys.
+    """Create the sign-in services of the chat's HTTP API; they call `announce` to notify gateways of changed keys.
 
     `password_sign_in`: whether members other than owners may sign in with a password.
 
@@ -73,7 +73,7 @@ def browser_access(
 
 
 def reset_mails(access: AccountServices, browsers: BrowserAccess, settings: ChatSettings) -> ResetMails:
-    """Return the service that mails password reset links, which sends none if no SMTP server is configured.
+    """Create the service that mails password reset links; without an SMTP server in the settings it sends none.
 
     Raises:
         StartupError: the settings of the SMTP server are incomplete, or its password can't be read.
@@ -84,7 +84,7 @@ def reset_mails(access: AccountServices, browsers: BrowserAccess, settings: Chat
 
 
 def smtp_server(settings: ChatSettings) -> SmtpServer:
-    """Return the SMTP server of the settings.
+    """Return the connection data of the SMTP server that the settings name, with its password.
 
     Raises:
         StartupError: the settings are incomplete, or the password can't be read.
@@ -120,7 +120,7 @@ async def first_owner_token(access: AccountServices) -> str:
 
 
 async def invite(access: AccountServices, organisation: str, role: Role, email: str, url: str) -> str:
-    """Create an invitation to an organisation, log it for audits, and return its link at `url`. For operators.
+    """Create an invitation to an organisation for an operator, log it for audits, and return its sign-up link at `url`.
 
     Raises:
         StartupError: no such organisation, or an invalid address.
@@ -145,15 +145,18 @@ def _invitations(access: AccountServices) -> Invitations:
 
 
 def invitation_link(url: str, token: str) -> str:
-    """Return the sign-up link of an invitation. Browsers do not send the part after `#`, so no log has the token."""
+    """Return the sign-up link at `url` for the invitation with this `token`.
+
+    Browsers do not send the part after `#`, so no log has the token.
+    """
     return f"{url}/#invitation={token}"
 
 
 def reset_link(url: str, token: str) -> str:
-    """Return the link at `url` with which a user sets a new password."""
+    """Return the link at `url` with which a user sets a new password, by the one-time `token` of a reset."""
     return f"{url}/#reset={token}"
 
 
 def start_link(url: str, token: str) -> str:
-    """Return the link at `url` that signs the owner in or up on this machine with the token that a launcher printed."""
+    """Return the link at `url` that signs the first owner in or up on this machine by `token`; a launcher prints it."""
     return f"{url}/#start={token}"

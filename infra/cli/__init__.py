@@ -1,1 +1,1 @@
-"""The `headrace` command."""
+"""The `headrace` command: runs the platform's processes, and the operator's commands."""

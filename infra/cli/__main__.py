@@ -1,4 +1,4 @@
-"""`python -m infra.cli`: the `headrace` command."""
+"""Runs the `headrace` command for `python -m infra.cli`."""
 
 from infra.cli.main import main
 

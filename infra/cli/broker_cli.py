@@ -1,4 +1,4 @@
-"""The command `headrace rabbitmq-definitions`: the definitions file for a RabbitMQ that Headrace does not start."""
+"""Command `headrace rabbitmq-definitions`: writes the definitions file for a RabbitMQ that Headrace does not start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PANEL = "A running platform"
 
 
 def register(app: typer.Typer) -> None:
-    """Add `rabbitmq-definitions` to the `headrace` application."""
+    """Add the command `rabbitmq-definitions` to `app`, the `headrace` command line."""
     app.command(rich_help_panel=PANEL)(rabbitmq_definitions)
 
 

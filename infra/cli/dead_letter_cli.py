@@ -1,4 +1,4 @@
-"""`headrace dead`: command line options and output of the dead letter commands (docs/dead-letters.md).
+"""Commands `headrace dead ...`: list, show, replay and drop dead letters (options and output; docs/dead-letters.md).
 
 Each command imports its implementation (`dead_letter_commands.py`) only when it is run, so that others start fast.
 """
@@ -36,13 +36,13 @@ All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the `dead` commands (list, show, replay, drop) to the `headrace` application."""
+    """Add the commands `dead list`, `show`, `replay` and `drop` to `app`, the `headrace` command line."""
     app.add_typer(dead, name="dead", rich_help_panel=PANEL)
 
 
 @dead.command("list")
 def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
-    """List the dead letters, with the reason of each."""
+    """List all dead letters of the broker, with the reason of each."""
     from infra.cli.dead_letter_tables import metadata, table  # noqa: PLC0415
 
     letters = _run(amqp_url, None, lambda commands: commands.all())
@@ -62,7 +62,7 @@ def show(
     as_json: AsJson = False,
     amqp_url: AmqpUrl = None,
 ) -> None:
-    """Show headers and body of a dead letter, without prompts and answers."""
+    """Show headers and body of one dead letter, without prompts and answers."""
     from infra.cli.dead_letter_tables import full_view  # noqa: PLC0415
 
     letters = _run(amqp_url, None, lambda commands: commands.all())
@@ -81,7 +81,7 @@ def show(
 
 @dead.command()
 def replay(ids: Ids = None, *, every: All = False, amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None) -> None:
-    """Publish dead letters again: jobs that are not closed, and usage that could not be settled."""
+    """Publish dead letters again (jobs that are not closed, usage that could not be settled), by id or all."""
     wanted = _wanted(ids, every=every)
     _report("queued again", wanted, _run(amqp_url, mongodb_url, lambda commands: commands.replay(wanted)))
 
@@ -94,7 +94,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     amqp_url: AmqpUrl = None,
 ) -> None:
-    """Delete dead letters for good."""
+    """Delete dead letters for good, by id or all."""
     wanted = _wanted(ids, every=every)
     if not yes:
         typer.confirm(f"Delete {'all dead letters' if wanted is None else ', '.join(wanted)} for good?", abort=True)

@@ -1,4 +1,4 @@
-"""Dead letter commands of the operator: list, drop and replay, on a running broker.
+"""Logic of the commands `headrace dead ...`: lists, drops and replays dead letters of a running broker.
 
 The broker's user needs permission to consume the dead-letter queues and to publish jobs and usage (the launcher's
 `admin` has it).
@@ -47,7 +47,7 @@ class DeadLetterCommands:
     mongodb_url: str = ""
 
     async def all(self) -> Sequence[DeadLetter]:
-        """Return all dead letters for reading; they stay in their queues, and can't be settled through this result."""
+        """Return all dead letters of the broker for reading: they stay in their queues and can't be settled."""
         async with DeadLetters(self.bus) as letters:
             return [letter async for letter in letters]
 
@@ -87,7 +87,10 @@ class DeadLetterCommands:
 
 
 def refusal(letter: DeadLetter, now: float, settled: set[str]) -> str | None:
-    """Return why a dead letter can't be replayed; `None` if it can. `settled` are the ids of jobs with a final cost."""
+    """Return why a dead letter can't be replayed now, as a text for the operator; `None` if it can.
+
+    `settled` has the ids of jobs with a final cost.
+    """
     if letter.message is None:
         return "it can't be read"
     if letter.forged:
@@ -103,7 +106,9 @@ def refusal(letter: DeadLetter, now: float, settled: set[str]) -> str | None:
 
 @asynccontextmanager
 async def open_dead_letters(home: Home, amqp_url: str, mongodb_url: str) -> AsyncIterator[DeadLetterCommands]:
-    """Connect to a broker while the context lasts; without a URL to that of the launcher that runs in `home`.
+    """Connect to a broker and yield its dead letter commands; disconnect when the context ends.
+
+    Without a URL it is the broker of the launcher that runs in `home`.
 
     Raises:
         StartupError: no broker is reachable.

@@ -1,5 +1,7 @@
-"""Dead letters for a terminal and as JSON. Prompts and answers are hidden by default
-(docs/design/reliability-contract.md#I9)."""
+"""Formats dead letters as terminal tables and as JSON values; prompts and answers are hidden by default.
+
+See docs/design/reliability-contract.md#I9.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ COLUMNS = ("id", "kind", "queue", "model", "reason")
 
 
 def table(letters: Sequence[DeadLetter]) -> Table:
-    """Return a terminal table with a row for each dead letter, without its body."""
+    """Return a terminal table with one row per dead letter, without bodies."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title in COLUMNS:
         result.add_column(title.upper(), overflow="fold", no_wrap=title == "id")  # ids must not wrap, to be copied
@@ -35,7 +37,7 @@ def table(letters: Sequence[DeadLetter]) -> Table:
 
 
 def metadata(letter: DeadLetter) -> dict[str, Any]:
-    """Return a dead letter's metadata as JSON values, without its body."""
+    """Return one dead letter's metadata as JSON values, without its body."""
     return {
         "id": letter.id,
         "kind": letter.kind.value,
@@ -52,7 +54,7 @@ def metadata(letter: DeadLetter) -> dict[str, Any]:
 
 
 def full_view(letter: DeadLetter, *, prompt: bool) -> dict[str, Any]:
-    """Return a dead letter as JSON values with headers and body; prompts and answers only if `prompt` is true."""
+    """Return one dead letter with headers and body as JSON values; prompts and answers only if `prompt` is true."""
     return metadata(letter) | {"headers": letter.headers, "body": _body(letter, prompt=prompt)}
 
 

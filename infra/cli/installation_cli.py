@@ -1,4 +1,4 @@
-"""Commands of `headrace` on the whole installation: `organisations`, `usage`, and `prices` with its changes.
+"""Commands of `headrace` about the whole installation: `organisations`, `usage`, `prices` (show, set, remove).
 
 Command line options and output; each command imports its implementation only when it is run, so that others start fast.
 """
@@ -24,7 +24,7 @@ DEFAULT = "default"
 
 
 def register(app: typer.Typer) -> None:
-    """Add `prices`, `organisations` and `usage` to the `headrace` application."""
+    """Add the commands `prices`, `organisations` and `usage` to `app`, the `headrace` command line."""
     app.add_typer(prices, name="prices", rich_help_panel=PANEL)
     app.command(rich_help_panel=PANEL)(organisations)
     app.command(rich_help_panel=PANEL)(usage)
@@ -42,7 +42,7 @@ def show_prices(
     ] = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Show the token prices in force, or those of a price file; set and remove prices of models."""
+    """Show the token prices in force, or those of a price file; subcommands set and remove prices."""
     from infra.cli.money_commands import prices_of  # noqa: PLC0415
     from infra.cli.money_tables import price_table  # noqa: PLC0415
 
@@ -84,12 +84,12 @@ def set_price(
 
 @prices.command("remove")
 def remove_price(model: Model, *, mongodb_url: MongoUrl = None) -> None:
-    """Remove a model's own prices, so that the default ones apply."""
+    """Remove a model's own prices, so that the default prices apply to it."""
     _change(model, None, mongodb_url)
 
 
 def organisations(*, mongodb_url: MongoUrl = None) -> None:
-    """List the organisations with their credit."""
+    """List the organisations of the installation with their credit."""
     from infra.cli.money_tables import organisation_table  # noqa: PLC0415
 
     console.print(organisation_table(run_money_command(mongodb_url, lambda money: money.organisations())))

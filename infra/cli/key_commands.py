@@ -1,4 +1,4 @@
-"""The operator's API key commands: create, list, revoke and rotate keys in the store, with all permissions.
+"""Logic of the commands `headrace keys ...`: creates, lists, revokes and rotates API keys in the store, for operators.
 
 No broker is used: gateways notice a revoked key within seconds (`auth_billing/keys/key_cache.py`).
 """
@@ -28,7 +28,9 @@ class KeyCommands:
     access: AccountServices
 
     async def create(self, organisation: str, project: str | None, spec: KeySpec) -> IssuedKey:
-        """Create and return an API key that belongs to no user or service account.
+        """Create an API key of an organisation that belongs to no user or service account.
+
+        Return it with its secret text.
 
         Args:
             organisation: its id.
@@ -46,7 +48,7 @@ class KeyCommands:
         return issued
 
     async def all(self, organisation: str) -> list[ApiKeyRecord]:
-        """Return the unrevoked API keys of an organisation: its admin keys, and those of its projects.
+        """Return the records of an organisation's unrevoked API keys: its admin keys, and those of its projects.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -57,7 +59,7 @@ class KeyCommands:
         return [key for keys in lists for key in keys]
 
     async def revoke(self, key_id: str) -> ApiKeyRecord:
-        """Revoke an API key and return its record; gateways refuse the key within seconds.
+        """Revoke the API key with this id and return its record; gateways refuse the key within seconds.
 
         Raises:
             NoSuchRecord: there is no key with this id.
@@ -68,7 +70,9 @@ class KeyCommands:
         return ended
 
     async def rotate(self, key_id: str, overlap: float) -> IssuedKey:
-        """Create and return an API key with the properties of an old key; the old key expires after `overlap` seconds.
+        """Create an API key with the properties of an old one, and return it.
+
+        The old key expires after `overlap` seconds.
 
         Raises:
             NoSuchRecord: there is no key with this id, or it has expired.

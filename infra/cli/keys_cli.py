@@ -1,4 +1,4 @@
-"""`headrace keys` and `headrace control-secret`: command line options and output of the API key commands.
+"""Commands `headrace keys ...` (create, list, rotate, revoke) and `headrace control-secret`: options and output.
 
 Each command imports its implementation (`key_commands.py`) only when it is run, so that others start fast.
 """
@@ -36,7 +36,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def register(app: typer.Typer) -> None:
-    """Add `keys` (create, list, rotate, revoke) and `control-secret` to the `headrace` application."""
+    """Add the commands `keys ...` and `control-secret` to `app`, the `headrace` command line."""
     app.add_typer(keys, name="keys", rich_help_panel=PANEL)
     app.command(rich_help_panel=PANEL)(control_secret)
 
@@ -107,7 +107,7 @@ def control_secret() -> None:
 
 
 def seconds(text: str) -> float:
-    """Convert a duration, a number followed by s, m, h or d such as `90d`, to seconds.
+    """Convert a duration of the command line, a number followed by s, m, h or d such as `90d`, to seconds.
 
     Raises:
         typer.BadParameter: it is not a duration.

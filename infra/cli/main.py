@@ -1,4 +1,4 @@
-"""The `headrace` command: all processes, the launchers `serve` and `up`, and operators' commands.
+"""Command line `headrace`: starts each process of the platform and the launchers `serve` and `up`; operators' commands.
 
 Each command imports its implementation only when it is run, so that `headrace ps` does not import PyTorch. Settings
 come from options, else from `HEADRACE_...` variables (docs/configuration.md).
@@ -68,7 +68,7 @@ Name = Annotated[str, typer.Argument(help="Process name as in `headrace ps`: gat
 
 
 def settings_classes() -> list[type[BaseSettings]]:
-    """Return the settings classes of all processes, whose fields are the `HEADRACE_...` variables."""
+    """Return the settings classes of all processes; their fields are the `HEADRACE_...` environment variables."""
     from assistant.settings import AssistantSettings  # noqa: PLC0415
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from chat_ui.settings import ChatSettings, OidcSettings  # noqa: PLC0415
@@ -148,7 +148,7 @@ def up(
 
 @app.command(rich_help_panel=LOOKING)
 def ps() -> None:
-    """List the platform's processes on this machine and their current work."""
+    """List the platform's processes on this machine and the current work of each."""
     from infra.cli.process_table import rows, table  # noqa: PLC0415
 
     home = environment.load(LauncherSettings).folder
@@ -169,7 +169,7 @@ def _send(command: Command) -> None:
 def stop(
     name: Annotated[str | None, typer.Argument(help="Name of a process; by default the whole platform.")] = None,
 ) -> None:
-    """Stop one process (a worker drains first), or the whole platform."""
+    """Stop one process of the platform on this machine (a worker drains first), or the whole platform."""
     if name is not None:
         _send(Command("stop", name))
         return
@@ -178,13 +178,13 @@ def stop(
 
 @app.command(rich_help_panel=LOOKING)
 def start(name: Name) -> None:
-    """Start a stopped process of the running platform."""
+    """Start a stopped process of the platform that runs on this machine."""
     _send(Command("start", name))
 
 
 @app.command(rich_help_panel=LOOKING)
 def restart(name: Name) -> None:
-    """Stop a process of the running platform gracefully and start it again."""
+    """Stop a process of the platform on this machine gracefully, and start it again."""
     _send(Command("restart", name))
 
 
@@ -192,7 +192,7 @@ def restart(name: Name) -> None:
 
 
 def unique_name(kind: str) -> str:
-    """Return the default name of a process: `kind` and host name, e.g. `worker-4f2a`; one per machine or container."""
+    """Return the default id of a process: `kind` and host name, e.g. `worker-4f2a`; unique per machine or container."""
     return f"{kind}-{socket.gethostname().replace('.', '-')}"
 
 
@@ -385,7 +385,10 @@ broker_cli.register(app)
 
 
 def main() -> None:
-    """Run the `headrace` command line; print a `StartupError` in one line and exit with a non-zero status."""
+    """Entry point of `headrace`: run the command line.
+
+    Print a `StartupError` in one line and exit with an error status.
+    """
     try:
         app()
     except StartupError as error:

@@ -1,4 +1,4 @@
-"""`headrace model-access`: command line options and output of the command on model access.
+"""Command `headrace model-access` (options and output): shows or sets which models members of an organisation may use.
 
 The command imports its implementation (`model_access_commands.py`) only when it is run, so that others start fast.
 """
@@ -21,7 +21,7 @@ PANEL = "People and keys"
 
 
 def register(app: typer.Typer) -> None:
-    """Add `model-access` to the `headrace` application."""
+    """Add the command `model-access` to `app`, the `headrace` command line."""
     app.command("model-access", rich_help_panel=PANEL)(model_access)
 
 

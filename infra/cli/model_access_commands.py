@@ -1,4 +1,4 @@
-"""The operator's command on model access: shows and changes the model policies of an organisation.
+"""Logic of the command `headrace model-access`: reads and changes an organisation's model policies, for operators.
 
 No broker is used: gateways notice a change within seconds (`auth_billing/keys/key_cache.py`).
 """
@@ -26,7 +26,7 @@ class ModelAccessCommands:
     access: AccountServices
 
     async def all(self, organisation: str) -> Mapping[PolicySubject, ModelPolicy]:
-        """Return the policies of an organisation; a subject without one may use every model.
+        """Return the model policies of an organisation by subject; a subject without one may use every model.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -35,7 +35,7 @@ class ModelAccessCommands:
         return await self.access.model_policies().all(organisation)
 
     async def set(self, organisation: str, subject: PolicySubject, policy: ModelPolicy) -> None:
-        """Set the policy of a project, a role or a member (by id or e-mail address), and log it for audits.
+        """Set the model policy of one project, role or member (id or e-mail address), and log it for audits.
 
         Raises:
             NoSuchRecord: the organisation has no such project or member, or there is no such role.

@@ -1,4 +1,4 @@
-"""The money commands of `headrace`: `credit`, `budget`, `limits`, `audit`.
+"""Commands `headrace credit ...`, `budget`, `limits` and `audit`: options and output.
 
 Command line options and output; each command imports its implementation (`money_commands.py`) only when it is run, so
 that others start fast.
@@ -35,7 +35,7 @@ Reference = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `credit`, `budget`, `limits` and `audit` to the `headrace` application."""
+    """Add the commands `credit ...`, `budget`, `limits` and `audit` to `app`, the `headrace` command line."""
     app.command(rich_help_panel=PANEL)(budget)
     app.command(rich_help_panel=PANEL)(limits)
     app.command(rich_help_panel=PANEL)(audit)
@@ -141,7 +141,7 @@ def grant(
     reason: Reason = "",
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Give an organisation promotional credit."""
+    """Give an organisation promotional credit; with a reference only once."""
     from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
     _change(CreditKind.PROMO, organisation, usd, (reference, reason), mongodb_url)
@@ -188,7 +188,7 @@ def refund(
     reference: Reference = None,
     mongodb_url: MongoUrl = None,
 ) -> None:
-    """Refund the cost of a job to an organisation's credit."""
+    """Refund the cost of a job, or a part, to its organisation's credit."""
     _print_entry(run_money_command(mongodb_url, lambda money: money.refund(organisation, job, usd, reference)))
 
 
@@ -221,7 +221,10 @@ def _print_entry(entry: CreditEntry) -> None:
 
 
 def run_money_command(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:
-    """Run `work` with the money commands on a store, by default that of the launcher; errors as in `run_command`."""
+    """Run `work` with the money commands of a store, and return its result; errors as in `run_command`.
+
+    Without a URL it is the store of the launcher.
+    """
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from infra.accounts.account_services import open_store  # noqa: PLC0415
     from infra.cli.money_commands import MoneyCommands  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Commands of the operator on prices, credit, budgets, rate limits and audits (`headrace prices`, `credit`, ...).
+"""Logic of operators' commands on prices, credit, budgets, rate limits and audits (`headrace prices`, `credit`, ...).
 
 Amounts are decimal USD strings, e.g. `12.50` (`auth_billing/money/amounts.py`).
 """
@@ -69,15 +69,17 @@ class MoneyCommands:
 
     @property
     def installation(self) -> Installation:
-        """The operator's services over this store."""
+        """Operator's services (organisations, credit, prices, usage) over this command's store."""
         return installation_of(self.connection)
 
     async def prices(self) -> PriceList:
-        """Return the price list in force; version 0 if there is none yet."""
+        """Return the price list in force in the store; version 0 if there is none yet."""
         return (await self.installation.prices.newest()).prices
 
     async def set_price(self, model: str | None, entry: Mapping[str, object] | None) -> PriceVersion:
-        """Put another price of a model in force (`None`: the default), or remove it if `entry` is `None`.
+        """Set `entry` as the prices of a model (`None`: the default prices), or remove them if `entry` is `None`.
+
+        Return the new price version, which the store then has.
 
         Raises:
             UnacceptableValue: `entry`, in the form of a price file, or the model's name is invalid.
@@ -89,18 +91,21 @@ class MoneyCommands:
         return await installation.edit_prices(model, None if entry is None else _rates(entry), seen=seen)
 
     async def organisations(self) -> list[OrganisationAccount]:
-        """Return all organisations with their accounts, sorted by id."""
+        """Return all organisations of the store with their accounts (credit), sorted by id."""
         found: list[OrganisationAccount] = []
         while page := await self.installation.page(found[-1].organisation.id if found else ""):
             found += page
         return found
 
     async def usage_csv(self, days: int) -> BinaryIO:
-        """Return the usage of all organisations in the last `days` as an open CSV file; closing deletes it."""
+        """Write the usage of all organisations in the last `days` to a temporary CSV file; return it, open.
+
+        Closing deletes it.
+        """
         return await (await self.installation.usage_of_all(days)).csv()
 
     async def audit(self) -> AuditReport:
-        """Compare balances, ledger and jobs, and return the differences; nothing in the store is changed."""
+        """Compare balances, ledger and jobs in the store, and return the differences; changes nothing."""
         return await Auditor(MongoAuditStore(self.connection)).audit()
 
     async def statement(self, organisation: str) -> Statement:
@@ -120,7 +125,9 @@ class MoneyCommands:
     async def change_credit(
         self, kind: CreditKind, organisation: str, usd: str, reference: str | None, reason: str
     ) -> CreditEntry:
-        """Add a top-up or promotional credit, or withdraw credit, once per `reference`; without one, at every call.
+        """Give an organisation a top-up or promotional credit of `usd`, or withdraw it, once per `reference`.
+
+        Without a reference it is done at every call.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -130,7 +137,7 @@ class MoneyCommands:
         return await self.installation.change_credit(kind, organisation, amount, reference, reason)
 
     async def refund(self, organisation: str, job: str, usd: str | None, reference: str | None) -> CreditEntry:
-        """Refund the cost of a job, or only the part `usd`, to the organisation's credit.
+        """Refund the cost of one job, or only the part `usd`, to its organisation's credit; return the ledger's entry.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -144,7 +151,7 @@ class MoneyCommands:
         return await self.installation.refund(organisation, job, amount, reference or uuid.uuid4().hex)
 
     async def set_open(self, organisation: str, *, to: bool) -> None:
-        """Reopen (`to` true) or close an organisation's account; new requests of a closed account are refused.
+        """Reopen (`to` is true) or close an organisation's account; new requests of a closed account are refused.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -160,7 +167,7 @@ class MoneyCommands:
     async def set_budget(
         self, organisation: str, usd: str | None, *, project: str | None = None, key: str | None = None
     ) -> None:
-        """Set the monthly budget of an organisation, or of its `project` or `key` (ids); if `usd` is `None`, remove it.
+        """Set an organisation's monthly budget, or that of its `project` or `key` (ids); remove it if `usd` is `None`.
 
         Raises:
             NoSuchRecord: the organisation, project or key does not exist.
@@ -183,8 +190,10 @@ class MoneyCommands:
         person: str | None = None,
         remove: bool = False,
     ) -> str:
-        """Set the operator's rate limits of an organisation, its `project`, `key` (ids), `person` (id or address), or
-        `model` (in all projects, or in `project`), if `text` has any, or `remove` them; return those set then.
+        """Set the operator's rate limits of one subject to `text`, or `remove` them.
+
+        Return the limits that are set then. The subject is the organisation, its `project` or `key` (ids), a `person`
+        (id or e-mail address), or a `model` in all projects or in `project`. Without `text` nothing changes.
 
         Raises:
             NoSuchRecord: the organisation, project, key or person does not exist.
@@ -269,7 +278,9 @@ def _rates(entry: Mapping[str, object]) -> RateCard:
 
 
 def prices_of(file: Path, catalogue: Path | None) -> PriceList:
-    """Read a price file, and prices in a proxy's `catalogue` if given; return their price list, which is not applied.
+    """Read a price file, and the prices in a proxy's `catalogue` if given.
+
+    Return their price list, without applying it.
 
     Raises:
         StartupError: the file is invalid; the message says why.

@@ -1,4 +1,4 @@
-"""Tables of prices, balances, budgets, credit entries and audit differences for the terminal."""
+"""Formats prices, balances, budgets, credit entries, usage and audit results as tables for the terminal."""
 
 from __future__ import annotations
 

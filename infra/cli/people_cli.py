@@ -1,4 +1,4 @@
-"""`headrace invite`, `reset-password` and `reset-second-factor`: command line options of the commands about people.
+"""Commands `headrace invite`, `reset-password` and `reset-second-factor`: options and output.
 
 Each command imports its implementation only when it is run, so that others start fast.
 """
@@ -24,7 +24,7 @@ Url = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `invite`, `reset-password` and `reset-second-factor` to the `headrace` application."""
+    """Add the commands `invite`, `reset-password` and `reset-second-factor` to `app`, the `headrace` command line."""
     for command in (invite, reset_password, reset_second_factor):
         app.command(rich_help_panel=PANEL)(command)
 

@@ -1,4 +1,4 @@
-"""The operator's commands about accounts of people: reset a password or a second factor, with all permissions."""
+"""Logic of the commands `headrace reset-password` and `reset-second-factor`, for operators to help people sign in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class PeopleCommands:
     access: AccountServices
 
     async def reset_password(self, email: str, url: str) -> str:
-        """Make a password reset link for an account, log it for audits, and return it at `url`.
+        """Create a password reset link for the account with this e-mail address, and return the link at `url`.
+
+        The reset is logged for audits.
 
         Raises:
             NoSuchRecord: no account has this address.
@@ -43,7 +45,7 @@ class PeopleCommands:
         return reset_link(url, token)
 
     async def reset_second_factor(self, email: str) -> None:
-        """Remove the second factor of an account, and log it for audits.
+        """Remove the second factor of the account with this e-mail address, and log it for audits.
 
         Raises:
             NoSuchRecord: no account has this address, or it has no second factor.

@@ -1,4 +1,4 @@
-"""`headrace ps`: table of a home's processes, from their records and their `/status`."""
+"""Builds the table of `headrace ps`: a home's processes from their records, and their work from `/status`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Row:
 
 
 def rows(home: Home) -> list[Row]:
-    """Request `/status` of all processes recorded in `home`, concurrently; return a row of `headrace ps` for each."""
+    """Request `/status` of all processes recorded in `home`, concurrently; return the row of each for `headrace ps`."""
     records = ProcessRecords(home.run).all()
     if not records:
         return []
@@ -41,7 +41,7 @@ def rows(home: Home) -> list[Row]:
 
 
 def table(shown: list[Row]) -> Table:
-    """Return the terminal table of `headrace ps`: one line per process in `shown`."""
+    """Return the terminal table that `headrace ps` prints, with one line per row."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for title, align in (("NAME", "left"), ("PID", "right"), ("STATE", "left"), ("UP", "right")):
         result.add_column(title, justify="right" if align == "right" else "left", no_wrap=True)
@@ -82,7 +82,7 @@ def _memory(process: psutil.Process) -> int:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text: `42 s`, `3 min`, `5.2 h`, `3.1 d`."""
+    """Return a duration in seconds as a short text: `42 s`, `3 min`, `5.2 h`, `3.1 d`."""
     for size, unit in ((86400, "d"), (3600, "h")):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
@@ -90,7 +90,7 @@ def duration(seconds: float) -> str:
 
 
 def doing(home: Home, record: ProcessRecord) -> str:
-    """Request a process's `/status` and return a short text of its current work."""
+    """Request one process's `/status`, and return a short text on its current work for `headrace ps`."""
     if not record.status_url:
         return ""
     if record.name == "rabbitmq":
@@ -118,7 +118,7 @@ def _broker(overview: dict[str, Any] | None) -> str:
 
 
 def format_status(status: dict[str, Any]) -> str:
-    """Return a `/status` response as a short text; unknown fields are shown as they are."""
+    """Return the JSON values of a `/status` response as a short text; unknown fields are shown as they are."""
     if "model" in status:
         usage = status.get("kv_cache_usage", 0)
         return (

@@ -1,4 +1,4 @@
-"""Helpers of commands that use the store: the option of its URL, the console, and errors in one line."""
+"""Helpers of `headrace` commands that use the store: the option of its URL, the console, errors in one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ MongoUrl = Annotated[
 def run_command(
     opened: AbstractAsyncContextManager[CommandsT], work: Callable[[CommandsT], Awaitable[ResultT]]
 ) -> ResultT:
-    """Run `work` with what the context `opened` yields; print an `AccountError` in one line and exit with status 1."""
+    """Open the context `opened`, run `work` with what it yields and return the result, in an event loop.
+
+    An `AccountError` is printed in one line, and the process exits with status 1.
+    """
 
     async def run() -> ResultT:
         async with opened as commands:
@@ -45,7 +48,10 @@ def run_command(
 
 
 def run_with_accounts(mongodb_url: str | None, work: Callable[[AccountServices], Awaitable[ResultT]]) -> ResultT:
-    """Run `work` with the account services on a store, by default that of the launcher; errors as in `run_command`."""
+    """Run `work` with the account services of a store, and return its result; errors as in `run_command`.
+
+    Without a URL it is the store of the launcher.
+    """
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from infra.accounts import account_services  # noqa: PLC0415
 

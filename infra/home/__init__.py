@@ -1,1 +1,1 @@
-"""An installation's folder: settings, secrets and records of its processes."""
+"""Home directory of an installation: reads and writes settings, secrets and the records of its processes."""

@@ -1,4 +1,4 @@
-"""Secrets in the home directory: passwords of the launcher's private broker and store, and the development API key."""
+"""Reads and writes secrets in the home directory: broker and store passwords, and the development account's API key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from infra.home.home import Home
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write `text` to a file atomically, with mode 0600: only this user can read it."""
+    """Write the secret `text` to a file atomically, with mode 0600, so that only this user can read it."""
     fresh = path.with_name(path.name + ".new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -21,17 +21,17 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def password_file(home: Home, user: str) -> Path:
-    """Return the path of a broker user's password file."""
+    """Return the path of the file with the password of the RabbitMQ user `user`."""
     return home.secrets / f"rabbitmq-{user}"
 
 
 def broker_passwords(home: Home, users: Iterable[str]) -> dict[str, str]:
-    """Return the passwords of these RabbitMQ users by name; generate missing ones and store them in the home."""
+    """Return the passwords of these RabbitMQ users, by name; missing ones are generated and stored in `home`."""
     return {user: read_password(password_file(home, user)) for user in users}
 
 
 def read_password(path: Path) -> str:
-    """Return the password in the file `path`; generate and store one if the file is missing."""
+    """Return the password in the file `path`; if the file is missing, generate and store one."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_secret(path, secrets.token_urlsafe(24) + "\n")
@@ -39,7 +39,10 @@ def read_password(path: Path) -> str:
 
 
 def write_client_env(home: Home, base_url: str, api_key: str) -> None:
-    """Write `client.env` for OpenAI clients; load it by `set -a; . .headrace/client.env`."""
+    """Write the home's `client.env`, environment variables with base URL and API key that OpenAI clients read.
+
+    Load it by `set -a; . .headrace/client.env`.
+    """
     write_secret(home.client_env, f"OPENAI_BASE_URL={base_url}\nOPENAI_API_KEY={api_key}\n")
 
 
@@ -49,7 +52,7 @@ def read_client_key(home: Home) -> str | None:
 
 
 def read_client_url(home: Home) -> str:
-    """Return the base URL in the home's `client.env`; empty if there is none."""
+    """Return the API's base URL in the home's `client.env`; empty if there is none."""
     return _client_env(home).get("OPENAI_BASE_URL", "")
 
 

@@ -1,4 +1,4 @@
-"""Settings from environment variables, read once at start-up; unknown `HEADRACE_...` names are an error.
+"""Reads processes' settings from environment variables at start-up; an unknown `HEADRACE_...` name is an error.
 
 Otherwise a misspelt variable would silently leave a setting at its default.
 """
@@ -19,17 +19,17 @@ SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
 def variable(field: str) -> str:
-    """Return the name of the environment variable that sets a settings field."""
+    """Return the name of the environment variable of the settings field `field`: `HEADRACE_` and the field's name."""
     return PREFIX + field.upper()
 
 
 def variables(settings: Iterable[type[BaseSettings]]) -> set[str]:
-    """Return the names of the environment variables that set the fields of these settings classes."""
+    """Return the names of the environment variables (`HEADRACE_...`) that set the fields of some settings classes."""
     return {variable(field) for each in settings for field in each.model_fields}
 
 
 def check_names(environment: Mapping[str, str], known: set[str]) -> None:
-    """Raise if `environment` has a `HEADRACE_...` variable that is not in `known`.
+    """Check at start-up that all `HEADRACE_...` variables in `environment` are among the `known` names.
 
     Raises:
         StartupError: a variable is unknown; the message suggests the nearest known one.
@@ -41,7 +41,9 @@ def check_names(environment: Mapping[str, str], known: set[str]) -> None:
 
 
 def load(settings: type[SettingsT], **given: Any) -> SettingsT:
-    """Return settings from the environment, overridden by command line options `given` by field (`None`: not given).
+    """Create the `settings` of a process from the environment.
+
+    Command line options `given` by field override it (`None`: no option).
 
     Raises:
         StartupError: a value is invalid; the message names the variable.

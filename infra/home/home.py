@@ -1,4 +1,4 @@
-"""Home directory of an installation (`HEADRACE_HOME`, by default `.headrace/`): its layout and its lock.
+"""Layout and lock of an installation's home directory (`HEADRACE_HOME`, by default `.headrace/`).
 
 One launcher at a time uses a home. The lock is the kernel's (`flock`), so it is released however the process ends.
 """
@@ -26,27 +26,27 @@ class Home:
 
     @property
     def models(self) -> Path:
-        """Directory of model files."""
+        """Directory of the installation's model files."""
         return self.path / "models"
 
     @property
     def run(self) -> Path:
-        """Directory of pid files, process records, the launcher's lock and socket."""
+        """Directory of process ids, process records, and the launcher's lock and socket."""
         return self.path / "run"
 
     @property
     def log(self) -> Path:
-        """Directory of log files, one per process."""
+        """Directory of the processes' log files."""
         return self.path / "log"
 
     @property
     def secrets(self) -> Path:
-        """Directory of secrets, readable by this user only."""
+        """Directory of the installation's secrets, which only this user can read."""
         return self.path / "secrets"
 
     @property
     def client_env(self) -> Path:
-        """File with `OPENAI_BASE_URL` and `OPENAI_API_KEY` of the development account."""
+        """File with `OPENAI_BASE_URL` and `OPENAI_API_KEY` of the development account, for clients."""
         return self.path / "client.env"
 
     def prepare(self) -> None:
@@ -84,7 +84,7 @@ class HomeLocked(StartupError):
 
 @contextmanager
 def lock_home(home: Home, holder: LockHolder) -> Iterator[None]:
-    """Hold the lock of `home`, which one launcher at a time can hold, while the context lasts.
+    """Hold the lock of the directory `home` while the context lasts; only one launcher at a time can hold it.
 
     Raises:
         HomeLocked: another launcher holds it.
@@ -103,7 +103,7 @@ def lock_home(home: Home, holder: LockHolder) -> Iterator[None]:
 
 
 def lock_holder(home: Home) -> LockHolder | None:
-    """Return the launcher that holds the lock of `home`, or `None`."""
+    """Return the launcher that holds the lock of the directory `home`; `None` if no launcher runs there."""
     try:
         descriptor = os.open(home.run / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -118,7 +118,7 @@ def lock_holder(home: Home) -> LockHolder | None:
 
 
 def stop_launcher(home: Home) -> str:
-    """Stop the launcher of `home` by SIGTERM, wait until it has ended, and return a message for the operator.
+    """Stop the launcher that runs in `home` by SIGTERM, wait until it has ended, and return a message for the operator.
 
     Raises:
         StartupError: no launcher runs there.

@@ -1,4 +1,4 @@
-"""Records of the processes that a launcher started, and the stopping of those that outlive a killed launcher.
+"""Reads and writes records of the processes that a launcher started, and stops those that outlive a killed launcher.
 
 A process has `run/NAME.pid`, for operators, and `run/NAME.json`, for our commands.
 
@@ -50,7 +50,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Start order; processes are stopped in reverse."""
 
     def process(self) -> psutil.Process | None:
-        """Return the running operating system process of this record; `None` if it has ended."""
+        """Return the running operating system process of this record; `None` if it has ended or its pid was reused."""
         if not self.pid:
             return None
         try:
@@ -68,7 +68,7 @@ class ProcessRecords:
         self._folder = folder
 
     def write(self, record: ProcessRecord) -> None:
-        """Write a record and its pid file, atomically."""
+        """Write the record of one process and its pid file, each atomically."""
         _replace(self._folder / f"{record.name}.json", msgspec.json.encode(record))
         pid_file = self._folder / f"{record.name}.pid"
         if record.pid:
@@ -77,12 +77,12 @@ class ProcessRecords:
             pid_file.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """Delete the record and the pid file of a process."""
+        """Delete the record and the pid file of the process `name`."""
         for suffix in ("json", "pid"):
             (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)
 
     def all(self) -> list[ProcessRecord]:
-        """Return all records in start order; damaged ones are skipped."""
+        """Return the records of all processes in start order; damaged ones are skipped."""
         records = []
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(msgspec.DecodeError, FileNotFoundError):
@@ -121,6 +121,6 @@ def _end(process: psutil.Process, grace: float) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Kill (SIGKILL) the process group that pid `leader` leads, e.g. a supervised worker with its engine."""
+    """Kill (SIGKILL) all processes of the group that pid `leader` leads, e.g. a supervised worker with its engine."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Settings of the launchers (`headrace serve`, `headrace up`). The other processes have their own settings classes."""
+"""Settings of the launchers `headrace serve` and `headrace up`, from environment variables and the command line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LauncherSettings(BaseSettings):
 
     @property
     def folder(self) -> Home:
-        """Home directory, as an absolute path."""
+        """Home directory of the installation, with an absolute path."""
         return Home(self.home.expanduser().resolve())
 
     @property
@@ -55,5 +55,5 @@ class LauncherSettings(BaseSettings):
 
     @property
     def model_or_default(self) -> str:
-        """Model to serve: the configured one, else the default model."""
+        """Name or path of the model to serve: the configured one, else the default model."""
         return self.model or str(self.folder.models / MODEL_FILE)

@@ -1,1 +1,4 @@
-"""Set-up of a checkout. Must use the standard library only."""
+"""Sets up a checkout by steps: Python packages, store, models, kernels, web chat.
+
+Must use the standard library only.
+"""

@@ -1,4 +1,4 @@
-"""`python3 -m infra.install`: set up this checkout."""
+"""Runs the set-up of this checkout for `python3 -m infra.install`."""
 
 from infra.install.installer import main
 

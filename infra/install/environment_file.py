@@ -1,4 +1,4 @@
-"""Writes `.env` for `docker compose` from `.env.example`, with random secrets; run by `make env`.
+"""Writes `.env`, the settings and random secrets of `docker compose`, from `.env.example`; run by `make env`.
 
 Must use the standard library only.
 """
@@ -18,7 +18,7 @@ SIGNING_KEYS = "HEADRACE_SESSION_SIGNING_KEYS"
 
 
 def fill_in(example: str) -> str:
-    """Return the content of an environment file with a random secret for each variable that is empty in `example`."""
+    """Return the text of an environment file with a random secret for each variable that is empty in `example`."""
 
     def line(match: re.Match[str]) -> str:
         prefix = "1:" if match[1] == SIGNING_KEYS else ""
@@ -28,7 +28,10 @@ def fill_in(example: str) -> str:
 
 
 def write(target: Path) -> bool:
-    """Write `.env.example` with random secrets to `target` (mode 0600); return false, unchanged, if it exists."""
+    """Write `.env.example` with random secrets filled in to `target` (mode 0600).
+
+    Return false, unchanged, if it exists.
+    """
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Set-up of a checkout, run by `make`: Python packages, embedded MongoDB-compatible store, models, kernels, web chat.
+"""Runs the set-up steps of a checkout for `make`: Python packages, embedded store, models, kernels, web chat.
 
 Must use the standard library only, because it runs on the system's Python before the virtual environment exists. A
 step that is up to date is skipped, so a second run takes seconds; after a failure the same command continues there.
@@ -32,14 +32,14 @@ LANES: dict[str, Sequence[MakeStep]] = {
 
 
 def check_python() -> None:
-    """Raise `StepFailed` if this Python is too old."""
+    """Raise `StepFailed` if the Python that runs the set-up is older than Headrace requires."""
     if sys.version_info < MINIMUM_PYTHON:
         version = ".".join(map(str, sys.version_info[:3]))
         raise StepFailed(f"Python 3.11 or newer is needed, this is {version}: `make PYTHON=python3.11 ...`")
 
 
 def install(installation: Installation) -> None:
-    """Run all set-up steps that are not done yet: the virtual environment, then lanes of steps concurrently.
+    """Run all set-up steps that are not done yet, for the `installation`: the virtual environment, then lanes of steps.
 
     Raises:
         StepFailed: a step failed; if both lanes failed, the first lane's error. One lane continues if the other fails.
@@ -68,7 +68,7 @@ def install(installation: Installation) -> None:
 
 
 def main() -> int:
-    """Run `python3 -m infra.install [--dev]`: set this checkout up and return the exit status."""
+    """Run `python3 -m infra.install [--dev]`: set this checkout up, and return the exit status."""
     parser = argparse.ArgumentParser(prog="infra.install", description="Set up everything that Headrace needs to run.")
     parser.add_argument("--dev", action="store_true", help="linters and test programs too")
     home = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace")

@@ -1,4 +1,6 @@
-"""Writes the lock files of Python packages in `locks/`; run by `make lock`. Must use the standard library only.
+"""Writes the lock files of Python packages in `infra/install/locks/` with uv; run by `make lock`.
+
+Must use the standard library only.
 
 One resolution of all extras and groups decides the versions, so that every lock has the same ones. A version that is
 locked already is kept while pyproject.toml allows it; `python3 -m infra.install.lock --upgrade` takes the newest.
@@ -57,7 +59,7 @@ class Resolver:
         subprocess.run([str(folder / "venv/bin/python"), "-m", "pip", "install", "--quiet", UV], check=True)
 
     def resolve(self) -> dict[str, str]:
-        """Resolve all dependencies of the project; return the version of each package by name."""
+        """Resolve all dependencies of the project, and return the version of each package by name."""
         if not self._upgrade:  # uv prefers the versions of an existing output file
             locked = {line for lock in LOCKS.glob("*.txt") for line in _requirements(lock.read_text())}
             self._versions.write_text("".join(f"{line}\n" for line in sorted(locked)))
@@ -66,7 +68,8 @@ class Resolver:
         return dict(line.partition(";")[0].strip().split("==") for line in lines)
 
     def write(self, lock: str, arguments: Sequence[str], leave_out: Sequence[str]) -> None:
-        """Write the lock file `lock`: resolved versions with hashes, without the packages `leave_out`."""
+        """Write the lock file `lock` of the project's dependencies: versions with hashes, without those in
+        `leave_out`."""
         target = LOCKS / f"{lock}.txt"
         if self._upgrade:
             target.unlink(missing_ok=True)
@@ -77,7 +80,7 @@ class Resolver:
         target.write_text(HEADER + target.read_text())
 
     def write_requirements(self, lock: str, requirements: Sequence[str], leave_out: Sequence[str] = ()) -> None:
-        """Write the lock file `lock` for `requirements` instead of the project's dependencies, without `leave_out`."""
+        """Write the lock file `lock` of `requirements`: versions with hashes, without the packages `leave_out`."""
         source = self._folder / f"{lock}.in"
         source.write_text("\n".join(requirements))
         self.write(lock, [str(source)], leave_out)
@@ -93,7 +96,7 @@ def _requirements(lock: str) -> list[str]:
 
 
 def write_locks(*, upgrade: bool) -> None:
-    """Write all lock files in `locks/`; `upgrade` takes the newest versions instead of those locked already."""
+    """Write all lock files of the project; with `upgrade` to the newest versions instead of those locked already."""
     project = tomllib.loads(Path(PROJECT).read_text())
     LOCKS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:

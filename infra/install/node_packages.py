@@ -1,4 +1,4 @@
-"""Steps that use npm: the build of the web chat, and the Node clients of the tests.
+"""Set-up steps that use npm: build the web chat, and install the Node clients of the tests.
 
 Must use the standard library only.
 """
@@ -18,7 +18,7 @@ MINIMUM_NODE = 20
 
 
 def front_end_step(_: Installation, log: Path) -> Step:
-    """Return the step that builds the web chat with Vite into `chat_ui/web/dist/`."""
+    """Create the set-up step that builds the web chat with Vite into `chat_ui/web/dist/`."""
     stamp = WEB / "node_modules" / STAMP
     built = WEB / "node_modules" / f"built-{STAMP}"  # not in dist/, which is served
     sources = [path for path in WEB.rglob("*") if path.is_file() and not _is_generated(path)]
@@ -55,7 +55,7 @@ def _npm() -> str:
 
 
 def node_clients_step(installation: Installation, log: Path) -> Step:
-    """Return the step that installs the Node programs of tests: client libraries and an OpenID Connect provider."""
+    """Create the set-up step that installs Node programs of tests: client libraries, an OpenID Connect provider."""
     folders = (NODE_CLIENTS, OIDC_PROVIDER)
 
     def done(folder: Path) -> bool:

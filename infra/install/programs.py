@@ -1,4 +1,4 @@
-"""Steps for compiled programs: the engine's CPU kernels, and RabbitMQ and Chromium for the tests.
+"""Set-up steps for compiled programs: the engine's CPU kernels, and RabbitMQ and Chromium for the tests.
 
 Must use the standard library only.
 """
@@ -24,7 +24,7 @@ from infra.install.step import (
 
 
 def kernels_step(_: Installation, log: Path) -> Step:
-    """Return the step that compiles the engine's CPU kernels; without them the engine falls back to PyTorch."""
+    """Create the set-up step that compiles the engine's CPU kernels; without them the engine uses PyTorch's."""
     stamp = VENV / "kernels.stamp"
     native = ROOT / "inference_worker/engine/native"
     value = fingerprint([native / "build.py", *(native / "src").iterdir()], sys.version)
@@ -39,7 +39,7 @@ def kernels_step(_: Installation, log: Path) -> Step:
 
 
 def programs_for_tests_step(installation: Installation, log: Path) -> Step:
-    """Return the step that installs the programs started by tests: RabbitMQ and Chromium."""
+    """Create the set-up step that installs the programs that tests start: RabbitMQ and Chromium."""
 
     def missing() -> list[str]:
         # Debian installs RabbitMQ's programs in a directory on root's PATH only.

@@ -1,4 +1,4 @@
-"""Steps that create virtual environments and install Python packages from the locks in `locks/`.
+"""Set-up steps that create virtual environments and install Python packages from `infra/install/locks/`.
 
 Must use the standard library only.
 """
@@ -35,7 +35,10 @@ PIP_INSTALL = ("-m", "pip", "install", "--no-deps")
 
 
 def make_venv(folder: Path, log: Path) -> None:
-    """Create a virtual environment; if Debian's `python3-venv` is missing and this user is root, install it first."""
+    """Create a virtual environment in `folder`.
+
+    If Debian's `python3-venv` is missing and this user is root, install that.
+    """
     try:
         run([sys.executable, "-m", "venv", "--clear", str(folder)], log)
     except StepFailed as error:
@@ -63,12 +66,12 @@ def _usable(python: Path) -> bool:
 
 
 def environment_step(_: Installation, log: Path) -> Step:
-    """Return the step that creates the virtual environment `.venv`, unless it is usable."""
+    """Create the set-up step that creates the virtual environment `.venv`, unless it is usable."""
     return Step("virtual environment", lambda: _usable(VENV / "bin/python"), lambda: make_venv(VENV, log))
 
 
 def packages_step(installation: Installation, log: Path) -> Step:
-    """Return the step that installs the locked packages, PyTorch, and Headrace itself, editable."""
+    """Create the set-up step that installs the locked packages, PyTorch, and Headrace itself, editable."""
     lock = LOCKS / ("dev.txt" if installation.dev else "all.txt")
     stamp = VENV / STAMP
     value = fingerprint([ROOT / "pyproject.toml", *LOCKS.glob("*.txt")], sys.version, str(ROOT))
@@ -88,14 +91,14 @@ def packages_step(installation: Installation, log: Path) -> Step:
 
 
 def install_lock(python: Path, lock: Path, log: Path) -> None:
-    """Install the packages of a lock file from wheels, with pip of `python`; pip verifies all if one has a hash."""
+    """Install the packages of one lock file from wheels, by pip of `python`; pip verifies all if one has a hash."""
     run([str(python), *PIP_INSTALL, "--only-binary", ":all:", "--requirement", str(lock)], log)
 
 
 def torch_lock(python: Path, log: Path) -> Path:
-    """Have pip select a PyTorch build (no installation); return the lock file for that build, CUDA or CPU.
+    """Return the lock file of the PyTorch build that pip selects: `torch-cuda.txt` or `torch-cpu.txt`.
 
-    It is `torch-cuda.txt` if that lists the selected file's hash, else `torch-cpu.txt`.
+    Installs nothing. It is `torch-cuda.txt` if that lists the selected file's hash.
     """
     cpu, cuda = LOCKS / "torch-cpu.txt", LOCKS / "torch-cuda.txt"
     with tempfile.TemporaryDirectory() as scratch:
@@ -108,7 +111,7 @@ def torch_lock(python: Path, log: Path) -> Path:
 
 
 def store_step(installation: Installation, log: Path) -> Step:
-    """Return the step that installs the embedded store's program in its own virtual environment."""
+    """Create the set-up step that installs the embedded store's program in a separate virtual environment."""
     folder = installation.home / "store-venv"
     stamp = folder / STAMP
     lock = LOCKS / "store.txt"

@@ -1,4 +1,4 @@
-"""A set-up step: definition, execution with progress reports, and the helpers that steps share.
+"""Defines a step of the set-up and runs it with progress reports; helpers that all steps share.
 
 Must use the standard library only.
 """
@@ -41,12 +41,15 @@ class Installation:
     dev: bool
 
     def log(self, lane: str) -> Path:
-        """Return the path of the log of a lane (steps that run one after another), with the output of pip and npm."""
+        """Return the path of the log file of one lane of steps, which run one after another.
+
+        Pip and npm write to it.
+        """
         return self.home / "log" / f"install-{lane}.log"
 
 
 def run(command: Sequence[str], log: Path, *, cwd: Path = ROOT) -> None:
-    """Run a program in folder `cwd` and wait for its end; append its output to the file `log`.
+    """Run a program of a set-up step in folder `cwd` to its end; append its output to the file `log`.
 
     Raises:
         StepFailed: the program is missing or failed; the message has its last output.
@@ -76,7 +79,7 @@ def _error_lines(log: Path, begin: int) -> str:
 
 
 def fingerprint(paths: Sequence[Path], *extra: str) -> str:
-    """Return a hash of files' names and contents and of `extra`, to detect changes."""
+    """Return a hash of the names and contents of files and of `extra`, by which a step detects changes."""
     digest = hashlib.sha256("\0".join(extra).encode())
     for path in sorted(paths):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -89,13 +92,13 @@ def has_stamp(stamp: Path, value: str) -> bool:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, as hex."""
+    """Return the SHA-256 of one file's content, as hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def succeeds(command: Sequence[str]) -> bool:
-    """Run a program, discard its output, and return whether it exited with status 0."""
+    """Run a command, discard its output, and return whether it exited with status 0."""
     quiet = subprocess.DEVNULL
     return subprocess.run(command, stdout=quiet, stderr=quiet, check=False).returncode == 0
 
@@ -112,7 +115,7 @@ def apt_install(packages: Sequence[str], log: Path) -> None:
 
 
 def perform(step: Step, label: str) -> None:
-    """Run a step unless it is done, and print its start, progress and end."""
+    """Run one set-up step unless it is done, and print its start, progress and end, each after `label`."""
     if step.done():
         return
     begin = time.monotonic()

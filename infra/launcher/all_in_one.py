@@ -1,4 +1,4 @@
-"""`headrace serve`: gateway, chat, billing and one worker in one process, on the in-memory transport.
+"""Launcher `headrace serve`: runs gateway, chat, billing and one worker in one process, on the in-memory broker.
 
 The same code as on the platform, with other transports; only the engine and the store are separate processes.
 """
@@ -63,7 +63,7 @@ class Component:
     stop: asyncio.Event
 
     async def end(self) -> None:
-        """Set the stop event and wait until the task has ended; its exception is not raised but stays in `task`."""
+        """Set the component's stop event and wait until its task has ended; an exception stays in `task`, unraised."""
         self.stop.set()
         await asyncio.wait({self.task})
 
@@ -263,7 +263,12 @@ async def _first_heartbeat(bus: Bus) -> str:
 
 
 async def serve_all_in_one(settings: LauncherSettings, print_line: PrintLine) -> None:
-    """Run `headrace serve`: configure logging, then run `AllInOne` until SIGTERM or Ctrl-C; raise as that does."""
+    """Run `headrace serve` in this process: configure logging, then run `AllInOne` until SIGTERM or Ctrl-C.
+
+    Raises:
+        HomeLocked: a launcher runs in this home already.
+        StartupError: a component can't start.
+    """
     # The terminal is for the banner: requests are logged only if a log level is set.
     level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
     logging.configure("serve", style=settings.log_style, level=level)

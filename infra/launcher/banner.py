@@ -1,4 +1,4 @@
-"""Start-up banner of the launchers: URLs, API key, and a `curl` command to try."""
+"""Prints the start-up banner of the launchers: URLs, API key, and a `curl` command to try."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
 
 
 def curl(url: str, key: str, model: str) -> str:
-    """Return a `curl` shell command that streams a chat answer of `model` from the API at `url` with this API key."""
+    """Return a `curl` command line that streams a chat answer of `model` from the API at `url`, with this API key."""
     return (
         f'Try it:  curl -N {url}/v1/chat/completions -H "Authorization: Bearer {key}" '
         f'-H "Content-Type: application/json" '
@@ -45,14 +45,14 @@ def _chat(url: str, token: str) -> list[tuple[str, str]]:
 
 
 def print_serve_banner(url: str, key: str, model: str, *, home: str, token: str) -> None:
-    """Print the banner of `serve`. `token` is the first owner's invitation token; empty if an owner exists."""
+    """Print the start-up banner of `headrace serve`. `token` invites the first owner; empty if an owner exists."""
     lines = [("API", f"{url}/v1"), *_chat(url, token), ("API key", key), ("Model", model)]
     lines.append(("For clients", f"{home}/client.env"))
     _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops all processes.")
 
 
 def print_platform_banner(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:
-    """Print the banner of `up`. `token` is the first owner's invitation token; empty if an owner exists."""
+    """Print the start-up banner of `headrace up`. `token` invites the first owner; empty if an owner exists."""
     url = processes.settings.url
     model = resolve(processes.settings.model_or_default).served_name
     lines = [

@@ -1,4 +1,4 @@
-"""Command socket of a running launcher, used by `headrace up --workers`, `stop`, `start` and `restart`.
+"""Socket by which `headrace up --workers`, `stop`, `start` and `restart` send commands to the running launcher.
 
 A Unix socket in the home's `run/`, so only users with access to the home can send commands. One JSON line each way.
 """
@@ -57,7 +57,7 @@ def _short(folder: Path) -> Iterator[str]:
 
 @asynccontextmanager
 async def listening(home: Home, handle: Handler) -> AsyncIterator[None]:
-    """Pass commands that arrive at the socket of `home` to `handle`, and send its results, while the context lasts."""
+    """While the context lasts, pass commands that arrive at the socket of `home` to `handle`, and send its results."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -90,7 +90,7 @@ async def _answer(line: bytes, handle: Handler) -> CommandResult:
 
 
 def send_command(home: Home, command: Command) -> str:
-    """Send a command to the launcher of `home`, wait for its result, and return the message.
+    """Send a command to the launcher that runs in `home`, wait for its result, and return the result's message.
 
     Raises:
         StartupError: no launcher runs there, or it rejected the command.

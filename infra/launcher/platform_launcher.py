@@ -1,4 +1,4 @@
-"""`headrace up`: starts, scales and stops the platform as processes on this machine.
+"""Launcher `headrace up`: starts, supervises, scales and stops the platform's processes on this machine.
 
 The processes are defined in `infra/launcher/processes.py` and kept running by `infra/launcher/supervisor.py`.
 """
@@ -51,7 +51,7 @@ class PlatformLauncher:
         self._owner_token = ""
 
     async def run(self) -> None:
-        """Start all processes, restart dead ones until SIGTERM or Ctrl-C, then stop all.
+        """Start all processes of the platform, restart dead ones until SIGTERM or Ctrl-C, then stop all.
 
         Raises:
             HomeLocked: a launcher runs in this home already.
@@ -137,7 +137,9 @@ class PlatformLauncher:
     # Commands
 
     async def handle_command(self, command: Command) -> str:
-        """Scale the workers, or stop, start or restart a process, as a command says; return a message for the operator.
+        """Execute one command from the command socket: scale workers, or stop, start or restart a process.
+
+        Return a message for the operator.
 
         Raises:
             CommandRejected: it can't be executed.
@@ -174,7 +176,7 @@ class PlatformLauncher:
 def run_or_scale(
     launcher: PlatformLauncher, settings: LauncherSettings, workers: int | None, print_line: PrintLine
 ) -> None:
-    """Run a platform, or scale the one that already runs in this home to `workers`.
+    """Run the platform by `launcher`, or scale the platform that already runs in this home to `workers`.
 
     Raises:
         StartupError: it can't start, or `headrace serve` runs in this home.

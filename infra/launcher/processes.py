@@ -1,4 +1,4 @@
-"""Process definitions of the platform on one machine: programs, start order, settings and readiness checks.
+"""Defines the processes that `headrace up` starts: programs, settings, start order and readiness checks.
 
 The same programs as in production (`headrace gateway`, `headrace worker`, ...) with local addresses.
 `infra/launcher/supervisor.py` runs them.
@@ -34,7 +34,7 @@ AMQP_METHOD_FRAME = b"\x01"
 
 
 def worker_name(number: int) -> str:
-    """Return the process name of a worker: `worker-1`, `worker-2`, ..."""
+    """Return the process name of worker `number`: `worker-1`, `worker-2`, ..."""
     return f"worker-{number}"
 
 
@@ -47,7 +47,7 @@ class PlatformProcesses:
 
     @cached_property
     def broker(self) -> RabbitMQNode:
-        """The private RabbitMQ node, with its ports and passwords; started by the supervisor."""
+        """Private RabbitMQ node of the platform, with its ports and passwords; the supervisor starts its process."""
         ports = NodePorts(
             amqp=self.settings.rabbitmq_port,
             management=self.settings.rabbitmq_console_port,
@@ -60,7 +60,7 @@ class PlatformProcesses:
 
     @property
     def console_url(self) -> str:
-        """URL of the queues page of RabbitMQ's management console."""
+        """URL of the queues page in the management console of the private RabbitMQ."""
         return f"{self.broker.management_url}/#/queues"
 
     @cached_property
@@ -74,11 +74,14 @@ class PlatformProcesses:
 
     @cached_property
     def store(self) -> EmbeddedStore:
-        """The embedded MongoDB-compatible store in the platform's home, on a free port; started by the supervisor."""
+        """Embedded MongoDB-compatible store in the platform's home, on a free port.
+
+        The supervisor starts its process.
+        """
         return EmbeddedStore(self.home.path, port=free_port())
 
     def rabbitmq(self) -> ProcessSpec:
-        """Return the spec of RabbitMQ, ready when it answers a protocol header."""
+        """Return the spec of the RabbitMQ process, ready when it answers a protocol header."""
         argv, environment = self.broker.command()
         return ProcessSpec(
             name="rabbitmq",
@@ -92,7 +95,7 @@ class PlatformProcesses:
         )
 
     def store_program(self) -> ProcessSpec:
-        """Return the spec of the store, ready when it answers MongoDB's `hello`."""
+        """Return the spec of the embedded store's process, ready when it answers MongoDB's `hello`."""
 
         async def store_answers() -> bool:
             return await asyncio.to_thread(answers, self.store.port)
@@ -109,11 +112,11 @@ class PlatformProcesses:
         )
 
     def billing(self) -> ProcessSpec:
-        """Return the spec of the billing process."""
+        """Return the spec (program, environment, readiness check) of the billing process."""
         return self._ours("billing", ["billing"], BILLING, self._accounts("billing"), grace=30.0)
 
     def gateway(self) -> ProcessSpec:
-        """Return the spec of the gateway with the chat, on the public port."""
+        """Return the spec of the gateway process, which serves API and chat on the public port."""
         own = {"HEADRACE_HOST": self.settings.host, "HEADRACE_PORT": str(self.settings.port)}
         own["HEADRACE_CONSOLE_URL"] = os.environ.get("HEADRACE_CONSOLE_URL") or self.console_url
         if self.settings.model_aliases:
@@ -121,7 +124,7 @@ class PlatformProcesses:
         return self._ours("gateway-1", ["gateway", "--id", "gateway-1"], GATEWAY, own | self._accounts("gateway"))
 
     def worker(self, number: int, *, of: int) -> ProcessSpec:
-        """Return the spec of worker `number`, one of `of` workers that share this machine's cores."""
+        """Return the spec of worker process `number`, one of `of` workers that share this machine's cores."""
         name = worker_name(number)
         own = {
             "HEADRACE_AMQP_URL": self.broker.amqp_url("searcher" if self.settings.search else "worker"),
@@ -138,7 +141,7 @@ class PlatformProcesses:
         return replace(spec, ready=status_is_started(spec.status_url))
 
     def proxy(self) -> ProcessSpec:
-        """Return the spec of the proxy for models of upstream providers."""
+        """Return the spec of the proxy process, for models of upstream providers."""
         own = {
             "HEADRACE_AMQP_URL": self.broker.amqp_url("proxy"),
             "HEADRACE_CONTROL_SECRET": self.control_secret,
@@ -147,7 +150,7 @@ class PlatformProcesses:
         return self._ours("proxy-1", ["proxy", "--id", "proxy-1"], WORKER, own)
 
     def assistant(self) -> ProcessSpec:
-        """Return the spec of the assistant, which answers with tools and the served model."""
+        """Return the spec of the assistant process, which answers with tools and the served model."""
         own = {
             **self._accounts("assistant"),
             "HEADRACE_CONTROL_SECRET": self.control_secret,
@@ -186,10 +189,13 @@ class PlatformProcesses:
 
 
 def kv_cache_per_worker(device: str) -> str | None:
-    """Return the KV cache size of a CPU worker; `None` on a GPU, or if the operator has set a size."""
+    """Return the KV cache size that the launcher sets for each CPU worker, as a setting's text.
+
+    `None` on a GPU, or if the operator has set a size.
+    """
     return None if device != "cpu" or "HEADRACE_KV_CACHE_MEMORY" in os.environ else "1GiB"
 
 
 def threads_per_worker(workers: int) -> int:
-    """Return the CPU threads of each of `workers` engines: an equal share of the cores that this process may use."""
+    """Return the number of CPU threads for each of `workers` engines: equal shares of the cores of this process."""
     return max(1, len(os.sched_getaffinity(0)) // workers)

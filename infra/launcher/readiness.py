@@ -1,4 +1,4 @@
-"""Readiness checks of processes, by port or URL, and free ports for new processes."""
+"""Checks by port or URL whether started processes are ready, and finds free ports for new ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def get_json(url: str, *, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
-    """GET a loopback URL; return its JSON object, or `None` if the request fails or the answer is anything else."""
+    """Send a GET request to a loopback URL.
+
+    Return the JSON object of the response, or `None` if there is no such response.
+    """
     try:
         request = urllib.request.Request(url, headers=headers or {})  # noqa: S310 - always http://127.0.0.1
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310
@@ -42,7 +45,7 @@ def _is_ok(url: str) -> bool:
 
 
 def url_is_ok(url: str) -> Callable[[], Awaitable[bool]]:
-    """Return an async check that is true when a GET of the URL is answered with 200."""
+    """Return an async readiness check, which is true when a GET of `url` is answered with status 200."""
 
     async def ready() -> bool:
         return await asyncio.to_thread(_is_ok, url)
@@ -51,7 +54,7 @@ def url_is_ok(url: str) -> Callable[[], Awaitable[bool]]:
 
 
 def port_answers_now(port: int, greeting: bytes, answer: bytes) -> bool:
-    """Send `greeting` to a loopback port; return whether its response begins with `answer`."""
+    """Send `greeting` to a loopback port; return whether the response begins with `answer`."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
             connection.sendall(greeting)
@@ -61,7 +64,7 @@ def port_answers_now(port: int, greeting: bytes, answer: bytes) -> bool:
 
 
 def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awaitable[bool]]:
-    """Return an async check that is true when a loopback port answers `greeting` with bytes beginning with `answer`."""
+    """Return an async readiness check: whether a loopback port answers `greeting` by bytes that begin with `answer`."""
 
     async def ready() -> bool:
         return await asyncio.to_thread(port_answers_now, port, greeting, answer)
@@ -70,7 +73,7 @@ def port_answers(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awai
 
 
 def is_free(host: str, port: int) -> bool:
-    """Return whether a server could listen on this port of `host` now."""
+    """Return whether a server could listen on TCP port `port` of address `host` now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -81,7 +84,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return another free loopback port at each call, outside the ephemeral range that outgoing connections use."""
+    """Return a free loopback port, another at each call, outside the ephemeral range of outgoing connections."""
     return next(port for port in _ports if is_free("127.0.0.1", port))
 
 
@@ -104,7 +107,7 @@ _ports = _rotated_by_pid(_non_ephemeral_ports())
 
 
 def status_is_started(url: str) -> Callable[[], Awaitable[bool]]:
-    """Return an async check that is true once `state` in the `/status` at `url` is not `starting` (model loading)."""
+    """Return an async readiness check: whether `state` in the `/status` at `url` is not `starting` any more."""
 
     async def ready() -> bool:
         status = await asyncio.to_thread(get_json, url)

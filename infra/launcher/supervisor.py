@@ -1,4 +1,4 @@
-"""Process supervisor: starts processes in order, restarts dead ones with backoff, stops them gracefully.
+"""Supervises processes: starts them in order, restarts dead ones with backoff, and stops them gracefully.
 
 By exit status:
 
@@ -63,7 +63,8 @@ class RestartBackoff:
     """Seconds between two readiness checks."""
 
     def pause(self, deaths: int) -> float:
-        """Return the seconds to wait before a restart, after `deaths` exits in a row (1 or more) without readiness."""
+        """Return the seconds to wait before a restart after `deaths` exits in a row (1 or more) of a process not
+        ready."""
         return delay_after(deaths, exponential_backoff(self.first, self.limit))
 
 
@@ -93,7 +94,7 @@ class SupervisedProcess:
 
     @property
     def state(self) -> ProcessState:
-        """Current state of the process, as in its process record."""
+        """Current state of the process, as its process record has it."""
         return self._record.state
 
     @property
@@ -102,14 +103,14 @@ class SupervisedProcess:
         return self._record.reason
 
     def start(self) -> None:
-        """Start the process, unless it is already supervised."""
+        """Start the process and supervise it: restart it when it dies. No effect if it is supervised already."""
         if self._task is None or self._task.done():
             self._stopping.clear()
             self._settled.clear()
             self._task = asyncio.create_task(self._keep_running(), name=f"keep {self.spec.name} running")
 
     async def settled(self) -> ProcessState:
-        """Wait until the process is ready, can't start, or was stopped; return its state."""
+        """Wait until the process is ready, can't start, or was stopped; return that state."""
         await self._settled.wait()
         return self.state
 
@@ -125,7 +126,7 @@ class SupervisedProcess:
         await self._task
 
     def stop_now(self) -> None:
-        """Stop without drain, and do not wait: send SIGTERM (again), and SIGKILL after `KILL_DELAY`."""
+        """Stop the process without drain or waiting: send SIGTERM (again), and SIGKILL after `KILL_DELAY`."""
         self._stopping.set()
         if self._process is not None and self._process.returncode is None:
             self._signal(signal.SIGTERM)
@@ -236,7 +237,10 @@ def _describe_exit(status: int, log: Path) -> str:
 
 
 def last_line(log: Path, *, window: int = 4096) -> str:
-    """Return the last line within the last `window` bytes of a log file, without the `headrace:` prefix."""
+    """Return the last line of a process's log file, to report its exit, without the `headrace:` prefix.
+
+    Reads the last `window` bytes only.
+    """
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - window))
         lines = file.read().decode(errors="replace").strip().splitlines()
@@ -263,34 +267,34 @@ class Supervisor:
         return name in self._processes
 
     def names(self) -> list[str]:
-        """Return the names of all processes, in start order."""
+        """Return the names of all supervised processes, in start order."""
         return list(self._processes)
 
     def __getitem__(self, name: str) -> SupervisedProcess:
         return self._processes[name]
 
     def add(self, spec: ProcessSpec) -> SupervisedProcess:
-        """Supervise a new process from now on: start it, and restart it when it dies; return its handle."""
+        """Start the process of `spec` and supervise it: restart it when it dies; return its handle."""
         process = SupervisedProcess(spec, self._records, self._backoff, self._notify)
         self._processes[spec.name] = process
         process.start()
         return process
 
     async def remove(self, name: str) -> None:
-        """Stop the process with this name, wait for its end, and supervise it no longer."""
+        """Stop the process `name`, wait for its end, and end its supervision."""
         process = self._processes[name]
         await process.stop()
         del self._processes[name]
         self._records.remove(name)
 
     async def stop_all(self) -> None:
-        """Stop all processes in reverse start order and wait; those with the same `order` are stopped concurrently."""
+        """Stop all processes in reverse start order, and wait; those of the same `order` stop concurrently."""
         for order in sorted({process.spec.order for process in self._processes.values()}, reverse=True):
             await asyncio.gather(
                 *(self.remove(name) for name in self.names() if self._processes[name].spec.order == order)
             )
 
     def stop_now(self) -> None:
-        """Stop all processes without drain: SIGTERM again, then SIGKILL after `KILL_DELAY`; does not wait."""
+        """Stop all processes without drain or waiting: send SIGTERM again, and SIGKILL after `KILL_DELAY`."""
         for process in self._processes.values():
             process.stop_now()

@@ -1,1 +1,1 @@
-"""RabbitMQ for Headrace: configuration, users and permissions, and a private node as a child process."""
+"""Configures RabbitMQ for Headrace (users, permissions, queues), and runs a private node as a child process."""

@@ -1,4 +1,4 @@
-"""The broker's definitions file: virtual host, users, permissions, and the platform's topology.
+"""Builds RabbitMQ's definitions file for Headrace: virtual host, users, permissions, exchanges and queues.
 
 Permissions are RabbitMQ's three regular expressions on names (configure, write, read). Gateways and billing declare the
 platform's topology at start-up: on RabbitMQ even an idempotent declare needs `configure` on the name, and a bind needs
@@ -54,7 +54,7 @@ class Permissions:
 
 
 def permissions() -> dict[str, Permissions]:
-    """Return the permissions of each RabbitMQ user of the platform, by user name."""
+    """Return the permissions of each RabbitMQ user of the platform, such as `gateway` and `worker`, by user name."""
     granted = {
         "gateway": _permissions(
             publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.RECEIPTS_EXCHANGE]
@@ -80,7 +80,7 @@ def permissions() -> dict[str, Permissions]:
 
 
 def render(passwords: Mapping[str, str]) -> dict[str, Any]:
-    """Return RabbitMQ's definitions file as JSON values: virtual host, users, permissions, exchanges and queues.
+    """Return RabbitMQ's definitions file for the platform as JSON values: virtual host, users, permissions, topology.
 
     Args:
         passwords: one for each user of `permissions()`; only salted hashes are written.
@@ -124,7 +124,7 @@ def render(passwords: Mapping[str, str]) -> dict[str, Any]:
 
 
 def hash_password(password: str, salt: bytes) -> str:
-    """Return RabbitMQ's `rabbit_password_hashing_sha256`: base64 of a 4-byte salt and SHA-256(salt + password)."""
+    """Return the hash that RabbitMQ stores of a password: base64 of a 4-byte salt and SHA-256(salt + password)."""
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 

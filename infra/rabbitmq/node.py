@@ -1,4 +1,4 @@
-"""A private RabbitMQ node, for tests and for the platform on one machine.
+"""Configures a private RabbitMQ node on loopback ports, for tests and for `headrace up`.
 
 RabbitMQ is configured by environment variables and files below one directory, so several nodes run side by side,
 independent of the system service: separate node name, ports, cookie, data and `epmd` (Erlang's port mapper).
@@ -41,7 +41,7 @@ class BrokerNotInstalled(StartupError):
 
 
 def find_program(name: str) -> Path:
-    """Return the path of RabbitMQ's script `name`: the first on the `PATH`, or Debian's real script.
+    """Return the path of RabbitMQ's program `name`: the first on the `PATH`, or Debian's real script.
 
     Raises:
         BrokerNotInstalled: it is not found, or Erlang is missing.
@@ -76,20 +76,20 @@ class RabbitMQNode:
 
     @property
     def name(self) -> str:
-        """Erlang name of the node, e.g. for `rabbitmqctl --node`."""
+        """Erlang name of the RabbitMQ node, e.g. for `rabbitmqctl --node`."""
         return f"headrace-{self.ports.amqp}@localhost"
 
     @property
     def management_url(self) -> str:
-        """URL of the management console."""
+        """URL of the RabbitMQ node's management console."""
         return f"http://127.0.0.1:{self.ports.management}"
 
     def amqp_url(self, user: str) -> str:
-        """Return the AMQP URL for `user`. It contains the password: never log it."""
+        """Return the AMQP URL of this RabbitMQ node for `user`. It contains the password: never log it."""
         return f"amqp://{user}:{self._passwords[user]}@127.0.0.1:{self.ports.amqp}/{definitions.VIRTUAL_HOST}"
 
     def command(self) -> tuple[list[str], dict[str, str]]:
-        """Write the node's files; return the command line and environment that run it, for a process supervisor.
+        """Write the RabbitMQ node's configuration files; return the command line and environment that run it.
 
         The process becomes the broker itself (each script `exec`s the next), with its `epmd` in the same process group.
 
@@ -102,7 +102,7 @@ class RabbitMQNode:
         return ["/bin/sh", "-c", script, str(server)], self.environment()
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables of RabbitMQ's programs on this node, such as `rabbitmqctl`."""
+        """Return the environment variables with which RabbitMQ's programs, such as `rabbitmqctl`, find this node."""
         inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
         return inherited | {
             "LC_ALL": "C.UTF-8",

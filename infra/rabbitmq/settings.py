@@ -1,4 +1,4 @@
-"""Settings of RabbitMQ's definitions: the password of each broker user."""
+"""Settings of the command `headrace rabbitmq-definitions`: the password of each broker user."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class BrokerSettings(BaseSettings):
     )
 
     def passwords(self) -> dict[str, str]:
-        """Return the password of each user of `definitions.permissions()`, by user name."""
+        """Return the configured password of each RabbitMQ user of the platform, by user name."""
         return {user: getattr(self, f"rabbitmq_{user}_password") for user in definitions.permissions()}

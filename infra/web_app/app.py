@@ -47,7 +47,7 @@ API = "/v1"
 
 
 def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings) -> FastAPI:
-    """Return the FastAPI application that serves API, chat API and chat page; `bus` must be started."""
+    """Create the FastAPI application that serves the API, the chat's API and the chat page; `bus` must be started."""
     news, registry = invalidation_publisher(bus), CollectorRegistry()
     objects = stored_objects(environment.load(BlobSettings), access.connection, access.home.path, registry)
     services = GatewayServices(
@@ -124,7 +124,7 @@ def _is_below(path: str, prefix: str) -> bool:
 
 
 async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """Run the gateway with the web chat as a process of the platform until `stop` is set.
+    """Run a gateway process with API and web chat (`headrace gateway`) until `stop` is set.
 
     Raises:
         StartupError: no broker, no store, or the port is in use.

@@ -1,4 +1,4 @@
-"""Factory of the chat's services: conversations in the store, answers from the gateway, administration of accounts."""
+"""Factory of the web chat's services: conversations in the store, answers by the gateway, account administration."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def chat(
     oidc: OidcSettings,
     announce: Callable[[KeySet], None],
 ) -> ChatServices:
-    """Return the services of the chat's API; `announce` notifies gateways of changed keys.
+    """Create the services behind the chat's HTTP API; they call `announce` to notify gateways of changed keys.
 
     Raises:
         StartupError: the session signing keys are unusable, or a setting is.
@@ -120,9 +120,10 @@ def chat(
 
 @asynccontextmanager
 async def running(access: AccountServices, chat: ChatServices, oidc: OidcSettings) -> AsyncIterator[None]:
-    """Run the chat's background tasks while the context lasts: continue answers, and clean up after imports,
-    of gateways that died; send mails; end unconfirmed memberships. On exit, running answers are left to other gateways,
-    and imports are cancelled.
+    """Run the chat's background tasks while the context lasts: they continue answers of dead gateways, and send mails.
+
+    They also clean up after imports of dead gateways, and end unconfirmed memberships. On exit, running answers are
+    left to other gateways, and imports are cancelled.
 
     Raises:
         StartupError: the store is unavailable.

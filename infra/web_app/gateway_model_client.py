@@ -1,4 +1,4 @@
-"""Adapters of the chat's model client and fleet interfaces to the gateway of the same process, errors included."""
+"""Lets the chat call models and see the fleet through the gateway of the same process, with errors translated."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GatewayModelClient:
     async def answer(
         self, principal: Principal, request: model_client.AnswerRequest
     ) -> AsyncIterator[model_client.ModelEvent]:
-        """Generate an answer through the gateway and yield its events; `principal` pays for it."""
+        """Generate an answer for the chat through the gateway and yield its events; `principal` is billed."""
         begun, search = False, SearchSteps()
         try:
             async with aclosing(
@@ -96,7 +96,7 @@ class GatewayModelClient:
         ]
 
     async def search_offer(self, principal: Principal) -> model_client.SearchOffer:
-        """Return the scoring models that `principal` may use, sorted by name, and the gateway's limits of searches."""
+        """Return what the chat offers for test-time searches: scoring models for `principal`, by name, and limits."""
         prices, settings = await self._prices.current(), self._gateway.settings
         verifiers = [
             model_client.Verifier(name, _price(prices, model), _is_ready(model))
@@ -158,15 +158,15 @@ class GatewayFleet:
         self._gateway = gateway
 
     def workers(self) -> Sequence[WorkerStatus]:
-        """Return the latest heartbeat of each live worker, sorted by worker id."""
+        """Return the latest heartbeat of each live worker of the platform, sorted by worker id."""
         return self._gateway.models.workers()
 
     def models(self) -> Sequence[ModelInfo]:
-        """Return the models that workers served within the last hour, sorted by name."""
+        """Return the models that workers served within the last hour, with load and capacity, sorted by name."""
         return self._gateway.models.models()
 
     def queued(self, model: str) -> int:
-        """Return the number of sequences, of all gateways' requests, that wait for a worker of `model`."""
+        """Return the number of sequences that wait for a worker of `model`, over all gateways."""
         return self._gateway.queues.waiting(model)
 
 

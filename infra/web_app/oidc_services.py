@@ -1,4 +1,4 @@
-"""Factory of the sign-in at an OpenID Connect provider, and its periodic task."""
+"""Factory of the sign-in at an OpenID Connect provider; its periodic task ends memberships that are not confirmed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 def oidc_configuration(settings: OidcSettings, public_url: str) -> OidcConfiguration | None:
-    """Return the provider's configuration from the settings; `None` without an issuer.
+    """Return the OpenID Connect provider's configuration from the settings; `None` if no issuer is set.
 
     Raises:
         StartupError: a setting is missing or malformed.
@@ -62,7 +62,9 @@ def _client_secret(path: str) -> str:
 def oidc_sign_in(
     access: AccountServices, browsers: BrowserAccess, settings: OidcSettings, public_url: str
 ) -> OidcSignIn | None:
-    """Return the sign-in at the configured provider; `None` without one. The provider is not called yet.
+    """Create the sign-in at the OpenID Connect provider of the settings; `None` if no issuer is set.
+
+    Calls no provider yet.
 
     Raises:
         StartupError: a setting is missing or malformed.
@@ -81,8 +83,9 @@ def oidc_sign_in(
 
 
 async def end_unconfirmed(members: Members, audit: AuditLog, settings: OidcSettings) -> None:
-    """End memberships from groups that no sign-in has confirmed for long, every `CONFIRMATION_INTERVAL`: those of each
-    issuer, also if none is configured any more.
+    """End memberships from identity providers' groups that no sign-in confirmed for long; repeat this until cancelled.
+
+    Memberships from each issuer's groups end so, also if no issuer is configured any more.
     """
     max_age = settings.oidc_membership_days * 86_400.0
     while True:

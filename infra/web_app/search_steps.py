@@ -1,4 +1,4 @@
-"""Steps of a search as the chat stores them: one step for the whole search, with its candidates and their texts."""
+"""Combines the steps of a test-time search into the one step that the chat stores and shows, with all candidates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class SearchSteps:
         """Other paths of the step before, by number."""
 
     def latest(self, step: Step) -> Step:
-        """Return the search until `step`: its place (`step`, from 1), tokens used, and all answers and latest paths."""
+        """Combine one more step of the search with those before.
+
+        Return the step to show, with all answers and latest paths.
+        """
         if self._first is None:
             self._first = step.number
         data = {**step.data, "step": step.number - self._first + 1}

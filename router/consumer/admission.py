@@ -1,4 +1,4 @@
-"""Admission of delivered jobs to a worker's slots, by service class and fair among tenants and requesters.
+"""Gives a worker's slots to its delivered jobs, by service class and fairly among tenants and requesters.
 
 Each class has its own queue and may use all slots while it is alone (a fixed split would leave capacity unused). When
 classes compete, priority goes first, then default; flex has a floor, so that batches are slowed but never starve
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Attempt)
 
 
 class Admission(Generic[T]):
-    """Queue of jobs that wait for a slot, and the jobs that hold one."""
+    """Gives the slots of one worker to waiting jobs: queues the delivered jobs, and knows those that hold a slot."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -28,11 +28,14 @@ class Admission(Generic[T]):
         self._admitted: dict[T, ServiceClass] = {}
 
     def enqueue(self, attempt: T) -> None:
-        """Append a job to those of its class and requester that wait for a slot; `admit` gives it one."""
+        """Add one delivered job to those that wait for a slot, in the queue of its class, tenant and requester."""
         self._waiting[attempt.job.service_class].push(attempt.job.tenant, attempt.job.requester, attempt)
 
     def admit(self) -> T | None:
-        """Give a slot to the next job in the fair order, and return the job; `None` if none may start now."""
+        """Give a slot to the waiting job that is next in the fair order, and return it.
+
+        `None` if none may start now.
+        """
         if not len(self._waiting) or any(attempt.solo for attempt in self._admitted):
             return None
         if (suspect := self._suspect()) is not None:
@@ -45,7 +48,7 @@ class Admission(Generic[T]):
         return None if attempt is None else self._give_slot(attempt)
 
     def charge(self, attempt: T, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge a job's tenant and requester for weighted tokens, so that their next jobs wait longer."""
+        """Count a job's `prompt` and `output` tokens as served to its tenant and requester, who wait longer next."""
         cost = prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT
         self._waiting[attempt.job.service_class].charge(attempt.job.tenant, attempt.job.requester, cost)
 
@@ -63,20 +66,20 @@ class Admission(Generic[T]):
         return attempt
 
     def release(self, attempt: T) -> None:
-        """Release a job's slot, or remove the job from the waiting ones if it has none."""
+        """Free the slot of one ended job, or if it holds none remove it from the waiting jobs."""
         if self._admitted.pop(attempt, None) is None:
             self._waiting[attempt.job.service_class].discard(attempt.job.tenant, attempt.job.requester, attempt)
 
     def has_slot(self, attempt: T) -> bool:
-        """Whether a job holds a slot."""
+        """Return whether one job holds a slot of this worker."""
         return attempt in self._admitted
 
     @property
     def admitted(self) -> int:
-        """Number of jobs that hold a slot."""
+        """Number of jobs that hold a slot of this worker."""
         return len(self._admitted)
 
     @property
     def waiting(self) -> int:
-        """Number of jobs that wait for a slot."""
+        """Number of delivered jobs that wait for a slot of this worker."""
         return len(self._waiting)

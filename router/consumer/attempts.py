@@ -1,4 +1,4 @@
-"""Attempts that a consumer is processing, indexed by attempt, job and gateway."""
+"""State of the attempts (runs of jobs) at a worker, and a table to find them by attempt, job or gateway."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Attempt(ABC):
 
     @property
     def may_resume(self) -> bool:
-        """Whether the job's publisher must decide how to continue it.
+        """Whether the job's gateway must decide first how to run the job, because another attempt may have run it.
 
         An earlier attempt may have processed it, or it was opened with output that this worker can't continue.
         """
@@ -76,26 +76,26 @@ class Attempt(ABC):
 
     @property
     def continues(self) -> bool:
-        """Whether this worker can continue an answer of which another one has delivered a part."""
+        """Whether this worker can continue an answer of which another worker has delivered a part."""
         return True
 
     @property
     @abstractmethod
     def usage(self) -> Usage:
-        """Usage so far: prompt tokens, and tokens of the output released to the gateway, over all choices."""
+        """Usage of this attempt so far: prompt tokens, and tokens of output sent to the gateway, over all choices."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 (hex) of the output released to the gateway, for the usage record."""
+        """SHA-256 (hex) of the output that this attempt sent to the gateway, for the usage record."""
 
     @property
     def parts(self) -> list[UsagePart]:
-        """Usage of the job's steps so far, those of earlier attempts included."""
+        """Usage of the job's steps so far, one part per model or tool, those of earlier attempts included."""
         return [part for step in self.job.steps for part in step.parts]
 
     def continue_after(self, resume: Resume) -> None:
-        """Put what earlier attempts delivered, as the gateway's `Resume` lists it, into the attempt's job."""
+        """Make the attempt continue an answer: add to its job what earlier attempts delivered, from `resume`."""
         self.job = msgspec.structs.replace(
             self.job,
             delivered=resume.delivered,
@@ -108,7 +108,7 @@ class Attempt(ABC):
         )
 
     def usage_record(self, terminal: Terminal, worker: str) -> UsageRecord:
-        """Return the usage record, dated now, of the attempt that `worker` ended with the reply `terminal`."""
+        """Return the usage record, a message to billing, of the attempt that `worker` ended with reply `terminal`."""
         return UsageRecord(
             job=self.job.id,
             attempt=self.attempt_id,
@@ -125,7 +125,7 @@ class Attempt(ABC):
 
     @property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """Logger bound to the job, the attempt and the trace context."""
+        """Logger for messages about this attempt, with job id, attempt id and trace context."""
         trace = self.delivery.headers.get("traceparent")
         logger: structlog.stdlib.BoundLogger = _log.bind(job=self.job.id, attempt=self.attempt_id)
         return logger.bind(traceparent=trace) if trace else logger
@@ -145,21 +145,21 @@ class SteppedAttempt(Attempt):
 
     @property
     def position(self) -> int:
-        """Position of the next delta: ended steps and tokens take one each."""
+        """Position at which the answer's next delta starts: each ended step and each token takes one."""
         return len(self.steps) + self.tokens
 
     @property
     def parts(self) -> list[UsagePart]:
-        """Usage of the ended steps, those of earlier attempts included."""
+        """Usage of the answer's ended steps by model, those of earlier attempts included."""
         return [part for step in self.steps for part in step.parts]
 
     def continue_after(self, resume: Resume) -> None:
-        """Continue after the steps and the output that earlier attempts delivered, as the gateway lists them."""
+        """Make the attempt continue after the steps and output that earlier attempts delivered, from `resume`."""
         super().continue_after(resume)
         self._take_delivered()
 
     def release_step(self, step: Step) -> Delta:
-        """Record a step, if it has ended, and return its delta."""
+        """Return the reply (delta) that shows a step to the client; a step that has ended is recorded as delivered."""
         ended = step.state.ended
         delta = Delta(
             job_id=self.job.id,
@@ -196,31 +196,32 @@ class AttemptTable(Generic[T]):
         return iter(list(self._by_id.values()))
 
     def add(self, attempt: T) -> None:
-        """Add a running attempt; it becomes the latest one of its job."""
+        """Add one running attempt, which becomes the latest attempt of its job."""
         self._by_id[attempt.attempt_id] = attempt
         self._by_job.setdefault(attempt.job.id, []).append(attempt)
 
     def remove(self, attempt: T) -> None:
-        """Remove an attempt that no longer runs; does nothing if it is absent."""
+        """Remove one attempt that no longer runs; does nothing if the table lacks it."""
         self._by_id.pop(attempt.attempt_id, None)
         others = [each for each in self._by_job.pop(attempt.job.id, []) if each is not attempt]
         if others:
             self._by_job[attempt.job.id] = others
 
     def by_id(self, attempt_id: str) -> T | None:
-        """Return the running attempt with this id, or `None`."""
+        """Return the running attempt with this attempt id; `None` if there is none."""
         return self._by_id.get(attempt_id)
 
     def of_job(self, job_id: str, reply_to: str = "") -> T | None:
         """Return the latest running attempt at a job, or `None`.
 
-        `reply_to` tells child jobs apart that assistants opened with the same id; "" matches any.
+        `reply_to` is the process that gets the replies, as assistants may open child jobs with equal ids; "" matches
+        any.
         """
         attempts = reversed(self._by_job.get(job_id, []))
         return next((each for each in attempts if reply_to in ("", each.job.reply_to)), None)
 
     def of_gateway(self, gateway: str) -> list[T]:
-        """Return all running attempts at jobs whose replies go to `gateway`."""
+        """Return all running attempts whose replies go to the reply inbox of `gateway`; empty if there are none."""
         return [attempt for attempt in self if attempt.job.reply_to == gateway]
 
 
@@ -231,9 +232,9 @@ class RecentJobIds:
         self._ids: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def add(self, job_id: str, reply_to: str = "") -> None:
-        """Add a job id or renew its time; drop the oldest ids, those of over 10 minutes ago or too many.
+        """Add a job id, or renew its time; ids of over 10 minutes ago, or too many, are dropped.
 
-        If `reply_to` is set, only the job whose replies go there is meant.
+        With `reply_to`, only the job whose replies go to that process is meant.
         """
         now = time.monotonic()
         self._ids[job_id, reply_to] = now

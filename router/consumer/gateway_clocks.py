@@ -1,4 +1,4 @@
-"""Clock skew between this machine and each gateway, whose clock job deadlines are written by.
+"""Estimates the clock skew between this worker's machine and each gateway, whose clock sets the deadlines of jobs.
 
 Skew is inferred from the creation times of jobs and two facts: no job arrives before it was created, and none is
 delivered long after it expired, because the broker measures the time to live itself. Only a difference that these facts
@@ -33,7 +33,7 @@ class GatewayClocks:
         self._skew: dict[str, float] = {}
 
     def observe(self, job: Job) -> None:
-        """Update the estimated clock skew of the job's gateway; call it for jobs delivered for the first time only."""
+        """Update the skew of a job's gateway from the job's creation time; call it at a job's first delivery only."""
         ages = self._ages.setdefault(job.reply_to, deque(maxlen=REMEMBERED_JOBS))
         ages.append((self._clock() - job.created, job.deadline - job.created))
         self._ages.move_to_end(job.reply_to)
@@ -47,11 +47,11 @@ class GatewayClocks:
         self._skew[job.reply_to] = skew
 
     def now(self, gateway: str) -> float:
-        """Return the present Unix time by a gateway's clock, as estimated."""
+        """Return the present Unix time by the clock of `gateway`, as estimated, to compare with its jobs' deadlines."""
         return self._clock() - self._skew.get(gateway, 0.0)
 
     def deadline(self, job: Job) -> float:
-        """Return a job's deadline by this machine's clock, for the child jobs that are opened to answer it."""
+        """Convert a job's deadline, set by its gateway's clock, to Unix time by this machine's clock."""
         return job.deadline + self._skew.get(job.reply_to, 0.0)
 
 

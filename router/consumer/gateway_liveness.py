@@ -1,4 +1,4 @@
-"""Gateway liveness, as a worker sees it: whether an unreachable gateway is dead or reconnecting.
+"""Detects, at a worker, whether a gateway that can't be reached is dead or is only reconnecting to the broker.
 
 A returned window can mean that the gateway died: its jobs are cancelled soon. After a restart of the broker it can
 mean that the gateway has not reconnected yet: its jobs run on for a while, and lost replies are sent again on request.
@@ -33,7 +33,11 @@ class GatewayLiveness:
         self._probed: set[str] = set()
 
     def handle_returned_window(self, gateway: str) -> None:
-        """Handle a window that the broker returned: probe the gateway later; if this was the probe, call `on_dead`."""
+        """Note that the broker returned a window to `gateway` because the gateway has no inbox: probe the gateway
+        later.
+
+        If the window was the probe, call `on_dead`.
+        """
         if gateway in self._probed:
             self._probed.discard(gateway)
             self._on_dead(gateway)

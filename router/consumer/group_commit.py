@@ -1,4 +1,4 @@
-"""Group commit: delays publishes that are not urgent, so that the broker syncs many of them to disk at once."""
+"""Delays a consumer's publishes that are not urgent, so that the broker syncs many of them to disk at once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ COMMIT_DELAY = 0.05
 
 
 class GroupCommit:
-    """Barrier that releases all waiting tasks `COMMIT_DELAY` after the first of them. Use on the event loop only."""
+    """Barrier that releases all waiting tasks together, `COMMIT_DELAY` after the first.
+
+    Use it on the event loop only.
+    """
 
     def __init__(self) -> None:
         self._released: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Wait until the group is released: `COMMIT_DELAY` after its first task began to wait, or by `release`."""
+        """Wait before a publish, together with other tasks, until `COMMIT_DELAY` after the first or until `release`."""
         if self._released is None:
             loop = asyncio.get_running_loop()
             self._released = loop.create_future()
@@ -23,7 +26,7 @@ class GroupCommit:
         await asyncio.shield(self._released)
 
     def release(self) -> None:
-        """Release all waiting tasks now, without waiting for the rest of `COMMIT_DELAY`."""
+        """Release all tasks in `wait` now, before `COMMIT_DELAY` has passed."""
         if self._released is not None:
             released, self._released = self._released, None
             released.set_result(None)

@@ -1,4 +1,4 @@
-"""Job consumer: consumes the jobs of one model and ends each of them exactly once.
+"""Consumes the job queues of one model for a worker: starts, resumes, ends and settles each job exactly once.
 
 Always in this order: one terminal reply to the gateway, the usage record confirmed by the broker, and only then the
 acknowledgement of the job (docs/design/queue-topology.md#acknowledgement). A `JobHandler` computes the answers.
@@ -102,7 +102,7 @@ class JobConsumer(Generic[T]):
         self._consumers: list[TypedConsumer[Job]] = []
 
     async def open(self, handler: JobHandler[T]) -> None:
-        """Declare the model's queues and start consuming; `serve` processes the deliveries.
+        """Declare the job queues of the model and start consuming them; `serve` processes the deliveries.
 
         Raises:
             BrokerUnavailable: the queues can't be consumed.
@@ -121,7 +121,7 @@ class JobConsumer(Generic[T]):
         _log.info("worker is ready", worker=self._worker, model=self._model)
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Process jobs until `stop` is set or a `Drain` arrives, then drain."""
+        """Pass delivered jobs to the handler until `stop` is set or a `Drain` message arrives, then drain."""
         async with asyncio.TaskGroup() as group:
             loops = [
                 *(group.create_task(self._consume(consumer)) for consumer in self._consumers),
@@ -137,7 +137,7 @@ class JobConsumer(Generic[T]):
             task.cancel()
 
     def hand_over_all(self) -> None:
-        """Make `serve` hand all jobs over to other workers and return, without finishing the running ones."""
+        """Make `serve` requeue all jobs for other workers and return now, without finishing the running ones."""
         self._stop_requested.set()
         self._hand_over_now.set()
 
@@ -179,7 +179,7 @@ class JobConsumer(Generic[T]):
         await self._handler.begin(attempt)
 
     async def permission_to_run(self, attempt: T) -> Resume | None:
-        """Ask the gateway whether to run a job that may have run before; if not, end the attempt and return `None`."""
+        """Ask a job's gateway whether to run a job that may have run before; `None`: no, and the attempt was ended."""
         response = await self._resume_requests.response_to(attempt)
         if response is None or response.decision is ResumeDecision.START:
             return response
@@ -215,14 +215,14 @@ class JobConsumer(Generic[T]):
     # Ending jobs
 
     def fail_permanently(self, attempt: T, reason: str) -> None:
-        """Fail a job that crashes its workers and move it to the diagnosed queue with `reason`, for the operator."""
+        """Fail one job that crashes its workers, and move it to the diagnosed queue with `reason`, for the operator."""
         code = FailureCode.FAILED_REPEATEDLY
         attempt.diagnosis = Diagnosis(code, reason, attempt.crashes, self._worker)
         attempt.log.error("job failed permanently", reason=reason)
         self._handler.fail(attempt, code, "This request has repeatedly brought down what tried to answer it.")
 
     def end(self, attempt: T, terminal: Terminal) -> None:
-        """Release a job's slot and queue its terminal reply; a task publishes its usage record and acknowledges it."""
+        """End an attempt: free its slot, send the reply `terminal`, publish its usage record, acknowledge the job."""
         attempt.ended = True
         self.admission.release(attempt)
         self.outbox.put(attempt.job.reply_to, terminal, urgent=True)
@@ -341,7 +341,7 @@ class JobConsumer(Generic[T]):
             await self._wait_for(self._idle, at_most=self._timings.drain_settle_timeout)
 
     def hand_over(self, attempt: T) -> None:
-        """Requeue a job, so that another worker answers or resumes it."""
+        """Stop one attempt and requeue its job, so that another worker answers or resumes the job."""
         if attempt.ended:  # its usage record is on its way
             return
         self._detach(attempt)
@@ -377,7 +377,7 @@ class JobConsumer(Generic[T]):
     # Tasks
 
     def spawn(self, work: Coroutine[Any, Any, None], attempt: T | None = None) -> asyncio.Task[None]:
-        """Run `work` in a task, cancelled at the end of `serve`; an unexpected error in it fails `attempt`."""
+        """Run `work` in a new task, cancelled when `serve` ends; an unexpected error in it fails `attempt`."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
 

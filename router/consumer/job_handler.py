@@ -1,4 +1,4 @@
-"""Interface of what computes the answers to the jobs of a `JobConsumer`."""
+"""Interface of the part of a worker that computes answers to the jobs that a `JobConsumer` delivers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,31 @@ T = TypeVar("T", bound=Attempt)
 
 
 class JobHandler(Protocol[T]):
-    """Interface that computes the answers to jobs. Called on the event loop; replies through the consumer's outbox."""
+    """Interface of what computes the answers to jobs. A `JobConsumer` calls it on the event loop.
+
+    Replies go to its outbox.
+    """
 
     def open(self, job: Job, delivery: Delivery) -> T:
-        """Create an attempt at `job`, which `delivery` brought, without starting it."""
+        """Create and return the handler's attempt at one delivered `job`, without starting it."""
 
     async def begin(self, attempt: T) -> None:
-        """Queue an attempt for a slot; end it as failed if its job can't be answered."""
+        """Put one opened attempt into the queue for a slot, or end it as failed if its job can't be answered."""
 
     def fail(self, attempt: T, code: FailureCode, message: str) -> None:
-        """Stop and end an attempt as failed; `message` is for the client. No effect if it has ended."""
+        """Stop one attempt and end its job as failed with `code`; the client gets `message`.
+
+        No effect if it has ended.
+        """
 
     def cancel(self, attempt: T) -> None:
-        """Stop and end an attempt as cancelled: on request, or because its gateway died. No effect if it has ended."""
+        """Stop one attempt and end its job as cancelled, on request or because its gateway died.
+
+        No effect if it has ended.
+        """
 
     def abandon(self, attempt: T) -> None:
-        """Stop an attempt without a terminal reply: another worker will answer the job."""
+        """Stop one attempt and send no terminal reply, because another worker will answer its job."""
 
     def admit(self) -> None:
-        """Start waiting jobs while slots are free."""
+        """Start waiting attempts while slots are free; the consumer calls it whenever a slot may have become free."""

@@ -1,4 +1,4 @@
-"""Replay buffer: recent replies of each attempt, kept to be sent again after a broker restart lost them in flight.
+"""Keeps a worker's recent replies of each attempt, to send them again if a broker restart lost them in flight.
 
 Bounded by bytes per attempt, oldest first, and by bytes of all ended attempts. The first reply (`Started`) and the
 latest one are kept in any case, since one image may exceed the bound.
@@ -28,6 +28,7 @@ class _SentReplies:
         """Whether a reply other than a delta or an image was evicted."""
 
     def add(self, reply: Reply, size: int) -> None:
+        """Store one sent reply of about `size` bytes; drop the oldest replies above the limit."""
         self.replies.append((size, reply))
         self.size += size
         while self.size > ATTEMPT_BYTES and len(self.replies) > 2:
@@ -43,6 +44,7 @@ class _SentReplies:
                     self.evicted_others = True
 
     def replies_after(self, received: Sequence[int]) -> list[Reply] | None:
+        """Return the replies after `received[choice]` tokens per choice; `None` if any of them was dropped."""
         if self.evicted_others and not any(received):
             return None
         if any(
@@ -74,7 +76,7 @@ class ReplayBuffer:
         self._ended_bytes = 0
 
     def add(self, reply: Reply, size: int) -> None:
-        """Store a reply of about `size` bytes; a terminal reply is the attempt's last."""
+        """Store one sent reply of about `size` bytes with its attempt; a terminal reply is the attempt's last."""
         sent = self._running.get(reply.attempt_id)
         if sent is None:
             sent = self._running[reply.attempt_id] = _SentReplies()
@@ -89,12 +91,15 @@ class ReplayBuffer:
         return attempt_id in self._running or attempt_id in self._ended
 
     def drop(self, attempt_id: str) -> None:
-        """Drop the replies of an attempt whose job another worker continues."""
+        """Forget all replies of one attempt, because another worker continues its job."""
         self._running.pop(attempt_id, None)
         if (ended := self._ended.pop(attempt_id, None)) is not None:
             self._ended_bytes -= ended.size
 
     def replies_after(self, attempt_id: str, received: Sequence[int]) -> list[Reply] | None:
-        """Return an attempt's replies after `received[choice]` tokens per choice; `None` if any is not stored."""
+        """Return the stored replies of one attempt that come after `received[choice]` tokens.
+
+        Return `None` if any was dropped.
+        """
         sent = self._running.get(attempt_id) or self._ended.get(attempt_id)
         return sent.replies_after(received) if sent is not None else None

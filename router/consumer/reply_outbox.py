@@ -1,4 +1,4 @@
-"""Reply outbox of a worker: collects replies into windows, per gateway (docs/design/queue-topology.md#windows).
+"""Reply outbox of a worker: sends replies to each gateway in windows (docs/design/queue-topology.md#windows).
 
 One window per gateway per step or 10 ms, whichever is longer; at the end of the step for `urgent` replies (a first
 token, a terminal), at once when `WINDOW_BYTES` are collected. While the broker is down windows are kept up to
@@ -68,14 +68,20 @@ class ReplyOutbox:
         self.replay_buffer = ReplayBuffer()
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
-        """Queue a reply: sent at the next `flush_due` if `urgent`, at once in a full window, else after `INTERVAL`."""
+        """Queue one reply to `gateway`, sent by the next `flush_due` if `urgent`, else after `INTERVAL`.
+
+        A full window is sent at once.
+        """
         size = _size(reply)
         if not isinstance(reply, ResumeRequest | AttemptReport):
             self.replay_buffer.add(reply, size)
         self._queue(gateway, reply, size, urgent=urgent)
 
     def replay(self, gateway: str, attempt_id: str, received: Sequence[int]) -> bool:
-        """Send an attempt's replies after `received[choice]` tokens again; return false if any is not stored."""
+        """Send one attempt's replies after `received[choice]` tokens to `gateway` again.
+
+        Return false if any is not stored.
+        """
         replies = self.replay_buffer.replies_after(attempt_id, received)
         for reply in replies or ():
             self._queue(gateway, reply, _size(reply), urgent=True)
@@ -96,14 +102,17 @@ class ReplyOutbox:
             self._wake_in(INTERVAL)
 
     def flush_due(self) -> None:
-        """Send windows with urgent replies, and windows older than `INTERVAL`. Call it at the end of each step."""
+        """Send the windows that have an urgent reply or are older than `INTERVAL`.
+
+        Call it at the end of each engine step.
+        """
         now = asyncio.get_running_loop().time()
         for gateway, unsent in list(self._gateways.items()):
             if unsent.replies and (unsent.urgent or now - unsent.sent_at >= INTERVAL):
                 self._send(gateway, unsent)
 
     def flush(self) -> None:
-        """Send all queued replies now; while the broker is down they stay queued."""
+        """Send all queued replies of all gateways now; while the broker is down they stay queued."""
         self._timer = None
         for gateway, unsent in list(self._gateways.items()):
             if unsent.replies:
@@ -112,7 +121,7 @@ class ReplyOutbox:
                 del self._gateways[gateway]
 
     def drop_gateway(self, gateway: str) -> None:
-        """Drop, without sending, the queued replies to a dead gateway."""
+        """Drop the queued replies to one gateway unsent, because the gateway is dead."""
         self._gateways.pop(gateway, None)
 
     def _send(self, gateway: str, unsent: _Unsent) -> None:
@@ -150,7 +159,10 @@ def _leading(replies: Sequence[Reply]) -> list[Reply]:
 
 
 def merge_deltas(replies: Sequence[Reply]) -> list[Reply]:
-    """Return `replies` with contiguous deltas of a choice merged into the first of them, except those with steps."""
+    """Merge contiguous deltas of a choice into one reply, to make a window smaller.
+
+    Return the replies, steps unmerged.
+    """
     merged: list[Reply | list[Delta]] = []
     runs: dict[tuple[str, int], list[Delta]] = {}
     for reply in replies:

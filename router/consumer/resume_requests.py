@@ -1,4 +1,4 @@
-"""Resume requests: a worker asks a job's gateway whether and how to run the job again, until it is answered.
+"""Asks a job's gateway whether and how a worker may run a job again, and repeats the request until it is answered.
 
 A job that another attempt may have started must not start before (docs/design/queue-topology.md#resume): another worker
 may be running it, or its client may have a part of the answer. Nor must a job that was in a crashed engine run again
@@ -24,7 +24,7 @@ class ResumeRequests:
         self._pending: dict[str, asyncio.Queue[Resume]] = {}
 
     async def response_to(self, attempt: Attempt) -> Resume | None:
-        """Ask the gateway how to continue `attempt` until it responds; return that, `None` if the attempt ended.
+        """Ask the gateway how to continue one attempt until it responds; return that, or `None` if the attempt ended.
 
         Sets the attempt's `solo` and its number of crashes from the response.
         """
@@ -39,7 +39,10 @@ class ResumeRequests:
         return response
 
     def handle_response(self, response: Resume) -> None:
-        """Complete the request that `response` answers; ignored if no request is pending for its attempt."""
+        """Pass a gateway's `response` to the task that waits for it.
+
+        Ignored if no request is pending for its attempt.
+        """
         if (responses := self._pending.get(response.attempt)) is not None:
             responses.put_nowait(response)
 

@@ -1,4 +1,4 @@
-"""Tokens per second of a consumer, for its heartbeat."""
+"""Measures the tokens per second of a worker, which its heartbeats report."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ MIN_PERIOD = 0.5
 
 
 class TokenRate:
-    """Tokens per second of a consumer between two calls of `update`."""
+    """Rate of a worker's tokens per second between two calls of `update`."""
 
     def __init__(self) -> None:
         self.per_second = 0.0
         self._since, self._tokens = time.monotonic(), 0
 
     def update(self, tokens: int) -> float:
-        """Record the total number of `tokens` so far; return tokens per second over the last `MIN_PERIOD` or longer."""
+        """Record the worker's total `tokens` since its start.
+
+        Return its tokens per second over the last `MIN_PERIOD` or longer.
+        """
         now = time.monotonic()
         if now - self._since >= MIN_PERIOD:
             self.per_second = (tokens - self._tokens) / (now - self._since)

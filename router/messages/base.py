@@ -1,4 +1,4 @@
-"""Base types of all messages: the wire version, service classes, failure codes, usage."""
+"""Base types of the broker's messages: wire version, service classes, failure codes, and usage in tokens and units."""
 
 from __future__ import annotations
 

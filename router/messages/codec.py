@@ -1,4 +1,4 @@
-"""Encoding and decoding of messages: JSON, readable in the RabbitMQ management console."""
+"""Encodes messages as JSON for the broker, and decodes and checks received ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Encode a message as JSON (UTF-8)."""
+    """Encode one message (a struct of `router.messages`) as JSON in UTF-8, the body that is published."""
     return _encoder.encode(message)
 
 
@@ -30,7 +30,7 @@ class Codec(Generic[T]):
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(expected)
 
     def decode(self, body: bytes) -> T:
-        """Decode `body`, JSON in UTF-8, to a message of the codec's type.
+        """Decode `body`, a received message's JSON in UTF-8, to an instance of the codec's message type.
 
         Raises:
             UndecodableMessage: `body` is not JSON, not of the expected shape, or of another wire version.

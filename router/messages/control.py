@@ -1,4 +1,4 @@
-"""Control messages to workers and gateways, and the workers' heartbeat."""
+"""Control messages to workers and gateways (cancel, ping, drain, ...), gateways' load reports, workers' heartbeats."""
 
 from __future__ import annotations
 

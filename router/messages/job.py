@@ -1,4 +1,7 @@
-"""The job message: a gateway's request to a worker. Token ids are indexes into the model's vocabulary."""
+"""The job message: a gateway's request that a worker answers one prompt, with sampling and text options.
+
+Token ids are indexes into the model's vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -116,18 +119,21 @@ class ScorePrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     """Request field that the candidates come from, for error messages."""
 
     def context(self, index: int) -> str | list[dict[str, Any]]:
-        """Return the context of candidate `index`."""
+        """Return the context (text or chat messages) in which candidate number `index` is scored."""
         return self.contexts[0 if len(self.contexts) == 1 else index]
 
     def steps(self, index: int) -> list[str]:
-        """Return the steps of candidate `index`; those of a text are its parts between separators, unless blank."""
+        """Return the texts of the steps of candidate `index`.
+
+        A text is split at separators, blank parts are left out.
+        """
         candidate = self.candidates[index]
         if isinstance(candidate, list):
             return candidate
         return [part for part in candidate.split(self.separator) if part.strip()]
 
     def text(self, index: int) -> str:
-        """Return candidate `index` as one text."""
+        """Return candidate number `index` as one text, its steps joined."""
         candidate = self.candidates[index]
         return candidate if isinstance(candidate, str) else self.separator.join(candidate)
 
@@ -267,11 +273,14 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
         return answered or bool(self.steps)
 
     def delivered_ids(self, choice: int) -> list[int]:
-        """Return the delivered token ids of a choice."""
+        """Return the token ids of choice number `choice` that earlier attempts delivered to the client.
+
+        Empty if none.
+        """
         return self.delivered[choice] if choice < len(self.delivered) else []
 
     def delivered_positions(self, choice: int) -> int:
-        """Return the number of positions that were delivered of a choice: where its next delta starts."""
+        """Return the number of positions of choice number `choice` already delivered, where its next delta starts."""
         text = self.text_positions[choice] if choice < len(self.text_positions) else 0
         steps = len(self.steps) if choice == 0 else 0
         return steps + text + len(self.delivered_ids(choice))

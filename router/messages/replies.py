@@ -1,4 +1,7 @@
-"""Replies of workers to gateways, sent in windows. Positions count the generated tokens of one choice from 0."""
+"""Replies of workers to gateways, sent in windows: started, deltas of tokens, vectors, images, and terminal replies.
+
+Positions count the generated tokens of one choice from 0.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,10 @@ class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 def merge_tool_calls(calls: Iterable[ToolCallDelta]) -> list[ToolCallDelta]:
-    """Return the deltas with consecutive deltas of the same call merged into one."""
+    """Merge consecutive deltas of a tool call into one each, when deltas of an answer are merged.
+
+    Return them in order.
+    """
     merged: list[ToolCallDelta] = []
     for call in calls:
         if merged and merged[-1].index == call.index:
@@ -136,7 +142,7 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
 
     @property
     def positions(self) -> int:
-        """Number of positions that the delta covers, by which gaps and repeats are detected."""
+        """Number of token positions that the delta covers, by which gaps and repeats of replies are detected."""
         return len(self.token_ids) or self.untokenised_positions
 
 
@@ -171,7 +177,7 @@ class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
 
     @property
     def indexes(self) -> range:
-        """Indexes of the inputs."""
+        """Indexes, in the job, of the inputs whose vectors this reply has."""
         return range(self.start, self.start + len(self.vectors))
 
 
@@ -188,7 +194,7 @@ class Drawn(_Reply, frozen=True, kw_only=True, tag="drawn"):
 
     @property
     def indexes(self) -> range:
-        """Indexes of the images."""
+        """Indexes, in the job, of the images that this reply has."""
         return range(self.start, self.start + len(self.images))
 
 
@@ -205,7 +211,7 @@ class Scored(_Reply, frozen=True, kw_only=True, tag="scored"):
 
     @property
     def indexes(self) -> range:
-        """Indexes of the candidates."""
+        """Indexes, in the job, of the candidates whose scores this reply has."""
         return range(self.start, self.start + len(self.scores))
 
 

@@ -1,4 +1,4 @@
-"""How a job's answer is searched for with test-time compute: several paths are generated, and one is chosen.
+"""Field of a job that requests test-time compute: how paths are generated, scored by a verifier, and one chosen.
 
 Paths are samples of the same prompt. Methods with steps extend paths up to a boundary (the separator, or a number of
 tokens), have a verifier score them, and go on with the best; methods without steps generate whole answers.
@@ -39,17 +39,17 @@ class SearchMethod(StrEnum):
 
     @property
     def verified(self) -> bool:
-        """Whether a verifier scores the paths."""
+        """Whether a search by this method scores its paths with a verifier model."""
         return self is not SearchMethod.SELF_CONSISTENCY
 
     @property
     def stepwise(self) -> bool:
-        """Whether paths are scored after each step, not only at their ends."""
+        """Whether a search by this method scores its paths after each step, not only at their ends."""
         return self in (SearchMethod.BEAM_SEARCH, SearchMethod.DVTS, SearchMethod.LOOKAHEAD)
 
     @property
     def votes(self) -> bool:
-        """Whether results are extracted from the answers and compared."""
+        """Whether a search by this method extracts results from the answers and compares them."""
         return self in (SearchMethod.WEIGHTED_BEST_OF_N, SearchMethod.SELF_CONSISTENCY)
 
 

@@ -1,4 +1,4 @@
-"""Steps of a job that come before its answer: rewriting of the question, routing, tool calls, summaries, searches."""
+"""Message type of a job's steps before its answer: rewriting a question, routing, tool calls, summaries, searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StepState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether the step's result is final."""
+        """Whether a step in this state has its final result."""
         return self is not StepState.RUNNING
 
 

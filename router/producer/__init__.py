@@ -1,4 +1,4 @@
-"""Publisher of jobs, shared by gateways and assistants: follows the replies to published jobs and recovers lost ones.
+"""Publishes jobs for gateways, assistants and searching workers: reads the replies, and recovers jobs of lost workers.
 
 `recovery` decides which attempt at a job counts; `reply_inbox` reads the replies; `recovery_driver` does all I/O.
 """

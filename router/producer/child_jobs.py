@@ -1,4 +1,4 @@
-"""Child jobs: jobs that an assistant or a worker opens at other models to answer a job of its own, their parent.
+"""Opens child jobs: jobs that an assistant or a searching worker sends to other models to answer a job of its own.
 
 A child job has its parent's tenant, requester, deadline, service class, cache salt and trace. Its replies go to the
 process's own reply inbox, where the same recovery as in a gateway follows it from worker to worker. A child job ends
@@ -81,7 +81,7 @@ ChildJobError = GenerationError | PublishError | TooManyAncestors
 
 
 def parent_failure(error: ChildJobError) -> ParentFailure:
-    """Return how a job fails whose child job has ended with `error`."""
+    """Convert the error that ended a child job to the failure (code and message) with which its parent job fails."""
     match error:
         case JobFailed():
             return ParentFailure(error.failure, str(error), error.param)
@@ -144,7 +144,7 @@ class ChildJobs:
         self._openings: OrderedDict[str, int] = OrderedDict()
 
     async def open(self) -> None:
-        """Declare the reply inbox and subscribe to the workers' heartbeats.
+        """Create this process's reply inbox, and subscribe to the workers' heartbeats; call it before `run`.
 
         Raises:
             BrokerUnavailable: the queues can't be declared.
@@ -154,7 +154,10 @@ class ChildJobs:
         self.listens_since = time.monotonic()
 
     async def run(self) -> None:
-        """Dispatch replies, recover child jobs and observe workers until `close`; a failure fails all child jobs."""
+        """Pass replies to the child jobs, recover lost ones, and observe workers, until `close`.
+
+        A failure fails all child jobs.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._inbox.run(self._windows))
@@ -165,7 +168,7 @@ class ChildJobs:
             raise
 
     async def close(self) -> None:
-        """Cancel all open child jobs and delete the reply inbox; `run` returns."""
+        """Cancel all open child jobs of this process and delete its reply inbox; `run` then returns."""
         for parent_id in list(self._children):
             self.cancel(parent_id)
         await self._windows.close()
@@ -174,7 +177,7 @@ class ChildJobs:
     async def replies(
         self, parent: Job, request: ChildRequest, headers: Mapping[str, object]
     ) -> AsyncGenerator[Reply, None]:
-        """Publish a child job and yield its output in order, each part once; the last reply is `Finished`.
+        """Publish one child job and yield the replies with its output in order, each once; the last is `Finished`.
 
         Before the output of each worker comes its `Started`, with the number of prompt tokens.
 
@@ -235,7 +238,7 @@ class ChildJobs:
             return
 
     def cancel(self, parent_id: str) -> None:
-        """Cancel the open child jobs of a parent at their workers; their iterators raise `JobCancelled`."""
+        """Cancel all open child jobs of one parent job at their workers; their iterators raise `JobCancelled`."""
         for opened in self._children.get(parent_id, [])[:]:
             self._close(parent_id, opened)
             opened.unread.discard(JobCancelled())

@@ -1,4 +1,4 @@
-"""Errors that end the answering of published jobs; `gateway/http/http_errors.py` translates them to HTTP responses.
+"""Errors that end the answering of published jobs (failed, cancelled, worker lost, ...); the gateway maps them to HTTP.
 
 GenerationError
 ├── JobFailed, JobCancelled, DeadlinePassed, NotQueued, ModelUnavailable

@@ -1,4 +1,4 @@
-"""The output of one job that its publisher has accepted: how far each choice is, and what is known of the prompt.
+"""Tracks the output of one job that its publisher has accepted: the extent of each choice, and the prompt's echo.
 
 Token ids are kept, 4 bytes each and never more than a context holds, because a new attempt continues after them. Of a
 text that a provider sent without ids the text is kept: a worker tokenises it and continues. Reasoning and tool calls
@@ -36,7 +36,7 @@ MAX_TEXT_BYTES = 1024 * 1024
 
 
 class Acceptance(Enum):
-    """Whether a reply extends the output."""
+    """Result of `accept`: whether a reply extended the output that was accepted before."""
 
     NEW = auto()
     DUPLICATE = auto()
@@ -69,12 +69,12 @@ class _PromptOutput:
 
     @property
     def complete(self) -> bool:
-        """Whether all requested parts have arrived."""
+        """Whether all parts of the prompt that the client requested have arrived."""
         echoed = self._tokens is not None or not self._echo
         return echoed and (not self._scores or self._scored >= (self._tokens or 1))
 
     def accept(self, reply: PromptEcho | PromptLogprobs) -> Acceptance:
-        """Add a reply that may overlap with earlier ones: attempts split the prompt differently."""
+        """Add a reply with parts of the prompt, which may overlap with earlier replies; return whether it added any."""
         if isinstance(reply, PromptEcho):
             known, self._tokens = self._tokens is not None, len(reply.token_ids)
             return Acceptance.DUPLICATE if known else Acceptance.NEW
@@ -100,6 +100,7 @@ class _ChoiceOutput:
         """Ended steps, which take the first positions."""
 
     def accept(self, delta: Delta) -> Acceptance:
+        """Add the delta if it continues the choice; return whether it did, repeated earlier output, or left a gap."""
         if self.finished or delta.start < self.positions:
             return Acceptance.DUPLICATE
         if delta.start > self.positions:
@@ -123,7 +124,7 @@ class _ChoiceOutput:
             self.steps.append(step)
 
     def continue_after(self, steps: Sequence[Step], text: str, text_positions: int, token_ids: Sequence[int]) -> None:
-        """Begin with what was delivered before: steps, a text without ids of `text_positions`, then `token_ids`."""
+        """Start the choice with what was delivered earlier: steps, a text of `text_positions`, then `token_ids`."""
         self.steps += steps
         self.text += text.encode()
         self.token_ids.extend(token_ids)
@@ -147,9 +148,11 @@ class _UnorderedOutput:
 
     @property
     def accepted(self) -> list[int]:
+        """Indexes of the vectors, scores or images that have arrived, in ascending order."""
         return sorted(set(range(self.count)) - self.missing)
 
     def accept(self, indexes: range) -> Acceptance:
+        """Record the arrival of the items with these indexes; return whether they were new."""
         if indexes.stop > self.count:
             raise RepliesLost
         new = not self.missing.isdisjoint(indexes)
@@ -176,7 +179,7 @@ class JobOutput:
 
     @classmethod
     def of(cls, job: Job) -> JobOutput:
-        """Return the output that `job` was opened with, mostly none, of what it requests."""
+        """Create the tracker of a new job's output, starting with the output that the job says was delivered before."""
         output = cls._empty(job)
         if job.begun:
             output._continue(job)
@@ -207,7 +210,7 @@ class JobOutput:
         self._given_extent, self._given_state = self._size, self._state
 
     def accept(self, reply: Reply) -> Acceptance:
-        """Add the output in `reply`; return whether it was new, and if not, why it was not added.
+        """Add the output in one reply; return whether it was new, and if not, why it was not added.
 
         Raises:
             RepliesLost: the reply is about a choice, an input or an image that the job does not have, or it is a step
@@ -233,7 +236,7 @@ class JobOutput:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a step, a token or an ended choice, so that a new attempt continues, not starts over."""
+        """Whether any step, token or end of a choice was accepted, so that a new attempt must continue the answer."""
         return self.tokens > 0 or any(choice.finished for choice in self._choices)
 
     @property
@@ -243,14 +246,14 @@ class JobOutput:
 
     @property
     def tokens(self) -> int:
-        """Number of accepted tokens and steps, over all choices."""
+        """Number of tokens and steps accepted of the job's answer, over all choices."""
         return sum(choice.positions for choice in self._choices)
 
     @property
     def extent(self) -> int:
         """Number of tokens, vectors, scores and images accepted since the job was opened.
 
-        A job that adds none is republished only a few times.
+        A job whose attempts add nothing to this number is republished only a few times.
         """
         return self._size - self._given_extent
 
@@ -264,18 +267,18 @@ class JobOutput:
 
     @property
     def positions(self) -> list[int]:
-        """Number of accepted tokens of each choice, by choice index; an accepted step or image counts as one."""
+        """Number of tokens accepted of each choice, by choice index; an accepted step or image counts as one."""
         images = [int(index not in self._images.missing) for index in range(self._images.count)]
         return images or [choice.positions for choice in self._choices]
 
     @property
     def resumable(self) -> bool:
-        """Whether another attempt can continue the output: the ids or the whole text of what was accepted are known."""
+        """Whether another worker can continue the output: all its token ids, or its whole text, are known."""
         return all(choice.resumable for choice in self._choices)
 
     @property
     def resume_point(self) -> ResumePoint:
-        """The accepted output that a new attempt continues."""
+        """Accepted output that a new attempt needs to continue the answer: token ids, text and steps by choice."""
         untokenised = any(choice.text_positions for choice in self._choices)
         return ResumePoint(
             [choice.token_ids.tolist() for choice in self._choices] if self.tokens else [],

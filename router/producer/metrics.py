@@ -1,4 +1,4 @@
-"""Prometheus metrics of what publishes jobs and follows their replies."""
+"""Prometheus metrics of processes that publish jobs: replies dropped, jobs resumed, workers probed."""
 
 from __future__ import annotations
 

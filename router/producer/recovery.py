@@ -1,4 +1,4 @@
-"""Recovery of one job, as a sans-I/O state machine: `receive(event, now)` returns the commands to perform.
+"""Recovers one published job when workers or broker fail: a state machine without I/O, from events to commands.
 
 The job's publisher (a gateway, or the parent of a child job) decides alone which attempt is authoritative and which
 output exists (docs/design/queue-topology.md#resume). Three fences protect the answer: replies are accepted of it
@@ -71,7 +71,7 @@ class JobRecovery:
 
     @property
     def state(self) -> JobState:
-        """State of the job's recovery: queued, running, contested, standby, orphaned or ended."""
+        """State of this job's recovery: queued, running, contested, standby, orphaned or ended."""
         if self.ended or self._closed:
             return JobState.ENDED
         if self.attempt_id is None:
@@ -83,7 +83,7 @@ class JobRecovery:
         return JobState.ORPHANED if self._released else JobState.RUNNING
 
     def receive(self, event: Event, now: float) -> list[Command]:
-        """Update the state by an event at monotonic time `now`; return the commands to perform, in order."""
+        """Update the job's recovery by one event at monotonic time `now`; return the commands to perform, in order."""
         commands: list[Command] = []
         match event:
             case events.ReplyReceived(worker_id, reply):

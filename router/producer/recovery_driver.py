@@ -1,4 +1,4 @@
-"""Drives the recovery of all open jobs: reports events to each state machine, and performs its commands.
+"""Does the I/O of job recovery in processes that publish jobs: passes events to recoveries, performs their commands.
 
 All I/O of recovery is here: control messages, republished copies, timers, the periodic watch, metrics and log lines.
 """
@@ -73,17 +73,23 @@ class RecoveryDriver:
         """Copies to publish, by number."""
 
     def open(self, number: int, job: Job, unread: UnreadReplies) -> OpenJob:
-        """Start the recovery of `job`, number `number` of its request; accepted replies are added to `unread`."""
+        """Start the recovery of one job, number `number` of its request; return its state.
+
+        Accepted replies go to `unread`.
+        """
         return OpenJob(number, JobRecovery(job, self._broker, self._timings, time.monotonic()), unread)
 
     def close(self, job: OpenJob, *, cancel: bool) -> None:
-        """End a job's recovery and its timer; with `cancel`, have its worker cancel the job unless it has ended."""
+        """End the recovery of one job, whose request has ended; with `cancel`, have its worker stop a running job."""
         self.handle(job, events.RequestClosed(cancel))
         if job.timer is not None:
             job.timer.cancel()
 
     def handle(self, job: OpenJob, event: events.Event, *, not_before: float = -math.inf) -> None:
-        """Pass an event to a job's recovery, perform the commands; an unexpected error fails the job's request only."""
+        """Pass one event to a job's recovery and perform its commands.
+
+        An unexpected error fails the job's request only.
+        """
         try:
             self.perform(job, job.recovery.receive(event, max(not_before, self.refresh())))
         except Exception:  # noqa: BLE001 - the replies to all other requests come the same way
@@ -91,20 +97,27 @@ class RecoveryDriver:
             job.unread.fail(RepliesLost())
 
     def dismiss(self, worker_id: str, reply: Reply) -> None:
-        """Drop a reply to a job that is not open, and stop its attempt; an unexpected error is logged only."""
+        """Drop a worker's reply to a job that is not open here, and have that worker stop the attempt.
+
+        Errors are logged.
+        """
         try:
             self.perform(None, dismiss(worker_id, reply))
         except Exception:  # noqa: BLE001 - the replies to all requests come the same way
             _log.exception("reply to no open job not dismissed", reply_type=type(reply).__name__)
 
     def refresh(self) -> float:
-        """Update the `BrokerHealth` of all recoveries from the bus's state; return the monotonic time."""
+        """Copy the bus's connection state to the `BrokerHealth` of all recoveries; return the monotonic time now."""
         self._broker.up = self._bus.state is ConnectionState.UP
         self._broker.lost_at = self._bus.lost_at
         return time.monotonic()
 
     def perform(self, job: OpenJob | None, commands: Iterable[events.Command]) -> None:
-        """Perform commands in order. `job`: the open job they are about; `None`: only drops and messages to workers."""
+        """Perform a recovery's commands in order, such as control messages to workers.
+
+        `job` is the open job that the commands are about; with `None` only dropped replies and messages to workers
+        occur.
+        """
         for command in commands:
             if job is not None:
                 self._perform_on(job, command)
@@ -142,14 +155,15 @@ class RecoveryDriver:
                 self._metrics.tokens_after_disconnect.inc(tokens)
 
     async def run(self, jobs: Mapping[str, OpenJob]) -> None:
-        """Periodically check the open `jobs` (by id): ping silent workers, republish overdue jobs; until cancelled."""
+        """Check the open `jobs` (by id) at intervals, and publish further copies of jobs, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch(jobs))
             while True:
                 tasks.create_task(self._republish(*await self._copies.get()))
 
     def unreachable(self, target: str, jobs: Mapping[str, OpenJob]) -> None:
-        """Report to the open `jobs` of the worker `target` that the broker returned a control message to that worker.
+        """Report to the open `jobs` (by id) of worker `target` that the worker has no queue at the broker, so may be
+        dead.
 
         A dead worker's jobs are all pinged at once, and one message comes back for each: the others are not visited.
         """

@@ -1,4 +1,4 @@
-"""Events that the recovery of a job (`recovery.py`) receives, commands that it returns, and the parts of its state."""
+"""Types of the events that a job's recovery (`recovery.py`) receives, the commands that it returns, and its state."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BrokerHealth:
 
     @property
     def disturbed_at(self) -> float:
-        """Monotonic time at which the connection was last lost, down or blocked, so that replies may be missing."""
+        """Monotonic time at which the connection was last lost, down or blocked; replies sent before may be missing."""
         return max(self.lost_at, self.unusable_at)
 
 

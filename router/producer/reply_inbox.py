@@ -1,4 +1,4 @@
-"""Reply inbox of a process that publishes jobs: one queue for the replies to all of its jobs.
+"""Reply inbox of a process that publishes jobs: consumes the one queue to which workers send all replies to its jobs.
 
 A request's jobs are opened here before they are published, so that no reply can be missed.
 """
@@ -46,11 +46,11 @@ class ReplyInbox:
         return len(self._jobs)
 
     async def listen(self) -> TypedSubscription[Window]:
-        """Declare and consume this process's reply queue, before any job is published; pass the result to `run`."""
+        """Create this process's reply queue at the broker and subscribe to it, before any job is published."""
         return await self._bus.replies(self.own_id)
 
     async def run(self, windows: TypedSubscription[Window]) -> None:
-        """Dispatch the replies in `windows` to their jobs, and run recovery, until the subscription closes."""
+        """Pass the replies in `windows` (of `listen`) to their jobs, and run job recovery, until `windows` ends."""
         async with asyncio.TaskGroup() as tasks:  # if recovery dies, this fails too
             recovering = tasks.create_task(self._recovery.run(self._jobs))
             async for window in windows:
@@ -59,7 +59,10 @@ class ReplyInbox:
             recovering.cancel()
 
     def open(self, jobs: Sequence[Job]) -> list[OpenJob]:
-        """Open a request's jobs, which share their unread replies; call it before they are published."""
+        """Register one request's `jobs` for replies, and return their states, in order.
+
+        Call it before they are published.
+        """
         opened: list[OpenJob] = []
         unread = UnreadReplies(self._max_unread_bytes, partial(self._failed, opened))
         opened += (self._recovery.open(number, job, unread) for number, job in enumerate(jobs))
@@ -68,14 +71,17 @@ class ReplyInbox:
         return opened
 
     def close(self, jobs: Sequence[OpenJob], *, cancel: bool) -> None:
-        """Close a request's jobs: drop later replies; with `cancel`, have workers cancel unended jobs. Idempotent."""
+        """End the registration of one request's jobs; later replies are dropped.
+
+        With `cancel`, workers stop unended jobs.
+        """
         for job in jobs:
             if self._jobs.pop(job.recovery.job.id, None) is not None:
                 self._recovery.close(job, cancel=cancel)
         self._metrics.inbox_jobs.set(len(self))
 
     def fail_all(self, error: GenerationError) -> None:
-        """Fail every open request of this process: its task gets `error` after the replies already received."""
+        """Fail every open request of this process: `error` is raised in its reader, after the replies it has got."""
         for job in list(self._jobs.values()):
             job.unread.fail(error)
 

@@ -1,4 +1,4 @@
-"""Reader of the replies to one request's open jobs, until their deadline or until no worker can be answering them."""
+"""Reads the replies to one request's jobs until the request's deadline, or until no worker can be answering them."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ class ReplyReader:
 
     @property
     def remaining(self) -> float:
-        """Seconds until the deadline, at least 0."""
+        """Seconds until the deadline of the request's jobs, at least 0."""
         return max(0.0, self._deadline - time.monotonic())
 
     @property
     def is_begun(self) -> bool:
-        """Whether a worker has started one of the jobs."""
+        """Whether a worker has started one of the request's jobs."""
         return any(job.recovery.attempt_id for job in self._jobs)
 
     @property
     def is_served(self) -> bool:
-        """Whether live workers could start or continue the jobs, or will once they have loaded the model."""
+        """Whether live workers can start or continue the request's jobs, or will once they have loaded the model."""
         models = self._source.models
         model = models.find(self._model)
         if model is None or not model.alive:
@@ -70,7 +70,9 @@ class ReplyReader:
         return not lost or model.availability_begun is not Availability.NONE
 
     async def arrivals(self) -> list[Arrival]:
-        """Return the unread replies in order of arrival; if none arrives within a second, return an empty list.
+        """Wait up to a second for unread replies to the request's jobs.
+
+        Return all in order of arrival, or an empty list.
 
         Raises:
             GenerationError: the jobs can't be answered any more, and all earlier replies were returned.

@@ -1,4 +1,4 @@
-"""Commands that answer resume requests, and that dismiss replies to jobs whose requests have ended."""
+"""Builds the commands that answer workers' resume requests, and that dismiss replies to jobs which are not open."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from router.producer import recovery_events as events
 def decision_on(
     worker_id: str, request: messages.ResumeRequest, decision: ResumeDecision, **continued: Any
 ) -> events.SendControl:
-    """Return the command to send a worker the decision on its request; `continued` are further fields of `Resume`."""
+    """Return the command that sends a worker the `decision` on its resume request, with further fields of `Resume`."""
     answer = messages.Resume(job=request.job_id, attempt=request.attempt_id, decision=decision, **continued)
     return events.SendControl(control_targets.worker(worker_id), answer)
 
 
 def dismiss(worker_id: str, reply: Reply) -> list[events.Command]:
-    """Return the commands for a reply to a job that is not open: drop it, stop its attempt, deny resume requests."""
+    """Return the commands for a worker's reply to a job that is not open: drop it, stop the attempt, deny a resume."""
     if isinstance(reply, messages.ResumeRequest):
         return [decision_on(worker_id, reply, ResumeDecision.GONE)]
     drop = events.Drop(known=False, tokens=reply.positions if isinstance(reply, messages.Delta) else 0)

@@ -1,4 +1,4 @@
-"""Replies to one request that its task has not read yet: bounded, in order, for all jobs of the request."""
+"""Buffers the replies to one request's jobs, bounded and in order, until the request's task reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOGPROB_BYTES = 512
 
 
 class Arrival(NamedTuple):
-    """A reply about the request's job number `job`."""
+    """A reply that has arrived for job number `job` of a request."""
 
     job: int
     reply: Reply
@@ -36,7 +36,10 @@ class UnreadReplies:
         self._reader: asyncio.Future[None] | None = None
 
     def append(self, job: int, reply: Reply) -> None:
-        """Add a reply about job number `job`; above `max_bytes` drop all unread ones and fail with `SlowClient`."""
+        """Add one reply about job number `job`.
+
+        If that exceeds `max_bytes`, drop all unread ones and fail with `SlowClient`.
+        """
         self._queue.append(Arrival(job, reply))
         self._bytes += _size(reply)
         if self._bytes > self._max_bytes:
@@ -44,19 +47,19 @@ class UnreadReplies:
         self._wake()
 
     def fail(self, error: GenerationError) -> None:
-        """Fail the request: the reader gets the unread replies, then `error` is raised. Only the first error counts."""
+        """Fail the request: its reader gets the unread replies, then `error` is raised. Only the first error counts."""
         if self._error is None:
             self._error = error
             self._on_failure()
         self._wake()
 
     def discard(self, error: GenerationError) -> None:
-        """Fail the request at once: drop all unread replies, and raise `error` in the reader."""
+        """Fail the request at once: drop all its unread replies, so that `error` is raised in its reader."""
         self._queue.clear()
         self.fail(error)
 
     def peek(self) -> Sequence[Arrival]:
-        """Return the unread replies without removing them.
+        """Return the request's unread replies, in order of arrival, without removing them; empty if there are none.
 
         Raises:
             GenerationError: no reply is unread, and the request has failed.
@@ -66,14 +69,14 @@ class UnreadReplies:
         return self._queue
 
     def take_all(self) -> list[Arrival]:
-        """Remove and return all unread replies in order of arrival."""
+        """Remove and return all unread replies of the request in order of arrival; empty if there are none."""
         arrivals = list(self._queue)
         self._queue.clear()
         self._bytes = 0
         return arrivals
 
     async def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for an unread reply; return whether there is one.
+        """Wait at most `seconds` for an unread reply of the request; return whether there is one.
 
         Raises:
             GenerationError: no reply is unread, and the request has failed.

@@ -1,1 +1,1 @@
-"""Transports: abstract interface (`base`), RabbitMQ through pika (`rabbitmq`), in-memory broker (`memory`)."""
+"""Transports: connections to the broker behind one interface (`base`): RabbitMQ by pika, or an in-memory broker."""

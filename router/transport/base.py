@@ -1,4 +1,4 @@
-"""Transport interface: the subset of AMQP 0-9-1 that Headrace uses, independent of pika.
+"""Interface of a transport, a connection to a message broker: the subset of AMQP 0-9-1 that Headrace uses.
 
 Message bodies are bytes (`router/bus.py` encodes them). All methods must be called on one asyncio event loop.
 
@@ -62,15 +62,15 @@ class Delivery(ABC):
     @property
     @abstractmethod
     def lost(self) -> bool:
-        """Whether the delivery's channel was closed, so that the broker redelivers the message if unsettled."""
+        """Whether the delivery's channel was closed: if unsettled, the broker delivers the message again."""
 
     @abstractmethod
     def ack(self) -> None:
-        """Acknowledge the message: the broker removes it."""
+        """Acknowledge this message, so that the broker removes it from its queue."""
 
     @abstractmethod
     def reject(self, *, requeue: bool) -> None:
-        """Reject the message: put it back into its queue if `requeue`, else dead-letter it."""
+        """Reject this message: the broker puts it back into its queue if `requeue`, else dead-letters it."""
 
 
 class Consumer(ABC):
@@ -81,7 +81,7 @@ class Consumer(ABC):
 
     @abstractmethod
     async def cancel(self) -> None:
-        """Stop new deliveries (basic.cancel). Deliveries already received may still be settled."""
+        """Stop new deliveries (basic.cancel). Iteration ends; deliveries already received may still be settled."""
 
 
 class Browser(ABC):
@@ -89,7 +89,7 @@ class Browser(ABC):
 
     @abstractmethod
     async def get(self) -> Delivery | None:
-        """Take the next message, to be settled; `None` if no further one is ready.
+        """Take the queue's next message, which must then be settled; return `None` if no message is ready.
 
         Raises:
             BrokerRefused: no such queue, or no permission.
@@ -98,7 +98,7 @@ class Browser(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """End the browser; all unsettled messages go back to the queue, in their order."""
+        """End the browsing: all unsettled messages go back to the queue, in their order."""
 
 
 class Subscription(ABC):
@@ -109,7 +109,7 @@ class Subscription(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Delete the private queue; iteration ends."""
+        """Delete the private queue at the broker, so that iteration over its messages ends."""
 
 
 class ConnectionState(Enum):
@@ -130,7 +130,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Connect to the broker.
+        """Connect to the broker; afterwards the transport reconnects by itself.
 
         Raises:
             BrokerUnavailable: no connection before the timeout; the message names the broker and the reason.
@@ -138,22 +138,22 @@ class Transport(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Wait for outstanding confirms, then disconnect. Unsettled deliveries return to their queues."""
+        """Wait for outstanding publisher confirms, then disconnect. Unsettled deliveries return to their queues."""
 
     @property
     @abstractmethod
     def state(self) -> ConnectionState:
-        """State of the publishing connection."""
+        """State of the publishing connection: up, blocked by the broker, or down."""
 
     @property
     @abstractmethod
     def lost_at(self) -> float:
-        """Monotonic time at which a connection was last lost; `-inf` if never."""
+        """Monotonic time at which a connection to the broker was last lost; `-inf` if never."""
 
     @property
     @abstractmethod
     def unsent_bytes(self) -> int:
-        """Bytes of published messages, confirmed or not, not yet written to the socket."""
+        """Number of bytes of published messages, confirmed or not, that are not written yet to the socket."""
 
     @property
     @abstractmethod
@@ -162,11 +162,11 @@ class Transport(ABC):
 
     @abstractmethod
     async def declare(self, topology: Topology) -> None:
-        """Declare durable exchanges, queues and bindings at the broker (idempotent)."""
+        """Declare the durable exchanges, queues and bindings of `topology` at the broker (idempotent)."""
 
     @abstractmethod
     async def publish(self, message: Outgoing) -> None:
-        """Send a message and wait for the publisher confirm; always `mandatory`: fails if no queue is bound.
+        """Send one message and wait for the broker's confirm; always `mandatory`: fails if no queue is bound.
 
         Raises:
             Unroutable, QueueFull, BrokerUnavailable: the message was not queued.
@@ -175,7 +175,9 @@ class Transport(ABC):
 
     @abstractmethod
     def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Send a message unconfirmed. If `mandatory` and no queue is bound, the `on_return` callbacks are called.
+        """Send one message without a confirm.
+
+        If `mandatory` and no queue is bound, the `on_return` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down (a blocked one buffers the message).
@@ -183,18 +185,21 @@ class Transport(ABC):
 
     @abstractmethod
     def on_return(self, callback: ReturnCallback) -> None:
-        """Register `callback`, called for each message published unconfirmed that the broker returns."""
+        """Register `callback`, called with each message published unconfirmed that the broker returns as unroutable."""
 
     @abstractmethod
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Start consuming a durable queue on its own channel, at most `prefetch` unsettled messages at a time.
+        """Start consuming a durable queue; return an iterator over deliveries, at most `prefetch` unsettled at a time.
 
         A message goes to the consumer of the highest `priority` that has capacity; equal consumers take turns.
         """
 
     @abstractmethod
     async def browse(self, queue: str) -> Browser:
-        """Open a browser on a durable queue, beside its consumers. The browser ends with the connection."""
+        """Open a browser on a durable queue, which gets single messages beside the queue's consumers.
+
+        The browser ends with the connection.
+        """
 
     @abstractmethod
     async def subscribe(
@@ -204,7 +209,9 @@ class Transport(ABC):
         *,
         arguments: Mapping[str, str | int],
     ) -> Subscription:
-        """Open a private (exclusive, server-named) queue with these `arguments`, bound to `exchange` by each key.
+        """Create a private (exclusive, server-named) queue bound to `exchange` by each routing key.
+
+        Return its message iterator.
 
         Returns once the bindings exist: no message published afterwards is missed. After a reconnect a new queue is
         bound to the same keys; messages published in between are lost.

@@ -1,4 +1,4 @@
-"""Closable queue between a transport and the reader of a consumer or subscription, on one event loop."""
+"""Queue, on one event loop, from a transport to the one reader of a consumer or subscription; its end can be marked."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class ClosableQueue(Generic[T]):
         self._items: asyncio.Queue[T | None] = asyncio.Queue()
 
     def put(self, item: T) -> None:
-        """Append an item for the reader."""
+        """Append one received message for the reader."""
         self._items.put_nowait(item)
 
     def close(self) -> None:
-        """End iteration after the items so far. Idempotent."""
+        """Mark the end: the reader's iteration ends after the items put so far. Idempotent."""
         self._items.put_nowait(None)
 
     def pop_oldest(self) -> T | None:
-        """Remove and return the oldest unread item; `None` if there is none."""
+        """Remove and return the oldest item that the reader has not taken; `None` if there is none."""
         return None if self._items.empty() else self._items.get_nowait()
 
     async def __aiter__(self) -> AsyncIterator[T]:

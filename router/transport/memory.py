@@ -1,4 +1,4 @@
-"""In-memory broker and transport: behave as RabbitMQ does, for one process and one event loop.
+"""In-memory broker and its transport, which behave as RabbitMQ does within one process: for `headrace serve` and tests.
 
 `MemoryBroker` is the shared state, `MemoryTransport` a component's connection to it. It implements what Headrace relies
 on of quorum queues (prefetch, round robin, returned messages first, delivery count and limit, expiry at the head, dead
@@ -42,7 +42,7 @@ class MemoryBroker:
         """Whether publishers are blocked, as in a memory alarm; set by tests."""
 
     def declare(self, topology: Topology) -> None:
-        """Declare durable exchanges, queues and bindings (idempotent).
+        """Create the exchanges, queues and bindings of `topology` in this broker, unless they exist.
 
         Raises:
             BrokerRefused: an exchange or queue exists with another type or other arguments.
@@ -58,7 +58,7 @@ class MemoryBroker:
             self.bind(binding.exchange, binding.routing_key, self.queue(binding.queue))
 
     def queue(self, name: str) -> MemoryQueue:
-        """Return the durable queue `name`.
+        """Return this broker's durable queue with this name.
 
         Raises:
             BrokerRefused: no queue has that name.
@@ -68,7 +68,7 @@ class MemoryBroker:
         return self._queues[name]
 
     def bind(self, exchange: str, routing_key: str, target: Target) -> None:
-        """Bind queue `target` to an exchange with a routing key (idempotent).
+        """Bind a queue to an exchange of this broker with a routing key (idempotent).
 
         Raises:
             BrokerRefused: there is no such exchange.
@@ -80,11 +80,11 @@ class MemoryBroker:
             self._bindings.append(binding)
 
     def unbind(self, target: Target) -> None:
-        """Remove all bindings of the private queue `target`."""
+        """Remove all bindings of a private queue, which then gets no further messages."""
         self._bindings = [binding for binding in self._bindings if binding[2] is not target]
 
     def route(self, message: Outgoing) -> list[Target]:
-        """Return the queues that a message is routed to, without duplicates."""
+        """Return the queues to which an exchange's bindings route this message, each once; empty if unroutable."""
         kind = self._exchanges.get(message.exchange)
         targets: list[Target] = []
         for exchange, pattern, target in self._bindings:
@@ -114,11 +114,11 @@ class MemoryTransport(Transport):
         self._subscriptions: list[_MemorySubscription] = []
 
     async def start(self) -> None:
-        """Connect to the in-memory broker: `state` becomes `UP`."""
+        """Connect to the in-memory broker, so that `state` becomes `UP`."""
         self._running = True
 
     async def close(self) -> None:
-        """Disconnect; unsettled deliveries return to their queues."""
+        """Disconnect from the in-memory broker; unsettled deliveries return to their queues."""
         self._running = False
         for holder in self._holders:
             holder.return_all()
@@ -127,33 +127,36 @@ class MemoryTransport(Transport):
 
     @property
     def state(self) -> ConnectionState:
-        """`UP` between `start` and `close`; `BLOCKED` during an alarm."""
+        """State of the connection: `UP` between `start` and `close`; `BLOCKED` while the broker has an alarm."""
         if not self._running:
             return ConnectionState.DOWN
         return ConnectionState.BLOCKED if self._broker.alarm else ConnectionState.UP
 
     @property
     def lost_at(self) -> float:
-        """Always `-inf`: the connection is never lost."""
+        """Monotonic time of the last loss of the connection: always `-inf`, as it can't be lost."""
         return float("-inf")
 
     @property
     def unconfirmed(self) -> int:
-        """Always 0: a publish is confirmed at once."""
+        """Number of publishes in progress: always 0, as the in-memory broker confirms at once."""
         return 0
 
     @property
     def unsent_bytes(self) -> int:
-        """Always 0: messages are not buffered."""
+        """Number of unsent bytes: always 0, as messages to the in-memory broker are not buffered."""
         return 0
 
     async def declare(self, topology: Topology) -> None:
-        """Declare durable exchanges, queues and bindings."""
+        """Create durable exchanges, queues and bindings in the in-memory broker, unless they exist."""
         self._check_running()
         self._broker.declare(topology)
 
     async def publish(self, message: Outgoing) -> None:
-        """Route the message to its queues, confirmed at once. Raises the errors of `Transport.publish`."""
+        """Put one message into the queues it is routed to; confirmed at once.
+
+        Raises the errors of `Transport.publish`.
+        """
         if self.state is not ConnectionState.UP:
             raise BrokerUnavailable(f"the in-memory broker is {self.state.value}")
         await asyncio.sleep(0)  # other tasks run, as they do with a real broker
@@ -165,7 +168,10 @@ class MemoryTransport(Transport):
             raise QueueFull(f"the queue for {message.routing_key} is at its limit")
 
     def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Route a message without a confirm. If `mandatory` and unroutable, the `on_return` callbacks are called."""
+        """Put one message into its queues, unconfirmed.
+
+        If `mandatory` and unroutable, `on_return` callbacks are called.
+        """
         self._check_running()
         targets = self._broker.route(message)
         for target in targets:
@@ -174,25 +180,28 @@ class MemoryTransport(Transport):
             asyncio.get_running_loop().call_soon(self._returned, message)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Register `callback`, called for each message published unconfirmed that the broker returns."""
+        """Register `callback`, called with each message published unconfirmed that can't be routed."""
         self._return_callbacks.append(callback)
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Start consuming a durable queue, at most `prefetch` unsettled messages at a time."""
+        """Start consuming a durable queue.
+
+        Return an iterator over deliveries, at most `prefetch` unsettled at a time.
+        """
         self._check_running()
         consumer = _MemoryConsumer(self._broker.queue(queue), prefetch, priority)
         self._holders.append(consumer)
         return consumer
 
     async def browse(self, queue: str) -> Browser:
-        """Open a browser on a durable queue."""
+        """Open a browser on a durable queue, which gets single messages; unsettled ones return when it closes."""
         self._check_running()
         browser = _MemoryBrowser(self._broker.queue(queue))
         self._holders.append(browser)
         return browser
 
     async def subscribe(self, exchange: str, routing_keys: Sequence[str], *, arguments: _Arguments) -> Subscription:
-        """Open a private queue with these queue `arguments`, bound to `exchange` by each routing key."""
+        """Create a private queue bound to `exchange` by each routing key; return an iterator over its messages."""
         self._check_running()
         subscription = _MemorySubscription(self._broker, arguments)
         for routing_key in routing_keys:
@@ -244,14 +253,14 @@ class _UnsettledMessages:
         self._unsettled: list[Message] = []
 
     def release(self, message: Message) -> bool:
-        """Remove a message from the unsettled ones; returns whether it was among them."""
+        """Remove one message from the unsettled ones; return whether it was among them."""
         if not any(message is unsettled for unsettled in self._unsettled):
             return False
         self._unsettled = [unsettled for unsettled in self._unsettled if unsettled is not message]
         return True
 
     def return_all(self) -> None:
-        """Return all unsettled messages to the queue, in order."""
+        """Put all unsettled messages back into the queue, in order."""
         self.closed = True
         unsettled, self._unsettled = self._unsettled, []
         for message in unsettled:
@@ -296,7 +305,7 @@ class _MemoryConsumer(_UnsettledMessages, Consumer, QueueConsumer):
         self._received.close()
 
     def return_all(self) -> None:
-        """Stop consuming, and return all unsettled messages."""
+        """Stop consuming, and put all unsettled messages back into the queue."""
         self.queue.remove_consumer(self)
         super().return_all()
         self._received.close()

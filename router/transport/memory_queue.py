@@ -1,4 +1,4 @@
-"""In-memory quorum queue: order, limits, expiry and dead letters as in RabbitMQ 3.10."""
+"""Queue of the in-memory broker with order, limits, expiry and dead letters as RabbitMQ 3.10's quorum queues."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ class Message:
 
 
 class Target(ABC):
-    """A queue that can be bound to an exchange."""
+    """Interface of a queue of the in-memory broker that can be bound to an exchange."""
 
     @abstractmethod
     def accept(self, message: Message) -> bool:
-        """Enqueue a message; return false if the queue is full."""
+        """Enqueue one routed message; return false if the queue is full."""
 
 
 class QueueConsumer(ABC):
-    """A consumer of a `MemoryQueue`."""
+    """Interface of a consumer of a `MemoryQueue`."""
 
     priority: int
 
     @property
     @abstractmethod
     def has_capacity(self) -> bool:
-        """Whether the consumer's prefetch allows another delivery."""
+        """Whether the consumer's prefetch allows another unsettled delivery."""
 
     @abstractmethod
     def deliver(self, message: Message) -> None:
-        """Deliver a message to the consumer."""
+        """Deliver one message to the consumer, which must settle it."""
 
 
 class MemoryQueue(Target):
@@ -71,7 +71,7 @@ class MemoryQueue(Target):
         return len(self._returned) + len(self._ready)
 
     def accept(self, message: Message) -> bool:
-        """Enqueue a message; at the limit drop the oldest (`drop-head`) or return false (`reject-publish`)."""
+        """Enqueue one message; at the limit drop the oldest (`drop-head`) or return false (`reject-publish`)."""
         while self._is_full():
             if not self._drops_oldest:
                 return False
@@ -85,14 +85,17 @@ class MemoryQueue(Target):
         return True
 
     def get(self) -> Message | None:
-        """Remove and return the next message (basic.get); `None` if no message is ready."""
+        """Remove and return the queue's next message (basic.get), which then is unsettled.
+
+        `None` if no message is ready.
+        """
         self._expire_head()
         message = self._pop_head() if len(self) else None
         self._watch_head()
         return message
 
     def return_message(self, message: Message, *, requeue: bool) -> None:
-        """Requeue a message that a consumer rejected or lost; dead-letter it past the delivery limit or on request."""
+        """Requeue a message that a consumer rejected or lost, or dead-letter it at the delivery limit or on request."""
         message.delivery_count += 1
         if not requeue:
             self._dead_letter(self, message, "rejected")
@@ -104,17 +107,17 @@ class MemoryQueue(Target):
         self.deliver_ready()
 
     def add_consumer(self, consumer: QueueConsumer) -> None:
-        """Add a consumer, and deliver ready messages to it within its prefetch."""
+        """Add a consumer to the queue, and deliver ready messages to it within its prefetch."""
         self._consumers.append(consumer)
         self.deliver_ready()
 
     def remove_consumer(self, consumer: QueueConsumer) -> None:
-        """Remove a consumer, which gets no further messages; does nothing if it is absent."""
+        """Remove a consumer from the queue, which gets no further messages; does nothing if it is not one."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
 
     def deliver_ready(self) -> None:
-        """Deliver ready messages to consumers with capacity, round robin."""
+        """Deliver ready messages to the consumers that have capacity, round robin."""
         self._expire_head()
         while len(self) and (consumer := self._next_consumer()) is not None:
             consumer.deliver(self._pop_head())

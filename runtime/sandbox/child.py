@@ -1,4 +1,4 @@
-"""Main function of the process that `process.run` starts: imports the work, confines itself, and runs the work.
+"""Entry point of a sandboxed child process (`process.run` starts it): imports the work, confines itself, runs the work.
 
 The order comes on standard input, messages go to standard output, each after its length. Untrusted bytes are read only
 after the confinement.
@@ -27,9 +27,13 @@ Work = Callable[[bytes, BinaryIO], Iterable[bytes]]
 
 
 def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
-    """Run the function `work` (`MODULE:NAME`) confined, and exit the process.
+    """Run the function `work` (`MODULE:NAME`) confined in this process, then exit: the entry point of a sandboxed
+    child.
 
-    `source` is the descriptor of a file to read; `NO_SOURCE`: none.
+    Args:
+        memory_bytes: limit on memory, as text of the command line.
+        cpu_seconds: limit on CPU time, as text.
+        source: file descriptor that the work may read, as text; `NO_SOURCE`: none.
     """
     status = 1
     try:
@@ -50,7 +54,10 @@ def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
 
 
 def run_work(function: Work, source: int) -> None:
-    """Run a function confined: read its order from standard input, and write its messages to standard output."""
+    """Run `function` in this confined process on the order from standard input; write its messages to standard output.
+
+    `source` is the descriptor of the file that the function reads.
+    """
     with os.fdopen(STDIN, "rb") as orders, os.fdopen(STDOUT, "wb") as output:
         order = orders.read()
         with os.fdopen(source, "rb", closefd=False) as file:

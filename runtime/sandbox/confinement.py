@@ -1,4 +1,4 @@
-"""Confines the calling process for good: resource limits, no new privileges, a seccomp filter, no other open files.
+"""Confines the calling process until its end: resource limits, no privileges, a seccomp filter, no other open files.
 
 It needs no privilege: it works as any user, in a container without capabilities and with `no-new-privileges`. It fails
 closed: a process that can't be confined raises `SandboxUnavailable`.
@@ -33,7 +33,7 @@ class _Program(ctypes.Structure):
 
 
 def confine(limits: Limits, keep: Collection[int]) -> None:
-    """Confine this process and its threads until its end; close all files but those with the descriptors in `keep`.
+    """Confine this process and its threads until its end to `limits`; close all files but the descriptors in `keep`.
 
     From then on it can compute, read the files in `keep` and write to the pipes among them; opening files or sockets,
     starting processes or threads, and changing limits fail with `PermissionError`. Import what the work needs before.

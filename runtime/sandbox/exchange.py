@@ -1,4 +1,4 @@
-"""Sends a sandboxed process its order, and yields its messages within limits."""
+"""Talks to a sandboxed process: sends its order (bytes), and yields its messages within limits of size and time."""
 
 from __future__ import annotations
 
@@ -16,44 +16,46 @@ PIECE = 262_144
 
 
 class Running(Protocol):
-    """A process that runs work: `asyncio.subprocess.Process`, or a child of a `ForkServer`."""
+    """Interface of a sandboxed process: `asyncio.subprocess.Process`, or a child of a `ForkServer`."""
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, or the negative number of the signal that ended it; `None`: it runs."""
+        """Exit status of the sandboxed process, or minus the signal that ended it; `None` while it runs."""
 
     @property
     def stdin(self) -> OrderWriter | None:
-        """Pipe of the order."""
+        """Pipe to the sandboxed process for its order; `None` if it has no such pipe."""
 
     @property
     def stdout(self) -> asyncio.StreamReader | None:
-        """Pipe of the messages."""
+        """Pipe from the sandboxed process with its messages; `None` if it has no such pipe."""
 
     async def wait(self) -> int:
-        """Wait for the end; return the status."""
+        """Wait until the sandboxed process has ended, and return its exit status."""
         ...
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the sandboxed process at once (SIGKILL), without waiting for its end."""
 
 
 class OrderWriter(Protocol):
-    """Pipe of an order: a stream or transport."""
+    """Interface of the pipe by which a sandboxed process gets its order: asyncio's stream writer or transport."""
 
     def is_closing(self) -> bool:
-        """Return whether the pipe is closed, or closes."""
+        """Return whether the pipe to the sandboxed process is closed or closing."""
         ...
 
     def write(self, data: bytes, /) -> None:
-        """Send bytes, without waiting."""
+        """Send bytes of the order to the sandboxed process, without waiting."""
 
     def close(self) -> None:
-        """Close the pipe after what was sent."""
+        """Close the pipe after all bytes written so far were sent, which ends the order."""
 
 
 async def exchange(process: Running, limits: WorkLimits, order: bytes) -> AsyncGenerator[bytes, None]:
-    """Send a process its order and yield its messages; end it when the generator is closed.
+    """Send a sandboxed process its `order` (bytes) and yield its messages.
+
+    Kill the process when the generator is closed.
 
     Raises:
         SandboxUnavailable: this machine can't confine processes.

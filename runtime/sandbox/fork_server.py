@@ -1,4 +1,4 @@
-"""Runs pieces of untrusted work in confined children of one process that has imported the work already.
+"""Runs pieces of untrusted work in confined children of one process, which has imported the work's code already.
 
 `process.run` imports the work anew for each piece; where the import takes longer than the work, a fork server saves it.
 """
@@ -41,11 +41,13 @@ class ForkServer:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the running server; `None`: it does not run."""
+        """Process id of the fork server's running process; `None` while it does not run."""
         return self._server.pid if self._server is not None and self._server.alive else None
 
     async def run(self, limits: WorkLimits, order: bytes = b"") -> AsyncGenerator[bytes, None]:
-        """Run one piece of work confined; yield its messages. Close to cancel it.
+        """Run one piece of work, with input `order`, in a confined child; yield its messages.
+
+        Close the iterator to cancel it.
 
         Raises:
             SandboxUnavailable: this machine can't confine processes.
@@ -69,7 +71,7 @@ class ForkServer:
                 self._stopping = asyncio.get_running_loop().call_later(self._idle_seconds, self.close)
 
     def close(self) -> None:
-        """End the process, and its children."""
+        """End the fork server's process with its children; a later `run` starts another process."""
         if self._stopping is not None:
             self._stopping.cancel()
             self._stopping = None
@@ -95,14 +97,14 @@ class _Server:
 
     @property
     def pid(self) -> int:
-        """Process id."""
+        """Process id of the fork server."""
         return self._process.pid
 
     async def start_child(self, limits: WorkLimits) -> _Child:
-        """Fork a child with limits.
+        """Have the fork server fork a child confined to `limits`; return the child, connected to its pipes.
 
         Raises:
-            WorkFailed: the process has ended.
+            WorkFailed: the fork server's process has ended.
         """
         order_end, order = os.pipe()
         output, output_end = os.pipe()
@@ -123,10 +125,10 @@ class _Server:
         return child
 
     def send(self, command: Command, *files: int) -> None:
-        """Send a command, with open files.
+        """Send a command, with the open files that go with it, to the fork server's process.
 
         Raises:
-            WorkFailed: the process has ended.
+            WorkFailed: the fork server's process has ended.
         """
         try:
             socket.send_fds(self._commands, [msgspec.msgpack.encode(command)], list(files))
@@ -134,7 +136,10 @@ class _Server:
             raise WorkFailed("its fork server has ended") from error
 
     def receive(self) -> None:
-        """Note the next child that has ended; all of them if the process has."""
+        """Read the fork server's next report, and record the end of that child.
+
+        If the process has ended, record the end of all its children.
+        """
         try:
             message = self._commands.recv(MAX_COMMAND_BYTES)
         except BlockingIOError:
@@ -150,7 +155,7 @@ class _Server:
             child.end(ended.status)
 
     def close(self) -> None:
-        """End the process; its children end with status 1."""
+        """Kill the fork server's process; its children are recorded as ended with status 1. Idempotent."""
         if not self.alive:
             return
         self.alive = False
@@ -192,11 +197,11 @@ class _Child:
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, or the negative number of the signal that ended the child; `None`: it runs."""
+        """Exit status of the child, or minus the signal that ended it; `None` while it runs."""
         return self._ended.result() if self._ended.done() else None
 
     async def connect(self, order: int, output: int) -> None:
-        """Take over the ends of the child's pipes."""
+        """Open the child's pipes from the descriptors `order` (becomes `stdin`) and `output` (becomes `stdout`)."""
         loop = asyncio.get_running_loop()
         self.stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(order, "wb", buffering=0))
         stdout = asyncio.StreamReader(limit=PIECE)
@@ -205,21 +210,21 @@ class _Child:
         self.stdout = stdout
 
     def abandon(self) -> None:
-        """Close the pipes of a child that did not start."""
+        """Close the pipes of a child that the fork server did not start."""
         for transport in (self.stdin, self._reading):
             if transport is not None:
                 transport.close()
 
     def end(self, status: int) -> None:
-        """Note the status with which the child has ended."""
+        """Record the exit status with which the child has ended, and wake the callers of `wait`."""
         if not self._ended.done():
             self._ended.set_result(status)
 
     async def wait(self) -> int:
-        """Wait for the end; return the status."""
+        """Wait until the child has ended, and return its exit status."""
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
-        """End the child at once."""
+        """Have the fork server kill the child; does nothing if the fork server has ended."""
         with suppress(WorkFailed):
             self._server.send(KillChild(self._number))

@@ -1,5 +1,4 @@
-"""Main function of the process that `fork_server.ForkServer` starts: imports the work once, and forks a confined child
-for each order.
+"""Entry point of a `ForkServer`'s process: imports the work once, and forks a confined child for each order.
 
 It reads no untrusted bytes: a command names a child and brings its limits and the ends of its two pipes. It has no
 threads, and its heap is frozen, so that a fork takes milliseconds and children share its memory.
@@ -74,7 +73,11 @@ class _Child:
 
 
 def main(work: str) -> None:
-    """Fork a child that runs `work` (`MODULE:NAME`) for each command on standard input, a socket, until it closes."""
+    """Entry point of a fork server's process: fork a child that runs `work` for each command, until standard input
+    closes.
+
+    `work` is `MODULE:NAME`, imported once; standard input is a socket for the commands.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
     module, _, name = work.partition(":")
     function: Work = getattr(importlib.import_module(module), name)
@@ -97,6 +100,7 @@ class _Server:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
     def serve(self) -> None:
+        """Execute commands and report ended children until the command socket closes; then kill the children."""
         with contextlib.suppress(OSError):  # the parent has ended
             while True:
                 wait = TICK if self._children else None

@@ -1,5 +1,6 @@
-"""Fresh interpreters for work on untrusted bytes, which have nothing of the process that starts them to give away: an
-empty environment, `/` as the working directory, and no open files but those that are passed.
+"""Starts fresh Python interpreters for work on untrusted bytes, with an empty environment and no open files.
+
+Their working directory is `/`, and files stay open only if they are passed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ EMPTY: Surroundings = {"cwd": "/", "env": {}}
 
 
 def command(function: str, *arguments: str) -> list[str]:
-    """Return the command line of an interpreter that calls `function` (`MODULE:NAME`) and exits.
+    """Return the command line of a fresh Python interpreter that calls `function` (`MODULE:NAME`) with `arguments` and
+    exits.
 
     The interpreter ignores the environment and the user's packages; it imports what this process can import.
     """
@@ -38,17 +40,19 @@ def command(function: str, *arguments: str) -> list[str]:
 
 
 def start(function: str, *arguments: str, stdin: int) -> subprocess.Popen[bytes]:
-    """Start an interpreter that calls `function`, with the file `stdin` as its standard input.
+    """Start a fresh Python interpreter that calls `function` (`MODULE:NAME`), with descriptor `stdin` as its standard
+    input.
 
-    What it writes to its standard error until it is confined appears among this process' logs.
+    Its environment is empty. What it writes to standard error until it is confined appears in this process's logs.
     """
     return subprocess.Popen(command(function, *arguments), stdin=stdin, stdout=subprocess.DEVNULL, **EMPTY)
 
 
 def start_connected(function: str, *arguments: str) -> tuple[subprocess.Popen[bytes], Connection]:
-    """Start an interpreter that calls `function`, which gets its end of a connection by `parent_connection`.
+    """Start a fresh Python interpreter that calls `function` (`MODULE:NAME`).
 
-    The function must end when its end is closed, as by this process' death.
+    Return the process and a connection to it. The function gets its end by `parent_connection`, and must end when that
+    is closed, as by this process's death.
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -57,5 +61,5 @@ def start_connected(function: str, *arguments: str) -> tuple[subprocess.Popen[by
 
 
 def parent_connection() -> Connection:
-    """Return the connection to the process that called `start_connected`."""
+    """Return the connection to the parent process; call it in a process that `start_connected` started."""
     return Connection(os.dup(STDIN))

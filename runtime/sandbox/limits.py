@@ -1,4 +1,4 @@
-"""Limits of sandboxed work, and the errors that exceeding them raises.
+"""Limits of sandboxed work (memory, CPU, output, time), and the errors that are raised when work exceeds them.
 
 SandboxError
 ├── SandboxUnavailable   this machine can't confine a process; the work was not started

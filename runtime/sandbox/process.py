@@ -21,9 +21,10 @@ from runtime.sandbox.limits import WorkLimits
 async def run(
     work: str, limits: WorkLimits, order: bytes = b"", source: int = NO_SOURCE
 ) -> AsyncGenerator[bytes, None]:
-    """Run the function `work` (`MODULE:NAME`, see `child.Work`) confined; yield its messages. Close to cancel it.
+    """Run one piece of work, with input `order`, in a new confined interpreter; yield its messages. Close to cancel it.
 
-    `source` is the descriptor of an open file, which the work reads from its start and can't write.
+    `work` is a function's `MODULE:NAME` (see `child.Work`). `source` is the descriptor of an open file, which the work
+    reads from its start and can't write.
 
     Raises:
         SandboxUnavailable: this machine can't confine processes.

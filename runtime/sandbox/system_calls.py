@@ -1,4 +1,4 @@
-"""The system calls of confined processes, as a seccomp filter: a program of classic BPF for the kernel.
+"""Builds the seccomp filter of confined processes (a classic BPF program), which permits a few system calls only.
 
 The filter is a list of what is allowed: memory, time, and reading and writing of open files. Every other call fails
 with EPERM, among them those that open files and sockets, start processes, and signal or trace other processes.
@@ -82,7 +82,8 @@ ARCHITECTURES = {
 
 
 def filter_program(architecture: Architecture) -> bytes:
-    """Return the seccomp filter of confined processes, as an array of the kernel's `struct sock_filter`."""
+    """Return the seccomp filter of confined processes for one processor architecture, as bytes of `struct
+    sock_filter`s."""
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in _instructions(architecture))
 
 

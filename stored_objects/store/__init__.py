@@ -1,1 +1,1 @@
-"""MongoDB stores of stored objects: documents and counts of bytes."""
+"""MongoDB implementations of the stores of stored objects: their documents, and the byte counts of quotas."""

@@ -1,1 +1,1 @@
-"""HTTP routes, one module per endpoint."""
+"""HTTP routes of the gateway, one module per endpoint."""

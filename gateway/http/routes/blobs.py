@@ -28,7 +28,7 @@ router = APIRouter()
 
 
 def address_of(request: Request, blob_id: str) -> str:
-    """Return the signed URL of an object, valid for an hour, at the origin that the client's request was sent to."""
+    """Return the signed URL of a stored object, valid for an hour, at the origin to which `request` was sent."""
     return gateway_of(request).addresses.address(blob_id, str(request.base_url).rstrip("/"))
 
 
@@ -37,7 +37,10 @@ def address_of(request: Request, blob_id: str) -> str:
 async def retrieve_blob(
     blob_id: str, gateway: CurrentGateway, query: Annotated[AddressQuery, Depends(query_of(AddressQuery))]
 ) -> Response:
-    """Return an image or file whose address has a valid signature and has not expired."""
+    """Return an image or file, if the address has a valid signature that has not expired; needs no API key.
+
+    Answers `GET /v1/blobs/{blob_id}`.
+    """
     gateway.addresses.verify(blob_id, query.expires, query.signature)
     stored = await gateway.objects.find_signed(blob_id)
     chunks = gateway.objects.stream(stored)

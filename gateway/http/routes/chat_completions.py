@@ -1,4 +1,4 @@
-"""Route of `POST /v1/chat/completions`."""
+"""Route of `POST /v1/chat/completions`: one job per conversation, answered whole or as a stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ router = APIRouter(route_class=IdempotentRoute)
     **document_route(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
 )
 async def create_chat_completion(request: Request, authorised: AuthorisedChat) -> Response:
-    """Generate the assistant's next message of a conversation; with `stream`, send it as Server-Sent Events."""
+    """Generate the assistant's next message of a conversation; with `stream`, send it as Server-Sent Events.
+
+    Answers `POST /v1/chat/completions`.
+    """
     caller, body, gateway = authorised
     gateway.admission.check_images(caller, body)
     images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)

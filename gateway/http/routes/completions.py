@@ -21,7 +21,10 @@ router = APIRouter(route_class=IdempotentRoute)
 
 @router.post("/v1/completions", **document_route(Completion, body=CompletionRequest, streamed=Completion))
 async def create_completion(request: Request, authorised: AuthorisedCompletion) -> Response:
-    """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of that prompt."""
+    """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of that prompt.
+
+    Answers `POST /v1/completions`.
+    """
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit(caller, body)
     jobs = build_completion_jobs(body, admitted, Origin.of(gateway.settings))

@@ -20,7 +20,7 @@ router = APIRouter(route_class=IdempotentRoute)
 
 @router.post("/v1/embeddings", **document_route(EmbeddingList, body=EmbeddingRequest))
 async def create_embeddings(request: Request, authorised: AuthorisedEmbeddings) -> Response:
-    """Return an embedding (a vector of length one) for each input, in order of the inputs."""
+    """Return an embedding (a vector of length one) for each input, in order of the inputs (`POST /v1/embeddings`)."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit_embeddings(caller, body)
     job = build_embedding_job(body, admitted, Origin.of(gateway.settings))

@@ -14,13 +14,13 @@ router = APIRouter()
 @router.get("/healthz")
 @public
 async def healthz() -> Response:
-    """Answer 200: the gateway process is alive."""
+    """Answer 200, because this gateway process is alive (`GET /healthz`)."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get("/readyz")
 @public
 async def readyz(gateway: CurrentGateway) -> Response:
-    """Answer 200 if requests are accepted, else 503: the broker must accept publishes and the event loop be on time."""
+    """Answer 200 if this gateway accepts requests, else 503: broker down, or event loop late (`GET /readyz`)."""
     gateway.protection.check()
     return JSONResponse({"status": "ready"})

@@ -1,4 +1,4 @@
-"""Route class of endpoints that honour the `Idempotency-Key` header.
+"""Route class of the gateway's endpoints that honour the `Idempotency-Key` header.
 
 A request with a key is authenticated and its body read here, and again by the route if it runs, so that a stored
 response is never returned to another tenant, to a caller that may not use the model, or for another body.
@@ -35,7 +35,10 @@ class IdempotentRoute(APIRoute):
     """A route that runs equal POSTs of a tenant with the same `Idempotency-Key` once, and repeats the response."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; with an `Idempotency-Key`, run the route, join its run, or replay the stored response."""
+        """Handle one request of the route.
+
+        One with an `Idempotency-Key` is run once, and equal ones get its response.
+        """
         keys = [value for name, value in scope["headers"] if name == HEADER]
         if not keys or scope["method"] != "POST":
             await super().handle(scope, receive, send)

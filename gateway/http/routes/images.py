@@ -29,7 +29,7 @@ not_offered = APIRouter()
 
 @router.post("/v1/images/generations", **document_route(ImageList, body=ImageRequest))
 async def create_images(request: Request, authorised: AuthorisedImages) -> Response:
-    """Draw images of a prompt, and return them when all of them are drawn."""
+    """Draw images of a prompt, and return them when all of them are drawn (`POST /v1/images/generations`)."""
     caller, body, gateway = authorised
     admitted = await gateway.admission.admit_images(caller, body)
     job = build_image_job(body, admitted, Origin.of(gateway.settings))
@@ -49,7 +49,7 @@ async def create_images(request: Request, authorised: AuthorisedImages) -> Respo
 @not_offered.post("/v1/images/edits", include_in_schema=False)
 @not_offered.post("/v1/images/variations", include_in_schema=False)
 async def refuse_images(caller: ImageCaller) -> Response:
-    """Refuse edits and variations of images, which no worker computes."""
+    """Answer 400: no worker computes edits or variations of images (`POST /v1/images/edits, /v1/images/variations`)."""
     raise InvalidRequest(
         "Edits and variations of images are not available here: use /v1/images/generations.",
         code="unsupported_endpoint",

@@ -1,4 +1,4 @@
-"""Route of `POST /v1/mcp`: assistants' tools for clients of the Model Context Protocol, over streamable HTTP.
+"""Route of `POST /v1/mcp`: lists and calls assistants' tools for clients of the Model Context Protocol.
 
 It keeps no sessions: any gateway answers any message. A tool call is a job for an assistant, so that limits, holds and
 bills are those of a chat completion. Every error but that of the API key is answered in JSON-RPC.
@@ -76,7 +76,7 @@ _DOCUMENTED["responses"] |= {
 
 
 class _Exchange(NamedTuple):
-    """A request with what its answer needs."""
+    """One MCP message with the HTTP request, caller and protocol version that its answer needs."""
 
     request: Request
     caller: Principal
@@ -85,23 +85,24 @@ class _Exchange(NamedTuple):
 
     @property
     def gateway(self) -> Gateway:
+        """The gateway that answers the message."""
         return gateway_of(self.request)
 
     @property
     def id(self) -> RequestId:
-        """The id of a message that is a request."""
+        """JSON-RPC id of the message, which must be a request, not a notification."""
         if self.message.id is None:
             raise TypeError("a notification has no id")
         return self.message.id
 
     def call_key(self, request_id: RequestId) -> CallKey:
-        """Return the identity of one of the client's calls."""
+        """Return the identity of this client's tool call with the JSON-RPC id `request_id`."""
         return CallKey(self.caller.key_id, self.request.headers.get(protocol.SESSION_HEADER, "")[:256], request_id)
 
 
 @router.post("/v1/mcp", **_DOCUMENTED)
 async def exchange_mcp_messages(request: Request, caller: _Caller) -> Response:
-    """Answer a message of the Model Context Protocol: list the tools of the assistants, or call one."""
+    """Answer a message of the Model Context Protocol: list the assistants' tools, or call one (`POST /v1/mcp`)."""
     message: McpRequest | None = None
     version = LATEST_MODERN_VERSION  # until it is known: errors have HTTP statuses of their own
     try:

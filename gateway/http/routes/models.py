@@ -15,7 +15,10 @@ router = APIRouter()
 
 @router.get("/v1/models", **document_route(ModelList))
 async def list_models(caller: ModelReader, gateway: CurrentGateway) -> Response:
-    """List the models that the caller may use and that were served within the last hour, under all their names."""
+    """List the models that the caller may use and that were served within the last hour, under all their names.
+
+    Answers `GET /v1/models`.
+    """
     return json_response(
         ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed(caller.models)])
     )
@@ -23,7 +26,7 @@ async def list_models(caller: ModelReader, gateway: CurrentGateway) -> Response:
 
 @router.get("/v1/models/{name:path}", **document_route(Model))
 async def retrieve_model(name: str, caller: ModelReader, gateway: CurrentGateway) -> Response:
-    """Return a model that the caller may use, by its name or alias."""
+    """Return one model that the caller may use, by its name or alias (`GET /v1/models/{name}`)."""
     return json_response(_model(name, gateway.catalogue.find(name, caller.models)))
 
 

@@ -14,7 +14,7 @@ router = APIRouter()
 @router.get("/openapi.json", include_in_schema=False)
 @public
 async def openapi(request: Request) -> Response:
-    """Return this API's OpenAPI document, which is built at the first request and then cached."""
+    """Return this API's OpenAPI document, built at the first request and then cached (`GET /openapi.json`)."""
     app: FastAPI = request.app
     if app.openapi_schema is None:
         app.openapi_schema = openapi_document(app.routes)

@@ -1,4 +1,4 @@
-"""Routes of `/v1/operator`, an extension: organisations, their credit, prices, and usage of all.
+"""Routes of `/v1/operator`, an extension for operators: organisations and their credit, prices, usage of all.
 
 They take admin API keys of the operator's organisation, as `/v1/organization` takes those of any.
 """
@@ -55,7 +55,10 @@ WritingOperator = Annotated[Administrator, Depends(_writing_operator)]
 async def list_organizations(
     operator: ReadingOperator, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
-    """List the installation's organisations with their credit, sorted by id."""
+    """List a page of the installation's organisations with their credit, sorted by id.
+
+    Answers `GET /v1/operator/organizations`.
+    """
     found = await _installation(operator).page(query.after or "", query.limit + 1)
     shown = [_organization(each) for each in found[: query.limit]]
     return json_response(listed(OrganizationCreditList, shown, has_more=len(found) > query.limit))
@@ -63,7 +66,7 @@ async def list_organizations(
 
 @router.get("/organizations/{organization_id}", **document_route(OrganizationCredit))
 async def retrieve_organization(organization_id: str, operator: ReadingOperator) -> Response:
-    """Return one organisation with its credit."""
+    """Return one organisation with its credit (`GET /v1/operator/organizations/{organization_id}`)."""
     return json_response(_organization(await _installation(operator).account(organization_id)))
 
 
@@ -71,7 +74,10 @@ async def retrieve_organization(organization_id: str, operator: ReadingOperator)
 async def change_credit(
     organization_id: str, operator: WritingOperator, body: Annotated[CreditCreate, Depends(admin_body(CreditCreate))]
 ) -> Response:
-    """Give an organisation credit, or take unspent credit from it, once per reference."""
+    """Give an organisation credit, or take unspent credit from it, once per reference.
+
+    Answers `POST /v1/operator/organizations/{organization_id}/credit`.
+    """
     actor = await operator.audit_actor()
     entry = await _installation(operator).change_credit(
         body.credit_kind, organization_id, body.amount, body.reference, body.reason, actor=actor
@@ -91,7 +97,7 @@ async def change_credit(
 
 @router.get("/prices", **document_route(Prices))
 async def retrieve_prices(operator: ReadingOperator) -> Response:
-    """Return the prices in force."""
+    """Return the prices of all models in force (`GET /v1/operator/prices`)."""
     return json_response(_prices(await _installation(operator).prices.newest()))
 
 
@@ -99,7 +105,10 @@ async def retrieve_prices(operator: ReadingOperator) -> Response:
 async def update_prices(
     operator: WritingOperator, body: Annotated[PriceUpdate, Depends(admin_body(PriceUpdate))]
 ) -> Response:
-    """Change or remove the prices of one model: every gateway uses the new version within five seconds."""
+    """Change or remove the prices of one model; every gateway uses them within five seconds.
+
+    Answers `POST /v1/operator/prices`.
+    """
     rates, actor = None if body.rates is None else body.rates.rates, await operator.audit_actor()
     version = await _installation(operator).edit_prices(body.model, rates, seen=body.version, actor=actor)
     return json_response(_prices(version))
@@ -109,7 +118,10 @@ async def update_prices(
 async def retrieve_usage(
     operator: ReadingOperator, query: Annotated[UsageQuery, Depends(query_of(UsageQuery))]
 ) -> Response:
-    """Report tokens, requests and cost by day, organisation and model, as JSON or CSV, without the last hours."""
+    """Report tokens, requests and cost by day, organisation and model, as JSON or CSV, without the last hours.
+
+    Answers `GET /v1/operator/usage`.
+    """
     usage = await _installation(operator).usage_of_all(query.days)
     if query.format == "csv":
         await operator.record(Event.USAGE_EXPORTED, "installation", details={"format": "csv"})

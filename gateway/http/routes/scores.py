@@ -24,7 +24,10 @@ router = APIRouter(route_class=IdempotentRoute)
 
 @router.post("/v1/score", **document_route(ScoreList, body=ScoreRequest))
 async def create_scores(request: Request, authorised: AuthorisedScores) -> Response:
-    """Return the score of each pair of texts, or of each answer to a conversation and of its steps."""
+    """Return the score of each pair of texts, or of each answer to a conversation and of its steps.
+
+    Answers `POST /v1/score`.
+    """
     caller, body, gateway = authorised
     job, scores, usage = await _scores(request, caller, body, gateway)
     return json_response(score_list(scores, id=job.id, created=int(time.time()), model=job.model, usage=usage))
@@ -32,7 +35,7 @@ async def create_scores(request: Request, authorised: AuthorisedScores) -> Respo
 
 @router.post("/v1/rerank", **document_route(Ranking, body=RerankRequest))
 async def create_ranking(request: Request, authorised: AuthorisedRerank) -> Response:
-    """Return the documents that are most relevant to a query, in order of their scores."""
+    """Return the documents that are most relevant to a query, in order of their scores (`POST /v1/rerank`)."""
     caller, body, gateway = authorised
     job, scores, usage = await _scores(request, caller, body, gateway)
     return json_response(ranking(scores, body, id=job.id, model=job.model, usage=usage))

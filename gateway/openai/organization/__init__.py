@@ -1,1 +1,1 @@
-"""Request and response models of `/v1/organization`, after OpenAI's specification."""
+"""Request and response models of `/v1/organization`, the administration API, after OpenAI's specification."""

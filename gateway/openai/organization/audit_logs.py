@@ -1,4 +1,4 @@
-"""Models of the audit log. Source: `AuditLog` and `/organization/audit_logs` in OpenAI's specification.
+"""Request and response models of `/v1/organization/audit_logs`, from OpenAI's specification.
 
 An event's details are in a field named after its type: `{"type": "project.created", "project.created": {...}}`.
 """

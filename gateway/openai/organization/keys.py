@@ -1,4 +1,4 @@
-"""Models of API keys and service accounts.
+"""Request and response models of API keys, admin keys and service accounts in `/v1/organization`.
 
 Source: `ProjectApiKey`, `ProjectServiceAccount`, `AdminApiKey` and their requests in OpenAI's specification; scopes,
 models and expiry are extensions. A key's `value` is its secret text, which only the response that creates it contains.
@@ -25,12 +25,12 @@ ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 def format_key_id(key_id: str) -> str:
-    """Return a key's id with the prefix that clients see; "" (no key) stays ""."""
+    """Return the id of an API key in the form that clients see, with a prefix; "" (no key) stays ""."""
     return PREFIX + key_id if key_id else ""
 
 
 def parse_key_id(shown: str) -> str:
-    """Return the key id behind one that clients see: the inverse of `format_key_id`."""
+    """Return the stored id of an API key from the form that clients see, without the prefix (see `format_key_id`)."""
     return shown.removeprefix(PREFIX)
 
 

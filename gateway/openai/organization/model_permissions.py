@@ -1,4 +1,4 @@
-"""Models of model permissions. Source: `ProjectModelPermissions` and its requests in OpenAI's specification.
+"""Request and response models of `/v1/organization/.../model_permissions`, from OpenAI's specification.
 
 Headrace has the same permissions for roles and for users (an extension).
 """

@@ -1,4 +1,4 @@
-"""Models of paginated lists and of their query parameters."""
+"""Models of paginated lists and of their query parameters, shared by the organisation and the operator API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of projects and their users. Source: `Project`, `ProjectUser` and their requests in OpenAI's specification."""
+"""Request and response models of `/v1/organization/projects` and projects' users, from OpenAI's specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of rate limits of a project, and (extensions) of an organisation, an API key and a user.
+"""Request and response models of rate limits of a project, organisation, API key and user in `/v1/organization`.
 
 Source: `ProjectRateLimit`, `ProjectRateLimitUpdateRequest` in OpenAI's specification.
 """

@@ -1,4 +1,4 @@
-"""The list of all request body models of the organisation API and the operator API, for the OpenAPI document."""
+"""Lists all request body models of the organisation and operator APIs, which the OpenAPI document has to describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of monthly budgets of an organisation, a project or (an extension) an API key.
+"""Request and response models of monthly budgets, `/v1/organization/.../spend_limit`.
 
 Source: `ProjectSpendLimitResource`, `OrganizationSpendLimitResource` in OpenAI's specification.
 """
@@ -25,7 +25,7 @@ class SpendLimitUpdate(RequestBody):
 
     @property
     def nano_usd(self) -> int:
-        """Budget in nano-USD, converted from the body's cents."""
+        """Monthly budget in nano-USD, converted from the body's cents."""
         return self.threshold_amount * NANO_PER_CENT
 
 

@@ -1,4 +1,4 @@
-"""Models of usage and cost reports.
+"""Query and response models of the usage and cost reports and of the export in `/v1/organization`.
 
 Source: `UsageResponse`, `UsageTimeBucket` and the queries of `/organization/usage` and `/costs` in OpenAI's
 specification.

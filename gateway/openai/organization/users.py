@@ -1,4 +1,4 @@
-"""Models of users and invitations. Source: `User`, `Invite` and their requests in OpenAI's specification.
+"""Request and response models of `/v1/organization/users` and `/invites`, from OpenAI's specification.
 
 Headrace has more roles than OpenAI's `owner` and `reader`: an invitation carries both forms, a user only Headrace's.
 """

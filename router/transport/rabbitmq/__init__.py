@@ -1,4 +1,4 @@
-"""RabbitMQ transport. The only package that imports pika.
+"""RabbitMQ transport: connects processes to RabbitMQ and reconnects them; the only package that imports pika.
 
 pika is not thread-safe and its connections do not reconnect. Everything here runs on the application's event loop
 (docs/adr/0036), in layers:

@@ -1,4 +1,4 @@
-"""Browser of a shared queue: gets one message at a time (basic.get) on a channel that is not reopened after a loss."""
+"""Browser of a RabbitMQ queue: gets one message at a time (basic.get) on a channel, which is not reopened when lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RabbitMQBrowser(Browser):
 
     @classmethod
     async def open(cls, queue: str, supervisor: ConnectionSupervisor) -> RabbitMQBrowser:
-        """Open a channel on `supervisor`'s connection and return a browser of `queue` on it.
+        """Create a browser of `queue`, on a new channel of the connection that `supervisor` keeps open.
 
         Raises:
             BrokerUnavailable: no connection, or the broker did not answer.
@@ -38,7 +38,7 @@ class RabbitMQBrowser(Browser):
         return cls(queue, channel)
 
     async def get(self) -> Delivery | None:
-        """Take the next message of the queue (basic.get), to be settled; `None` if none is ready."""
+        """Take the queue's next message (basic.get), which must then be settled; `None` if no message is ready."""
         try:
             message = await self._channel.get(self._queue)
         except exceptions.ChannelClosedByBroker as error:
@@ -51,7 +51,7 @@ class RabbitMQBrowser(Browser):
         return RabbitMQDelivery(self._session, *message)
 
     async def close(self) -> None:
-        """Close the channel: unsettled messages go back to the queue, after the settlements sent before."""
+        """Close the browser's channel: unsettled messages go back to the queue, after the settlements sent before."""
         self._channel.close()
         await asyncio.wait({self._channel.closed}, timeout=RPC_TIMEOUT)
 

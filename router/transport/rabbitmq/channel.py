@@ -1,4 +1,4 @@
-"""pika's connections and channels as coroutines, without reconnection (`supervisor.py` adds it).
+"""Wraps pika's connections and channels in coroutines, without reconnection (`supervisor.py` adds it).
 
 Every request to the broker has a timeout and fails at once if the channel closes. Callbacks given to pika must only set
 futures or enqueue. Raises pika's `AMQPError` and `TimeoutError`; callers in this package translate them.
@@ -38,17 +38,17 @@ class Channel:
 
     @property
     def is_open(self) -> bool:
-        """Whether the channel is open."""
+        """Whether the AMQP channel is open, so that it can be used."""
         return not self.closed.done() and bool(self._raw.is_open)
 
     def when_lost(self, callback: OnLost) -> None:
-        """Set the callback called with the reason when either side closes the channel; at once if it is closed."""
+        """Set the callback that gets the reason when either side closes the channel; called at once if it is closed."""
         self._on_lost = callback
         if self.closed.done():
             callback(self.closed.result())
 
     def publish(self, message: Outgoing, *, mandatory: bool, correlation_id: str | None = None) -> None:
-        """Write a message to the connection, without waiting for a confirm."""
+        """Write one message to the channel's connection, without waiting for a confirm."""
         self._raw.basic_publish(
             message.exchange,
             message.routing_key,
@@ -58,23 +58,23 @@ class Channel:
         )
 
     def on_return(self, callback: Callable[[Any, Any, bytes], None]) -> None:
-        """Register `callback(method, properties, body)`, called for each message that the broker returns."""
+        """Register `callback(method, properties, body)`, called for each unroutable message that the broker returns."""
         self._raw.add_on_return_callback(lambda _channel, method, properties, body: callback(method, properties, body))
 
     def ack(self, tag: int) -> None:
-        """Acknowledge the delivery with this delivery tag."""
+        """Acknowledge the delivery with delivery tag `tag`, so that the broker removes its message."""
         self._raw.basic_ack(tag)
 
     def reject(self, tag: int, *, requeue: bool) -> None:
-        """Requeue, or else dead-letter, the delivery with this delivery tag."""
+        """Reject the delivery with delivery tag `tag`: requeued if `requeue`, else dead-lettered."""
         self._raw.basic_reject(tag, requeue=requeue)
 
     async def confirm(self, callback: Callable[[Any], None]) -> None:
-        """Turn on publisher confirms; `callback(frame)` gets the broker's acks and nacks."""
+        """Turn on publisher confirms on the channel; `callback(frame)` gets the broker's acks and nacks."""
         await self._rpc(self._raw.confirm_delivery, ack_nack_callback=callback)
 
     async def declare(self, topology: Topology) -> None:
-        """Declare durable exchanges, queues and bindings."""
+        """Declare the durable exchanges, queues and bindings of `topology` over this channel (idempotent)."""
         for exchange in topology.exchanges:
             await self._rpc(
                 self._raw.exchange_declare, exchange=exchange.name, exchange_type=exchange.type, durable=True
@@ -85,11 +85,11 @@ class Channel:
             await self.bind(binding.queue, binding.exchange, binding.routing_key)
 
     async def bind(self, queue: str, exchange: str, routing_key: str) -> None:
-        """Bind a queue to an exchange with a routing key."""
+        """Bind the queue to the exchange with a routing key, over this channel."""
         await self._rpc(self._raw.queue_bind, queue=queue, exchange=exchange, routing_key=routing_key)
 
     async def declare_private(self, arguments: Mapping[str, str | int]) -> str:
-        """Declare an exclusive auto-delete queue and return its server-generated name.
+        """Declare an exclusive auto-delete queue over this channel, and return its server-generated name.
 
         Server-named, because the broker keeps the old queue for half a minute after a half-open connection.
         """
@@ -108,7 +108,10 @@ class Channel:
         prefetch: int = 0,
         priority: int = 0,
     ) -> None:
-        """Consume `queue` with consumer tag `tag`. If the broker cancels this (queue deleted), close the channel."""
+        """Start consuming `queue` with consumer tag `tag`; `on_message` gets each delivery.
+
+        If the broker cancels the consumer (queue deleted), the channel is closed.
+        """
         if prefetch:
             await self._rpc(self._raw.basic_qos, prefetch_count=prefetch)
         self._raw.add_on_cancel_callback(lambda _frame: self.close("consumer cancelled by the broker"))
@@ -122,11 +125,14 @@ class Channel:
         )
 
     def watch_empty(self) -> None:
-        """Prepare `get` to recognise an empty queue (basic.get-empty). Call it once, before the first `get`."""
+        """Register a callback so that `get` can recognise an empty queue (basic.get-empty).
+
+        Call it once, before any `get`.
+        """
         self._raw.add_callback(lambda _frame: self._on_empty(None), [spec.Basic.GetEmpty], one_shot=False)
 
     async def get(self, queue: str) -> tuple[Any, Any, bytes] | None:
-        """Take a queue's next message, (method, properties, body), to be settled; `None` if none is ready."""
+        """Take the next message of `queue`, to be settled: (method, properties, body), or `None` if none is ready."""
 
         def get(callback: Callable[[Any], None]) -> None:
             self._on_empty = callback
@@ -136,11 +142,11 @@ class Channel:
         return message
 
     async def cancel(self, tag: str) -> None:
-        """Cancel the consumer with this tag; its deliveries stay unsettled."""
+        """Cancel the consumer with tag `tag`; its received deliveries stay unsettled."""
         await self._rpc(self._raw.basic_cancel, consumer_tag=tag)
 
     def close(self, reason: str = "done") -> None:
-        """Close the channel, without waiting for the broker's answer."""
+        """Close the channel, giving the broker `reason`, without waiting for its answer."""
         if self._raw.is_open:
             self._raw.close(reply_text=reason)
 
@@ -178,7 +184,7 @@ class Connection:
 
     @classmethod
     async def open(cls, parameters: pika.URLParameters) -> Connection:
-        """Connect, within the timeouts of the parameters.
+        """Open an AMQP connection and return it, within the timeouts of the parameters.
 
         Raises:
             pika.exceptions.AMQPError: the connection failed.
@@ -203,17 +209,17 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes not yet written to the socket."""
+        """Number of bytes that are not yet written to the connection's socket."""
         stream = self._raw._transport  # pika has no public name for it
         return 0 if stream is None else int(stream.get_write_buffer_size())
 
     def on_blocked(self, callback: Callable[[bool], None]) -> None:
-        """Register `callback(blocked)`, called when a broker alarm starts or stops blocking publishes."""
+        """Register `callback(blocked)`, called when an alarm of the broker starts or stops blocking publishes."""
         self._raw.add_on_connection_blocked_callback(lambda *_: callback(True))
         self._raw.add_on_connection_unblocked_callback(lambda *_: callback(False))
 
     async def channel(self) -> Channel:
-        """Open a new channel on the connection."""
+        """Open and return a new channel on this connection."""
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         raw = self._raw.channel(on_open_callback=_setter(opened))
         channel = Channel(raw)
@@ -225,7 +231,7 @@ class Connection:
         raise exceptions.ChannelClosed(0, "channel did not open")
 
     async def close(self) -> None:
-        """Close the connection gracefully: data written before reaches the broker."""
+        """Close the AMQP connection gracefully: data written before reaches the broker."""
         if self._raw.is_open:
             self._raw.close()
         await asyncio.wait({self.closed}, timeout=RPC_TIMEOUT)

@@ -1,4 +1,4 @@
-"""Consumers of shared queues and subscriptions with private queues, both set up again on every new channel."""
+"""RabbitMQ consumers of shared queues and subscriptions to private queues, which survive lost channels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class ChannelSession:
         """Whether the consumer was cancelled: the channel is then closed after the last settlement."""
 
     def settle(self, tag: int, requeue: bool | None) -> None:
-        """Ack (`requeue` is `None`) or reject a delivery of this channel; no effect if the channel is closed."""
+        """Acknowledge (`requeue` is `None`) or reject the delivery with this tag.
+
+        No effect if the channel is closed.
+        """
         if self.lost:
             return
         try:
@@ -45,7 +48,7 @@ class ChannelSession:
         self.close_if_done()
 
     def close_if_done(self) -> None:
-        """Close the channel if its consumer was cancelled and no delivery is unsettled."""
+        """Close the channel if the consumer was cancelled and all deliveries of the channel are settled."""
         if self.cancelled and self.unsettled == 0:
             self._channel.close()
 
@@ -68,15 +71,15 @@ class RabbitMQDelivery(Delivery):
 
     @property
     def lost(self) -> bool:
-        """Whether the delivery's channel was closed, so that it can't be settled any more."""
+        """Whether the delivery's channel was closed: it can't be settled, and the broker delivers its message again."""
         return self._session.lost
 
     def ack(self) -> None:
-        """Acknowledge the message."""
+        """Acknowledge this message, so that RabbitMQ removes it from its queue."""
         self._settle(None)
 
     def reject(self, *, requeue: bool) -> None:
-        """Reject the message: put it back into its queue if `requeue`, else dead-letter it."""
+        """Reject this message: RabbitMQ puts it back into its queue if `requeue`, else dead-letters it."""
         self._settle(requeue)
 
     def _settle(self, requeue: bool | None) -> None:
@@ -88,7 +91,7 @@ class RabbitMQDelivery(Delivery):
 
 
 class ChannelReader(ABC, Generic[T]):
-    """Base of consumer and subscription: sets each new channel up again, and queues what it receives for the reader."""
+    """Base of consumer and subscription: sets up each new channel, and queues received messages for the reader."""
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
@@ -98,10 +101,10 @@ class ChannelReader(ABC, Generic[T]):
 
     @abstractmethod
     async def open(self, channel: Channel) -> None:
-        """Start to receive on a new channel; called again for each channel opened after a loss."""
+        """Start to receive messages on a new channel; called at first and after each loss of a channel."""
 
     def end(self) -> None:
-        """End iteration after the messages received so far, because the transport is closed."""
+        """End the reader's iteration after the messages received so far, because the transport is closed."""
         self.finished = True
         self._received.close()
 
@@ -117,7 +120,7 @@ class RabbitMQConsumer(ChannelReader[RabbitMQDelivery], Consumer):
         self._session: ChannelSession | None = None
 
     async def open(self, channel: Channel) -> None:
-        """Start consuming the queue on a new channel."""
+        """Start consuming the shared queue on a new channel; called at first and after each loss of a channel."""
         session = ChannelSession(channel)
         await channel.consume(
             self._queue,
@@ -136,7 +139,7 @@ class RabbitMQConsumer(ChannelReader[RabbitMQDelivery], Consumer):
                 yield delivery
 
     async def cancel(self) -> None:
-        """Stop new deliveries; the channel is closed when all its deliveries are settled."""
+        """Stop new deliveries of the queue; the channel is closed when all its deliveries are settled."""
         if self.finished:
             return
         self.finished = True
@@ -168,7 +171,7 @@ class RabbitMQSubscription(ChannelReader[Received], Subscription):
         self._arguments = arguments
 
     async def open(self, channel: Channel) -> None:
-        """Declare, bind and consume a new private queue."""
+        """Declare, bind and consume a new private queue on a new channel; called at first and after each loss."""
         queue = await channel.declare_private(self._arguments)
         for routing_key in self._routing_keys:
             await channel.bind(queue, self._exchange, routing_key)
@@ -181,7 +184,7 @@ class RabbitMQSubscription(ChannelReader[Received], Subscription):
             yield received
 
     async def close(self) -> None:
-        """Delete the private queue by cancelling its consumer; iteration ends."""
+        """Delete the private queue by cancelling its consumer, so that iteration over its messages ends."""
         if self.finished:
             return
         self.finished = True

@@ -1,4 +1,4 @@
-"""Conversion between our messages and pika's properties and headers.
+"""Converts messages to and from pika's properties and headers, such as delivery counts and reasons of dead letters.
 
 Functions on incoming data must not raise: they run in pika's callbacks, where an exception closes the connection.
 """
@@ -17,7 +17,7 @@ _PERSISTENT = 2
 
 
 def to_properties(message: Outgoing, correlation_id: str | None) -> pika.BasicProperties:
-    """Return the AMQP properties of an outgoing message. Never sets `priority`: RabbitMQ 4 would act on it."""
+    """Return pika's AMQP properties of an outgoing message. Never sets `priority`: RabbitMQ 4 would act on it."""
     return pika.BasicProperties(
         content_type="application/json",
         headers=dict(message.headers) or None,
@@ -29,7 +29,7 @@ def to_properties(message: Outgoing, correlation_id: str | None) -> pika.BasicPr
 
 
 def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
-    """Return the message that the broker returned as unroutable (basic.return)."""
+    """Convert what pika passes for a message returned as unroutable (basic.return) to the message that was sent."""
     return Outgoing(
         exchange=method.exchange,
         routing_key=method.routing_key,
@@ -41,19 +41,19 @@ def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
 
 
 def plain_headers(headers: Mapping[str, Any] | None) -> dict[str, HeaderValue]:
-    """Return the headers whose values are strings or integers; other headers, such as AMQP tables, are dropped."""
+    """Return a received message's headers whose values are strings or integers; drops others, such as AMQP tables."""
     plain = {name: value for name, value in (headers or {}).items() if isinstance(value, str | int)}
     return {name: value if isinstance(value, str | bool) else int(value) for name, value in plain.items()}
 
 
 def delivery_count(headers: Mapping[str, Any] | None) -> int:
-    """Return a quorum queue's `x-delivery-count`, 0 if absent, as `int` (pika has its own integer types)."""
+    """Return a message's `x-delivery-count`, set by quorum queues, as `int` (pika has integer types); 0 if absent."""
     count = (headers or {}).get("x-delivery-count", 0)
     return int(count) if isinstance(count, int) else 0
 
 
 def death_reason(headers: Mapping[str, Any] | None) -> str | None:
-    """Return why the message was last dead-lettered: the reason in the first entry of `x-death`."""
+    """Return why a message was last dead-lettered, the reason in its first `x-death` entry; `None` if there is none."""
     deaths = (headers or {}).get("x-death")
     if not isinstance(deaths, list) or not deaths or not isinstance(deaths[0], dict):
         return None
@@ -62,7 +62,7 @@ def death_reason(headers: Mapping[str, Any] | None) -> str | None:
 
 
 def describe(error: BaseException) -> str:
-    """Return the text of the innermost cause of a pika error, such as the operating system's error."""
+    """Return a text for logs on a pika error: its innermost cause, such as the operating system's error."""
     inner = _cause(error)
     while inner is not None:
         error, inner = inner, _cause(inner)

@@ -1,4 +1,4 @@
-"""Patch of pika's header decoding: an undecodable header table is read as empty instead of closing the connection.
+"""Patches pika so that a message with undecodable headers gets empty ones instead of closing the connection.
 
 pika decodes a message's headers while it reads the connection. A timestamp of the year 292 billion, an invalid decimal
 or deeply nested tables raise there, the connection is lost, and the broker redelivers the message. The broker has
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 def patch_pika() -> None:
-    """Patch pika's table decoder for the whole process. Idempotent."""
+    """Patch pika's decoder of header tables in this process: undecodable headers are read as empty. Idempotent."""
     data.decode_table = _decode_or_skip
 
 

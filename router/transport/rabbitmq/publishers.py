@@ -1,4 +1,4 @@
-"""Publishers: `ConfirmedPublisher` with publisher confirms, `UnconfirmedPublisher` without.
+"""Publishes messages to RabbitMQ: `ConfirmedPublisher` with publisher confirms, `UnconfirmedPublisher` without.
 
 Each has a separate channel: a publish to a missing exchange closes its channel some time later, and must not affect the
 other publisher's messages.
@@ -41,7 +41,7 @@ class _Publisher:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a channel to publish on."""
+        """Whether the publisher has an open channel to publish on."""
         return self._channel is not None
 
 
@@ -60,7 +60,7 @@ class ConfirmedPublisher(_Publisher):
         self._last = 0
 
     async def open(self, channel: Channel) -> None:
-        """Prepare a new channel (declarations, confirms) and publish on it from now on, numbered from 1 again."""
+        """Set up a new channel (declarations, confirms) and publish on it from now on, numbered from 1 again."""
         await self._prepare(channel)
         await channel.confirm(self._confirmed)
         channel.on_return(self._returned)
@@ -69,7 +69,10 @@ class ConfirmedPublisher(_Publisher):
         channel.when_lost(self._lost)
 
     def send(self, message: Outgoing, on_outcome: OnOutcome) -> None:
-        """Send `message`; call `on_outcome` when the broker confirms, returns or rejects it or the channel is lost."""
+        """Send one message.
+
+        `on_outcome` is called when the broker confirms, returns or rejects it or the channel is lost.
+        """
         if self._channel is None or self._is_blocked():
             on_outcome(BrokerUnavailable("no connection to the broker" if self._channel is None else "broker blocked"))
             return
@@ -120,13 +123,13 @@ class UnconfirmedPublisher(_Publisher):
         self._on_return = on_return
 
     async def open(self, channel: Channel) -> None:
-        """Publish on a new channel from now on."""
+        """Publish unconfirmed messages on this new channel from now on, in place of the one before."""
         channel.on_return(lambda method, properties, body: self._on_return(from_return(method, properties, body)))
         self._channel = channel
         channel.when_lost(self._lost)
 
     def send(self, message: Outgoing, mandatory: bool) -> None:
-        """Send `message` without a confirm; drop the message if there is no channel."""
+        """Send one message without a confirm; it is dropped silently if no channel is open."""
         if self._channel is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Socket I/O of pika's connection through asyncio's transport instead of pika's.
+"""Socket I/O of pika's connections through asyncio's stream transports instead of pika's own.
 
 pika's stream polls the socket before each write and reads in pieces of 4 KiB until it is empty: four system calls
 instead of one. asyncio's transport writes at once and reads what is available.
@@ -26,7 +26,10 @@ class StreamServices(_AsyncioIOServicesAdapter):  # type: ignore[misc]  # pika h
         ssl_context: ssl.SSLContext | None = None,
         server_hostname: str | None = None,
     ) -> Any:
-        """Create a stream over a connected socket and call `on_done((transport, protocol))` or `on_done(error)`."""
+        """Create a stream over a connected socket for pika.
+
+        Call `on_done((transport, protocol))` or `on_done(error)`.
+        """
 
         async def link_up() -> tuple[asyncio.BaseTransport, Any]:
             transport, stream = await self._loop.create_connection(

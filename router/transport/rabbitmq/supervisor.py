@@ -1,4 +1,4 @@
-"""Supervision of connections and channels: reopens them after a loss, with exponential backoff.
+"""Keeps RabbitMQ connections and channels open: opens them again after a loss, with exponential backoff.
 
 A `ConnectionSupervisor` keeps one connection open; a `ChannelSupervisor` keeps one channel open on it and lets its user
 set up each new one.
@@ -44,24 +44,24 @@ class ConnectionSupervisor:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes not yet written to the socket; 0 without a connection."""
+        """Number of bytes not yet written to the connection's socket; 0 without a connection."""
         connection = self._connection
         return 0 if connection is None else connection.unsent_bytes
 
     async def connection(self) -> Connection:
-        """Wait for an open connection and return it."""
+        """Wait until the supervised connection is open, and return it."""
         while self._connection is None:
             await self._up.wait()
         return self._connection
 
     async def channel(self) -> Channel:
-        """Open a channel that is not reopened after a loss; raises `TimeoutError` without a connection."""
+        """Open and return a channel that is not reopened after a loss. Raises `TimeoutError` without a connection."""
         async with asyncio.timeout(RPC_TIMEOUT):
             connection = await self.connection()
         return await connection.channel()
 
     async def run(self) -> None:
-        """Open the connection, and open it again after each failure or loss, until cancelled."""
+        """Open the connection to the broker, and open it again after each failure or loss, until cancelled."""
         backoff = Backoff(self.retry_wait)
         while True:
             try:
@@ -78,7 +78,7 @@ class ConnectionSupervisor:
             await backoff.sleep()
 
     async def close(self) -> None:
-        """Close the connection gracefully. Cancel `run` first."""
+        """Close the connection to the broker gracefully. Cancel `run` first."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -103,13 +103,13 @@ class ConnectionSupervisor:
 
 
 class ChannelUser(Protocol):
-    """Interface of the user of a supervised channel: a publisher, consumer or subscription."""
+    """Interface of what uses a supervised channel: a publisher, consumer or subscription."""
 
     finished: bool
     """Whether the channel is no longer needed."""
 
     async def open(self, channel: Channel) -> None:
-        """Set up a new channel (consume, declare, ...). May raise pika's errors and `TimeoutError`."""
+        """Set up a new channel, as by declaring and consuming a queue. May raise pika's errors and `TimeoutError`."""
 
 
 class ChannelSupervisor:
@@ -124,7 +124,7 @@ class ChannelSupervisor:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Open and set up the channel, again after each loss, until its user has finished or the broker refuses it."""
+        """Open a channel and have its user set it up, again after each loss, until the user ends or is refused."""
         backoff = Backoff(self._connection.retry_wait)
         while not self._user.finished:
             connection = await self._connection.connection()

@@ -1,4 +1,4 @@
-"""RabbitMQ implementation of `Transport`, over two connections.
+"""RabbitMQ implementation of the transport interface: two self-reconnecting connections, to publish and to consume.
 
 In a memory or disk alarm the broker stops reading from connections that publish, including their acks. So "<name>
 publish" has a channel for confirmed publishes and one for posts, and "<name> consume" has a channel for each consumer
@@ -76,7 +76,7 @@ class RabbitMQTransport(Transport):
     # Start and close
 
     async def start(self) -> None:
-        """Connect, retrying until `start_timeout`; raises `BrokerUnavailable` after that."""
+        """Connect to RabbitMQ, retrying until `start_timeout`. Raises `BrokerUnavailable` after that."""
         header_decoding.patch_pika()
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # this package logs the same events, once
         self._publish_connection = self._supervised_connection(f"{self._name} publish")
@@ -98,7 +98,7 @@ class RabbitMQTransport(Transport):
         return ConnectionSupervisor(parameters, name, self._timings.max_reconnect_delay)
 
     async def close(self) -> None:
-        """Wait for outstanding confirms, then disconnect. Unsettled deliveries return to their queues."""
+        """Wait for outstanding publisher confirms, then disconnect. Unsettled deliveries return to their queues."""
         if not self._running:
             return
         self._running = False
@@ -117,19 +117,19 @@ class RabbitMQTransport(Transport):
 
     @property
     def state(self) -> ConnectionState:
-        """State of the publishing connection."""
+        """State of the publishing connection to RabbitMQ: up, blocked by an alarm, or down."""
         if not self._running or not self._publisher.ready or not self._unconfirmed_publisher.ready:
             return ConnectionState.DOWN
         return ConnectionState.BLOCKED if self._publish_connection.blocked else ConnectionState.UP
 
     @property
     def lost_at(self) -> float:
-        """Monotonic time at which either connection was last lost; `-inf` if never."""
+        """Monotonic time at which either connection to RabbitMQ was last lost; `-inf` if never."""
         return max(self._publish_connection.lost_at, self._consume_connection.lost_at)
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes not yet written to the publishing connection's socket."""
+        """Number of bytes not yet written to the publishing connection's socket."""
         return self._publish_connection.unsent_bytes if self._running else 0
 
     @property
@@ -140,7 +140,7 @@ class RabbitMQTransport(Transport):
     # Sending
 
     async def declare(self, topology: Topology) -> None:
-        """Declare durable exchanges, queues and bindings now, and again after each reconnect.
+        """Declare durable exchanges, queues and bindings at RabbitMQ now, and again after each reconnect.
 
         Raises:
             BrokerRefused: other arguments than before, or no permission.
@@ -149,7 +149,7 @@ class RabbitMQTransport(Transport):
         await self._call(self._declare(topology), f"declaring at {self._peer}")
 
     async def publish(self, message: Outgoing) -> None:
-        """Send a message and wait for the publisher confirm. Raises the errors of `Transport.publish`."""
+        """Send one message and wait for RabbitMQ's confirm. Raises the errors of `Transport.publish`."""
         confirm: asyncio.Future[None] | None = None
         self._publishing += 1
         try:
@@ -170,19 +170,19 @@ class RabbitMQTransport(Transport):
                 self._confirms.discard(confirm)
 
     def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Send a message without a confirm. If `mandatory` and unroutable, the `on_return` callbacks are called."""
+        """Send one message without a confirm. If `mandatory` and unroutable, the `on_return` callbacks are called."""
         if self.state is ConnectionState.DOWN:
             raise BrokerUnavailable(f"the broker at {self._peer} is down")
         self._unconfirmed_publisher.send(message, mandatory)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Register `callback`, called for each message published unconfirmed that the broker returns."""
+        """Register `callback`, called with each message published unconfirmed that RabbitMQ returns as unroutable."""
         self._return_callbacks.append(callback)
 
     # Receiving
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Start consuming a durable queue, at most `prefetch` unsettled messages at a time.
+        """Start consuming a durable queue; return an iterator over deliveries, at most `prefetch` unsettled at a time.
 
         Raises:
             BrokerRefused: no such queue, or no permission.
@@ -192,7 +192,7 @@ class RabbitMQTransport(Transport):
         return await self._open_reader(consumer, f"consuming {queue}")
 
     async def browse(self, queue: str) -> Browser:
-        """Open a browser on a durable queue.
+        """Open a browser on a durable queue, which gets single messages beside the queue's consumers.
 
         Raises:
             BrokerUnavailable: no connection, or no confirm.
@@ -208,7 +208,7 @@ class RabbitMQTransport(Transport):
         *,
         arguments: Mapping[str, str | int],
     ) -> Subscription:
-        """Open a private queue with these queue `arguments`, bound to `exchange` by each routing key.
+        """Create a private queue bound to `exchange` by each routing key; return an iterator over its messages.
 
         Raises:
             BrokerRefused: no such exchange, or no permission.

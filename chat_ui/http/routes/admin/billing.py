@@ -36,7 +36,10 @@ async def list_budgets(request: Request, caller: Admin) -> Response:
 
 @router.post("/budgets", response_model=BudgetList)
 async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Response:
-    """Set or remove the monthly budget of the organisation, a project or a key; it applies within two seconds."""
+    """Set or remove a monthly budget (organisation, project or key) and return all; it applies within two seconds.
+
+    Answers `POST /api/admin/budgets`.
+    """
     if body.name not in await _labels(request, caller):
         raise NoSuchRecord(f"no budget {body.name}")
     await services_of(request).admin.administration.budgets.set(caller.organisation, body.name, body.limit_nano)

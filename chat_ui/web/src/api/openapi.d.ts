@@ -39,7 +39,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Set Budget
-         * @description Set or remove the monthly budget of the organisation, a project or a key; it applies within two seconds.
+         * @description Set or remove a monthly budget (organisation, project or key) and return all; it applies within two seconds.
+         *
+         *     Answers `POST /api/admin/budgets`.
          */
         readonly post: operations["set_budget_api_admin_budgets_post"];
         readonly delete?: never;

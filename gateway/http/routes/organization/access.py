@@ -1,4 +1,4 @@
-"""Authorisation of the organisation API, as a dependency that each route declares before its body.
+"""Authorises callers of the organisation API, as a dependency that each of its routes declares before its body.
 
 A caller needs an admin key with the route's scope, whose owner is currently an administrator or owner.
 """
@@ -36,18 +36,18 @@ class Administrator:
 
     @property
     def organisation(self) -> str:
-        """Id of the caller's organisation, the only one that the caller can access."""
+        """Id of the caller's organisation, the only one that the caller can administer."""
         return self.actor.organisation
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Scopes of the caller's API key, which limit those of admin keys that it creates."""
+        """Scopes of the caller's API key, which limit the admin keys that the caller may create."""
         return self.principal.scopes
 
     async def record(
         self, event: Event, target: str, *, project: str = "", details: Mapping[str, Detail] | None = None
     ) -> None:
-        """Write `event`, an action that the caller has performed on `target` (an id), into the audit log.
+        """Write an audit log entry: the caller has performed `event` on `target` (an id).
 
         Raises:
             StoreUnavailable: The entry may be missing, although the action was performed.
@@ -58,7 +58,7 @@ class Administrator:
         )
 
     async def audit_actor(self) -> audit_log.AuditActor:
-        """Return the caller as the actor of audit log entries."""
+        """Return the caller as the actor in audit log entries."""
         user = await self.administration.members.users.find(self.actor.user) if self.actor.user else None
         email = "" if user is None else user.email  # also of an administrator who has just left
         return audit_log.AuditActor(self.principal.key_id, self.actor.user, email, self.address)
@@ -82,5 +82,5 @@ Writer = Annotated[Administrator, Depends(_administrator(_write_guard))]
 
 
 def admin_body(kind: type[Body]) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """Return a FastAPI dependency that parses the body as `kind`. Declare it after `Writer`, which authorises first."""
+    """Create a FastAPI dependency that parses the body as `kind`. Declare it after `Writer`, which authorises first."""
     return body_of(kind, _write_guard)

@@ -1,4 +1,4 @@
-"""Routes of `/v1/organization/admin_api_keys`: the organisation's keys for this API only."""
+"""Routes of `/v1/organization/admin_api_keys`: list, create, return and revoke an organisation's admin API keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/v1/organization/admin_api_keys")
 async def list_admin_api_keys(
     admin: Reader, query: Annotated[OrderedPageQuery, Depends(query_of(OrderedPageQuery))]
 ) -> Response:
-    """List a page of the organisation's admin API keys that are not revoked."""
+    """List a page of the organisation's admin API keys that are not revoked (`GET /v1/organization/admin_api_keys`)."""
     owners = await owners_of(admin)
     newest_first = await admin.administration.keys.all(admin.actor, ADMIN_KEYS)
     keys = [owners.admin_key(each) for each in newest_first]
@@ -43,7 +43,10 @@ async def list_admin_api_keys(
 async def create_admin_api_key(
     admin: Writer, body: Annotated[AdminApiKeyCreate, Depends(admin_body(AdminApiKeyCreate))]
 ) -> Response:
-    """Create an admin API key with at most the calling key's scopes; only this response has its secret text."""
+    """Create an admin API key with at most the calling key's scopes; only this response has its secret text.
+
+    Answers `POST /v1/organization/admin_api_keys`.
+    """
     spec = KeySpec(
         name=body.name,
         scopes=admin.scopes if body.scopes is None else frozenset(body.scopes),
@@ -57,14 +60,14 @@ async def create_admin_api_key(
 
 @router.get("/{key_id}", **document_route(AdminApiKey))
 async def retrieve_admin_api_key(key_id: str, admin: Reader) -> Response:
-    """Return one admin API key of the organisation, without its secret text."""
+    """Return one admin API key, without its secret text (`GET /v1/organization/admin_api_keys/{key_id}`)."""
     record = await admin.administration.keys.find(admin.actor, ADMIN_KEYS, parse_key_id(key_id))
     return json_response((await owners_of(admin)).admin_key(record))
 
 
 @router.delete("/{key_id}", **document_route(AdminApiKeyDeleted))
 async def delete_admin_api_key(key_id: str, admin: Writer) -> Response:
-    """Revoke an admin API key, in every gateway within seconds."""
+    """Revoke one admin API key, in every gateway within seconds (`DELETE /v1/organization/admin_api_keys/{key_id}`)."""
     await admin.administration.keys.revoke(admin.actor, ADMIN_KEYS, parse_key_id(key_id))
     await admin.record(Event.API_KEY_DELETED, key_id)
     return json_response(AdminApiKeyDeleted(id=key_id))

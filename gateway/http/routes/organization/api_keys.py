@@ -1,4 +1,7 @@
-"""Routes of `/v1/organization/projects/{project_id}/api_keys`; keys are created through service accounts."""
+"""Routes of `/v1/organization/projects/{project_id}/api_keys`: list, return and revoke a project's API keys.
+
+Keys are created through service accounts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ router = APIRouter(prefix="/v1/organization/projects/{project_id}/api_keys")
 async def list_api_keys(
     project_id: str, admin: Reader, query: Annotated[ProjectApiKeyQuery, Depends(query_of(ProjectApiKeyQuery))]
 ) -> Response:
-    """List the project's API keys that are not revoked, newest first."""
+    """List a page of a project's API keys that are not revoked, newest first.
+
+    Answers `GET /v1/organization/projects/{project_id}/api_keys`.
+    """
     owners = await owners_of(admin, project_id)
     records = await admin.administration.keys.all(admin.actor, project_id)
     keys = [owners.project_key(each) for each in records] if query.owner_project_access != "inactive" else []
@@ -36,7 +42,10 @@ async def list_api_keys(
 
 @router.get("/{api_key_id}", **document_route(ProjectApiKey))
 async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> Response:
-    """Return one API key of the project, without its secret text."""
+    """Return one API key of a project, without its secret text.
+
+    Answers `GET /v1/organization/projects/{project_id}/api_keys/{api_key_id}`.
+    """
     owners = await owners_of(admin, project_id)
     record = await admin.administration.keys.find(admin.actor, project_id, parse_key_id(api_key_id))
     return json_response(owners.project_key(record))
@@ -44,7 +53,10 @@ async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> R
 
 @router.delete("/{api_key_id}", **document_route(ProjectApiKeyDeleted))
 async def delete_api_key(project_id: str, api_key_id: str, admin: Writer) -> Response:
-    """Revoke an API key of the project, in every gateway within seconds."""
+    """Revoke one API key of a project, in every gateway within seconds.
+
+    Answers `DELETE /v1/organization/projects/{project_id}/api_keys/{api_key_id}`.
+    """
     await admin.administration.keys.revoke(admin.actor, project_id, parse_key_id(api_key_id))
     await admin.record(Event.API_KEY_DELETED, api_key_id, project=project_id)
     return json_response(ProjectApiKeyDeleted(id=api_key_id))

@@ -30,7 +30,10 @@ router = APIRouter(prefix="/v1/organization/audit_logs")
 
 @router.get("", **document_route(AuditLogList, query=AuditLogQuery))
 async def list_audit_logs(admin: Reader, query: Annotated[AuditLogQuery, Depends(query_of(AuditLogQuery))]) -> Response:
-    """List a page of the organisation's audit log, newest first, after or before the entry with a given id."""
+    """List a page of the organisation's audit log, newest first, after or before the entry with a given id.
+
+    Answers `GET /v1/organization/audit_logs`.
+    """
     if query.after is not None and query.before is not None:
         raise InvalidRequest("Invalid 'before': not together with 'after'.", param="before")
     found = await admin.administration.audit_log.find(_audit_query(admin.organisation, query))

@@ -1,4 +1,4 @@
-"""Route of `GET /v1/organization/usage/export`: every settled job of a period as a row of a CSV or XLSX table.
+"""Route of `GET /v1/organization/usage/export`: every settled job of a period as a row of a CSV or XLSX file.
 
 The number of rows is limited to what a spreadsheet can hold and the number of concurrent exports to a few; the file is
 complete on disk before it is sent. Costs add up to the ledger's amount.
@@ -64,7 +64,10 @@ _slots = asyncio.Semaphore(MAX_CONCURRENT_EXPORTS)
 
 @router.get("/export", **document_file_route([tables.CSV_TYPE, tables.XLSX_TYPE], query=ExportQuery))
 async def export_usage(admin: Reader, query: Annotated[ExportQuery, Depends(query_of(ExportQuery))]) -> Response:
-    """Return a CSV or XLSX file of the jobs settled from `start_time` to before `end_time`; log it for audits."""
+    """Return a CSV or XLSX file of the jobs settled from `start_time` to before `end_time`; log the export for audits.
+
+    Answers `GET /v1/organization/usage/export`.
+    """
     period = requested_period(query.start_time, query.end_time)
     ids = {name: getattr(query, name) for name in ("project_ids", "user_ids", "api_key_ids", "models")}
     wanted = UsageFilter(admin.organisation, period.since, period.until, usage_dimensions(ids))

@@ -1,4 +1,7 @@
-"""Routes of `/v1/organization/invites`. No mail is sent: the response that creates an invitation carries its token."""
+"""Routes of `/v1/organization/invites`: list, create, return and revoke invitations to an organisation.
+
+No mail is sent: the response that creates an invitation has its token.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ router = APIRouter(prefix="/v1/organization/invites")
 
 @router.get("", **document_route(InviteList, query=PageQuery))
 async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]) -> Response:
-    """List the invitations that are not revoked, newest first."""
+    """List a page of the organisation's invitations that are not revoked, newest first.
+
+    Answers `GET /v1/organization/invites`.
+    """
     invitations = await admin.administration.invitations.all(admin.organisation)
     invites = [_invite(each) for each in invitations if each.revoked is None]
     return json_response(page_of(InviteList, invites, query))
@@ -31,7 +37,10 @@ async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_
 
 @router.post("", **document_route(Invite, body=InviteCreate))
 async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(admin_body(InviteCreate))]) -> Response:
-    """Create an invitation to the organisation; only this response has its token, and no mail is sent."""
+    """Create an invitation to the organisation; only this response has its token, and no mail is sent.
+
+    Answers `POST /v1/organization/invites`.
+    """
     invitation, token = await admin.administration.invitations.invite(admin.actor, role_of(body.role), body.email)
     details = {"email": invitation.email, "role": invitation.role.value}
     await admin.record(Event.INVITE_SENT, invitation.id, details=details)
@@ -40,13 +49,13 @@ async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(adm
 
 @router.get("/{invite_id}", **document_route(Invite))
 async def retrieve_invite(invite_id: str, admin: Reader) -> Response:
-    """Return one invitation to the organisation, without its token."""
+    """Return one invitation to the organisation, without its token (`GET /v1/organization/invites/{invite_id}`)."""
     return json_response(_invite(await admin.administration.invitations.find(admin.organisation, invite_id)))
 
 
 @router.delete("/{invite_id}", **document_route(InviteDeleted))
 async def delete_invite(invite_id: str, admin: Writer) -> Response:
-    """Revoke an invitation to the organisation, so that its token no longer works."""
+    """Revoke one invitation, so that its token no longer works (`DELETE /v1/organization/invites/{invite_id}`)."""
     await admin.administration.invitations.revoke(admin.actor, invite_id)
     await admin.record(Event.INVITE_DELETED, invite_id)
     return json_response(InviteDeleted(id=invite_id))

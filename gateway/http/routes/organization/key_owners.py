@@ -1,4 +1,4 @@
-"""Converts key records to API models together with their owner: a user, a service account or the operator."""
+"""Converts key records to the organisation API's models, with each key's owner: user, service account or operator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Owners:
     accounts: dict[str, KeyOwner]
 
     def project_key(self, record: ApiKeyRecord) -> ProjectApiKey:
-        """Return the API model of a project's key, with its owner and without its secret text."""
+        """Convert the record of a project's key to its response model, with its owner and without its secret text."""
         kind, owner = self._owner(record)
         return ProjectApiKey(
             id=format_key_id(record.key_id),
@@ -46,7 +46,10 @@ class Owners:
         )
 
     def admin_key(self, record: ApiKeyRecord, value: str | None = None) -> AdminApiKey:
-        """Return the API model of an admin key, with its owner; `value`: the secret text, only for a new key."""
+        """Convert the record of an admin key to its response model with its owner.
+
+        `value`: secret text of a new key.
+        """
         kind, owner = self._owner(record)
         return AdminApiKey(
             id=format_key_id(record.key_id),
@@ -72,7 +75,7 @@ class Owners:
 
 
 async def owners_of(admin: Administrator, project: str = "") -> Owners:
-    """Load the possible owners of the admin keys of the caller's organisation, or of a project's keys.
+    """Load the possible owners of keys from the store: of the organisation's admin keys, or of those of `project`.
 
     Raises:
         NoSuchRecord: The project does not exist.
@@ -101,7 +104,7 @@ async def owners_of(admin: Administrator, project: str = "") -> Owners:
 
 
 def redacted(record: ApiKeyRecord) -> str:
-    """Return the redacted text of a key, by which its owner can recognise it."""
+    """Return the redacted text of a key (its id and last four characters), by which its owner can recognise it."""
     return f"hr_live_{record.key_id}_...{record.last4}"
 
 

@@ -1,4 +1,4 @@
-"""Routes of `.../model_permissions` of `/v1/organization`'s projects, roles and users: the models that they may use."""
+"""Routes of `/v1/organization/.../model_permissions`: which models a project, a role or a user may use."""
 
 from __future__ import annotations
 
@@ -28,55 +28,82 @@ USER = "/users/{user_id}/model_permissions"
 
 @router.get(PROJECT, **document_route(ModelPermissions))
 async def retrieve_project_model_permissions(project_id: str, admin: Reader) -> Response:
-    """Return which models may be used in a project, by all of its keys and service accounts."""
+    """Return which models may be used in a project, by all of its keys and service accounts.
+
+    Answers `GET /v1/organization/projects/{project_id}/model_permissions`.
+    """
     return await _retrieve(admin, PolicySubject("project", project_id))
 
 
 @router.post(PROJECT, **document_route(ModelPermissions, body=ModelPermissionsUpdate))
 async def modify_project_model_permissions(project_id: str, admin: Writer, body: Update) -> Response:
-    """Set which models may be used in a project, by all of its keys and service accounts, within five seconds."""
+    """Set which models may be used in a project, by all of its keys and service accounts, within five seconds.
+
+    Answers `POST /v1/organization/projects/{project_id}/model_permissions`.
+    """
     return await _modify(admin, PolicySubject("project", project_id), body)
 
 
 @router.delete(PROJECT, **document_route(ModelPermissionsDeleted))
 async def delete_project_model_permissions(project_id: str, admin: Writer) -> Response:
-    """Permit every model in a project again."""
+    """Remove a project's restriction to certain models, so that it may use every model.
+
+    Answers `DELETE /v1/organization/projects/{project_id}/model_permissions`.
+    """
     return await _delete(admin, PolicySubject("project", project_id))
 
 
 @router.get(ROLE, **document_route(ModelPermissions))
 async def retrieve_role_model_permissions(role: str, admin: Reader) -> Response:
-    """Return which models the members with a role may use (an extension)."""
+    """Return which models the members with a role may use (an extension).
+
+    Answers `GET /v1/organization/roles/{role}/model_permissions`.
+    """
     return await _retrieve(admin, PolicySubject("role", role))
 
 
 @router.post(ROLE, **document_route(ModelPermissions, body=ModelPermissionsUpdate))
 async def modify_role_model_permissions(role: str, admin: Writer, body: Update) -> Response:
-    """Set which models members with a role, not owners, may use; of administrators, owners set it (an extension)."""
+    """Set which models the members with a role may use (an extension); those of administrators only owners set.
+
+    Answers `POST /v1/organization/roles/{role}/model_permissions`. Owners can't be restricted.
+    """
     return await _modify(admin, PolicySubject("role", role), body)
 
 
 @router.delete(ROLE, **document_route(ModelPermissionsDeleted))
 async def delete_role_model_permissions(role: str, admin: Writer) -> Response:
-    """Permit every model to the members with a role again (an extension)."""
+    """Remove the restriction of a role's members to certain models (an extension).
+
+    Answers `DELETE /v1/organization/roles/{role}/model_permissions`.
+    """
     return await _delete(admin, PolicySubject("role", role))
 
 
 @router.get(USER, **document_route(ModelPermissions))
 async def retrieve_user_model_permissions(user_id: str, admin: Reader) -> Response:
-    """Return which models a member may use, by API keys and in the chat (an extension)."""
+    """Return which models a member may use, by API keys and in the chat (an extension).
+
+    Answers `GET /v1/organization/users/{user_id}/model_permissions`.
+    """
     return await _retrieve(admin, PolicySubject("user", user_id))
 
 
 @router.post(USER, **document_route(ModelPermissions, body=ModelPermissionsUpdate))
 async def modify_user_model_permissions(user_id: str, admin: Writer, body: Update) -> Response:
-    """Set which models a member, who is no owner, may use; of administrators, owners set it (an extension)."""
+    """Set which models a member may use (an extension); those of administrators only owners set.
+
+    Answers `POST /v1/organization/users/{user_id}/model_permissions`. Owners can't be restricted.
+    """
     return await _modify(admin, PolicySubject("user", user_id), body)
 
 
 @router.delete(USER, **document_route(ModelPermissionsDeleted))
 async def delete_user_model_permissions(user_id: str, admin: Writer) -> Response:
-    """Permit every model to a member again (an extension)."""
+    """Remove a member's restriction to certain models (an extension).
+
+    Answers `DELETE /v1/organization/users/{user_id}/model_permissions`.
+    """
     return await _delete(admin, PolicySubject("user", user_id))
 
 

@@ -1,4 +1,4 @@
-"""Pagination and query parsing of the organisation API's routes."""
+"""Parses query strings and cuts lists into pages for the routes of the organisation API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Page = TypeVar("Page", bound=ItemList[Any])
 
 
 def query_of(kind: type[Query]) -> Callable[..., Coroutine[Any, Any, Query]]:
-    """Return a FastAPI dependency that parses the query string as `kind`."""
+    """Create a FastAPI dependency that parses a request's query string strictly as `kind`."""
 
     async def read(request: Request) -> Query:
         return kind.parse_query(request.query_params.multi_items())
@@ -27,7 +27,7 @@ def query_of(kind: type[Query]) -> Callable[..., Coroutine[Any, Any, Query]]:
 
 
 def page_of(kind: type[Page], items: Sequence[Any], query: PageQuery) -> Page:
-    """Return the page of `items` (all, in order): at most `query.limit` after the one with id `query.after`.
+    """Return one page of `items` (all, in order) as response model: at most `query.limit` after the id `query.after`.
 
     Raises:
         InvalidRequest: No item has the id `query.after`.
@@ -43,7 +43,7 @@ def page_of(kind: type[Page], items: Sequence[Any], query: PageQuery) -> Page:
 
 
 def listed(kind: type[Page], items: Sequence[Any], *, has_more: bool) -> Page:
-    """Return a page (of class `kind`) that consists of `items`; `has_more`: whether more items follow them."""
+    """Return a response model (page class `kind`) that consists of `items`; `has_more`: whether more items follow."""
     return kind(
         data=list(items),
         first_id=items[0].id if items else None,

@@ -1,4 +1,4 @@
-"""Routes of `/v1/organization/projects` and of a project's users."""
+"""Routes of `/v1/organization/projects`: list, create, rename and archive projects, and list a project's users."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ router = APIRouter(prefix="/v1/organization/projects")
 
 @router.get("", **document_route(ProjectList, query=ProjectQuery))
 async def list_projects(admin: Reader, query: Annotated[ProjectQuery, Depends(query_of(ProjectQuery))]) -> Response:
-    """List the organisation's projects, oldest first."""
+    """List a page of the organisation's projects, oldest first (`GET /v1/organization/projects`)."""
     found = await admin.administration.projects.all(admin.organisation, archived=query.include_archived)
     return json_response(page_of(ProjectList, [_project(each) for each in found], query))
 
 
 @router.post("", **document_route(Project, body=ProjectCreate))
 async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(admin_body(ProjectCreate))]) -> Response:
-    """Create a project of the organisation."""
+    """Create a project of the organisation (`POST /v1/organization/projects`)."""
     project = await admin.administration.projects.create(admin.actor, body.name)
     await admin.record(Event.PROJECT_CREATED, project.id, project=project.id, details={"name": project.name})
     return json_response(_project(project))
@@ -46,7 +46,7 @@ async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(a
 
 @router.get("/{project_id}", **document_route(Project))
 async def retrieve_project(project_id: str, admin: Reader) -> Response:
-    """Return one project of the organisation."""
+    """Return one project of the organisation (`GET /v1/organization/projects/{project_id}`)."""
     return json_response(_project(await admin.administration.projects.find(admin.organisation, project_id)))
 
 
@@ -54,7 +54,7 @@ async def retrieve_project(project_id: str, admin: Reader) -> Response:
 async def modify_project(
     project_id: str, admin: Writer, body: Annotated[ProjectUpdate, Depends(admin_body(ProjectUpdate))]
 ) -> Response:
-    """Rename a project."""
+    """Rename one project of the organisation (`POST /v1/organization/projects/{project_id}`)."""
     projects = admin.administration.projects
     project = await projects.find(admin.organisation, project_id)
     if body.name is not None:
@@ -65,7 +65,10 @@ async def modify_project(
 
 @router.post("/{project_id}/archive", **document_route(Project))
 async def archive_project(project_id: str, admin: Writer) -> Response:
-    """Archive a project permanently and revoke its keys."""
+    """Archive one project permanently and revoke its API keys.
+
+    Answers `POST /v1/organization/projects/{project_id}/archive`.
+    """
     project = await admin.administration.projects.archive(admin.actor, project_id)
     await admin.administration.keys.revoke_all(KeySet(organisation=admin.organisation, project=project_id))
     await admin.record(Event.PROJECT_ARCHIVED, project.id, project=project.id)
@@ -76,7 +79,10 @@ async def archive_project(project_id: str, admin: Writer) -> Response:
 async def list_project_users(
     project_id: str, admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
-    """List the users of a project, who are all members of the organisation."""
+    """List a page of a project's users, who are all members of the organisation.
+
+    Answers `GET /v1/organization/projects/{project_id}/users`.
+    """
     await admin.administration.projects.find(admin.organisation, project_id)
     members = await admin.administration.members.all(admin.organisation)
     return json_response(page_of(ProjectUserList, [_user(each) for each in members], query))
@@ -84,7 +90,10 @@ async def list_project_users(
 
 @router.get("/{project_id}/users/{user_id}", **document_route(ProjectUser))
 async def retrieve_project_user(project_id: str, user_id: str, admin: Reader) -> Response:
-    """Return one user of a project: any member of the organisation."""
+    """Return one user of a project: any member of the organisation.
+
+    Answers `GET /v1/organization/projects/{project_id}/users/{user_id}`.
+    """
     await admin.administration.projects.find(admin.organisation, project_id)
     return json_response(_user(await admin.administration.members.find(admin.organisation, user_id)))
 

@@ -1,6 +1,6 @@
-"""Routes of `/v1/organization/projects/{project_id}/rate_limits`: limits of a project in total and per served model.
+"""Routes of `/v1/organization/.../rate_limit(s)`: rate limits of a project, the organisation, an API key or a user.
 
-Extensions: the same of the organisation, `/v1/organization/rate_limits`, and `.../rate_limit` of an API key or a user.
+Those of the organisation, of an API key and of a user are extensions.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class _Target:
 
 @router.get(PROJECT, **document_route(RateLimitList, query=RateLimitQuery))
 async def list_rate_limits(project_id: str, admin: Reader, query: Query, gateway: CurrentGateway) -> Response:
-    """List the project's rate limits: the total first, then those of models, sorted by name."""
+    """List a project's rate limits: the total first, then those of models, sorted by name.
+
+    Answers `GET /v1/organization/projects/{project_id}/rate_limits`.
+    """
     await admin.administration.projects.find(admin.organisation, project_id)
     return await _list(gateway, query, lambda model: _of_project(project_id, model))
 
@@ -71,14 +74,20 @@ async def list_rate_limits(project_id: str, admin: Reader, query: Query, gateway
 async def modify_rate_limit(
     project_id: str, rate_limit_id: str, admin: Writer, body: Update, gateway: CurrentGateway
 ) -> Response:
-    """Change a rate limit of a project, up to the operator's, in all gateways within five seconds."""
+    """Change a rate limit of a project, up to the operator's, in all gateways within five seconds.
+
+    Answers `POST /v1/organization/projects/{project_id}/rate_limits/{rate_limit_id}`.
+    """
     await admin.administration.projects.find_active(admin.organisation, project_id)
     return await _modify(admin, gateway, _of_project(project_id, _model(gateway, rate_limit_id)), body)
 
 
 @router.get(ORGANISATION, **document_route(RateLimitList, query=RateLimitQuery))
 async def list_organization_rate_limits(admin: Reader, query: Query, gateway: CurrentGateway) -> Response:
-    """List the organisation's rate limits over all projects: the total first, then those of models, sorted by name."""
+    """List the organisation's rate limits over all projects: the total first, then those of models, by name.
+
+    Answers `GET /v1/organization/rate_limits`.
+    """
     return await _list(gateway, query, lambda model: _of_organisation(admin.organisation, model))
 
 
@@ -86,7 +95,10 @@ async def list_organization_rate_limits(admin: Reader, query: Query, gateway: Cu
 async def modify_organization_rate_limit(
     rate_limit_id: str, admin: Writer, body: Update, gateway: CurrentGateway
 ) -> Response:
-    """Change a rate limit of the organisation, up to the operator's, in all gateways within five seconds."""
+    """Change a rate limit of the organisation, up to the operator's, in all gateways within five seconds.
+
+    Answers `POST /v1/organization/rate_limits/{rate_limit_id}`.
+    """
     target = _of_organisation(admin.organisation, _model(gateway, rate_limit_id))
     return await _modify(admin, gateway, target, body)
 
@@ -95,7 +107,10 @@ async def modify_organization_rate_limit(
 async def retrieve_api_key_rate_limit(
     project_id: str, api_key_id: str, admin: Reader, gateway: CurrentGateway
 ) -> Response:
-    """Return an API key's rate limits."""
+    """Return the rate limits of one API key.
+
+    Answers `GET /v1/organization/projects/{project_id}/api_keys/{api_key_id}/rate_limit`.
+    """
     return await _retrieve(gateway, await _key(admin, project_id, api_key_id))
 
 
@@ -103,21 +118,30 @@ async def retrieve_api_key_rate_limit(
 async def modify_api_key_rate_limit(
     project_id: str, api_key_id: str, admin: Writer, body: Update, gateway: CurrentGateway
 ) -> Response:
-    """Change an API key's rate limits, up to the operator's, in all gateways within five seconds."""
+    """Change the rate limits of one API key, up to the operator's, in all gateways within five seconds.
+
+    Answers `POST /v1/organization/projects/{project_id}/api_keys/{api_key_id}/rate_limit`.
+    """
     return await _modify(admin, gateway, await _key(admin, project_id, api_key_id), body)
 
 
 @router.get(USER, **document_route(RateLimit))
 async def retrieve_user_rate_limit(user_id: str, admin: Reader, gateway: CurrentGateway) -> Response:
-    """Return the rate limits of a user's API keys and chats together."""
+    """Return the rate limits of a user's API keys and chats together.
+
+    Answers `GET /v1/organization/users/{user_id}/rate_limit`.
+    """
     await admin.administration.members.find(admin.organisation, user_id)
     return await _retrieve(gateway, _of_user(admin.organisation, user_id))
 
 
 @router.post(USER, **document_route(RateLimit, body=RateLimitUpdate))
 async def modify_user_rate_limit(user_id: str, admin: Writer, body: Update, gateway: CurrentGateway) -> Response:
-    """Change the limits of a user's keys and chats together, up to the operator's. Only owners change those of
-    owners and administrators."""
+    """Change the rate limits of a user's API keys and chats together, up to the operator's.
+
+    Answers `POST /v1/organization/users/{user_id}/rate_limit`. Only owners may change those of owners and
+    administrators.
+    """
     member = await admin.administration.members.find(admin.organisation, user_id)
     admin.actor.require_limits_of(member.role)
     return await _modify(admin, gateway, _of_user(admin.organisation, user_id), body)

@@ -1,4 +1,4 @@
-"""Routes of `/v1/organization/projects/{project_id}/service_accounts`, and the creation of their API keys."""
+"""Routes of `/v1/organization/projects/{project_id}/service_accounts`: a project's service accounts and their keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ router = APIRouter(prefix="/v1/organization/projects/{project_id}/service_accoun
 async def list_service_accounts(
     project_id: str, admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
-    """List the service accounts of a project, oldest first."""
+    """List a page of a project's service accounts, oldest first.
+
+    Answers `GET /v1/organization/projects/{project_id}/service_accounts`.
+    """
     await admin.administration.projects.find(admin.organisation, project_id)
     found = await admin.administration.service_accounts.all(admin.organisation, project_id)
     return json_response(page_of(ServiceAccountList, [ServiceAccount(**_fields(each)) for each in found], query))
@@ -46,7 +49,10 @@ async def list_service_accounts(
 async def create_service_account(
     project_id: str, admin: Writer, body: Annotated[ServiceAccountCreate, Depends(admin_body(ServiceAccountCreate))]
 ) -> Response:
-    """Create a service account, with an API key unless `create_service_account_only` is set."""
+    """Create a service account, with an API key unless `create_service_account_only` is set.
+
+    Answers `POST /v1/organization/projects/{project_id}/service_accounts`.
+    """
     await admin.administration.projects.find_active(admin.organisation, project_id)
     account = await admin.administration.service_accounts.create(admin.actor, project_id, body.name)
     await admin.record(Event.SERVICE_ACCOUNT_CREATED, account.id, project=project_id, details={"name": account.name})
@@ -56,7 +62,10 @@ async def create_service_account(
 
 @router.get("/{service_account_id}", **document_route(ServiceAccount))
 async def retrieve_service_account(project_id: str, service_account_id: str, admin: Reader) -> Response:
-    """Return one service account of a project."""
+    """Return one service account of a project.
+
+    Answers `GET /v1/organization/projects/{project_id}/service_accounts/{service_account_id}`.
+    """
     accounts = admin.administration.service_accounts
     return json_response(
         ServiceAccount(**_fields(await accounts.find(admin.organisation, project_id, service_account_id)))
@@ -70,7 +79,10 @@ async def modify_service_account(
     admin: Writer,
     body: Annotated[ServiceAccountUpdate, Depends(admin_body(ServiceAccountUpdate))],
 ) -> Response:
-    """Rename a service account of a project."""
+    """Rename one service account of a project.
+
+    Answers `POST /v1/organization/projects/{project_id}/service_accounts/{service_account_id}`.
+    """
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     if body.name is not None:
@@ -82,7 +94,10 @@ async def modify_service_account(
 
 @router.delete("/{service_account_id}", **document_route(ServiceAccountDeleted))
 async def delete_service_account(project_id: str, service_account_id: str, admin: Writer) -> Response:
-    """Delete a service account and revoke its API keys."""
+    """Delete one service account of a project and revoke its API keys.
+
+    Answers `DELETE /v1/organization/projects/{project_id}/service_accounts/{service_account_id}`.
+    """
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     await accounts.remove(admin.actor, project_id, account.id)
@@ -100,7 +115,10 @@ async def create_service_account_key(
     admin: Writer,
     body: Annotated[KeyCreate, Depends(admin_body(KeyCreate))],
 ) -> Response:
-    """Create an API key of a service account; only this response has its secret text."""
+    """Create an API key of a service account; only this response has its secret text.
+
+    Answers `POST /v1/organization/projects/{project_id}/service_accounts/{service_account_id}/api_keys`.
+    """
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     return json_response(await _new_key(admin, account, body))

@@ -1,4 +1,4 @@
-"""Routes of monthly budgets: `.../spend_limit` of the organisation, of a project and (an extension) of an API key."""
+"""Routes of `/v1/organization/.../spend_limit`: monthly budgets of the organisation, a project or an API key."""
 
 from __future__ import annotations
 
@@ -40,55 +40,79 @@ class _Subject:
 
 @router.get("/spend_limit", **document_route(SpendLimit))
 async def retrieve_organization_limit(admin: Reader) -> Response:
-    """Return the organisation's monthly budget; answer 404 if none is set."""
+    """Return the organisation's monthly budget; answer 404 if none is set (`GET /v1/organization/spend_limit`)."""
     return await _retrieve(admin, _organisation(admin))
 
 
 @router.post("/spend_limit", **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_organization_limit(admin: Writer, body: Update) -> Response:
-    """Set the organisation's monthly budget in cents; requests beyond it are refused."""
+    """Set the organisation's monthly budget in cents; requests beyond it are refused.
+
+    Answers `POST /v1/organization/spend_limit`.
+    """
     return await _update(admin, _organisation(admin), body)
 
 
 @router.delete("/spend_limit", **document_route(SpendLimitDeleted))
 async def delete_organization_limit(admin: Writer) -> Response:
-    """Remove the organisation's monthly budget, so that it limits no request."""
+    """Remove the organisation's monthly budget, so that it limits no request.
+
+    Answers `DELETE /v1/organization/spend_limit`.
+    """
     return await _delete(admin, _organisation(admin))
 
 
 @router.get(PROJECT, **document_route(SpendLimit))
 async def retrieve_project_limit(project_id: str, admin: Reader) -> Response:
-    """Return a project's monthly budget; answer 404 if none is set."""
+    """Return a project's monthly budget; answer 404 if none is set.
+
+    Answers `GET /v1/organization/projects/{project_id}/spend_limit`.
+    """
     return await _retrieve(admin, await _project(admin, project_id))
 
 
 @router.post(PROJECT, **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_project_limit(project_id: str, admin: Writer, body: Update) -> Response:
-    """Set a project's monthly budget in cents; requests beyond it are refused."""
+    """Set a project's monthly budget in cents; requests beyond it are refused.
+
+    Answers `POST /v1/organization/projects/{project_id}/spend_limit`.
+    """
     return await _update(admin, await _project(admin, project_id), body)
 
 
 @router.delete(PROJECT, **document_route(SpendLimitDeleted))
 async def delete_project_limit(project_id: str, admin: Writer) -> Response:
-    """Remove a project's monthly budget, so that it limits no request."""
+    """Remove a project's monthly budget, so that it limits no request.
+
+    Answers `DELETE /v1/organization/projects/{project_id}/spend_limit`.
+    """
     return await _delete(admin, await _project(admin, project_id))
 
 
 @router.get(KEY, **document_route(SpendLimit))
 async def retrieve_key_limit(project_id: str, api_key_id: str, admin: Reader) -> Response:
-    """Return an API key's monthly budget; answer 404 if none is set."""
+    """Return an API key's monthly budget; answer 404 if none is set (an extension).
+
+    Answers `GET /v1/organization/projects/{project_id}/api_keys/{api_key_id}/spend_limit`.
+    """
     return await _retrieve(admin, await _key(admin, project_id, api_key_id))
 
 
 @router.post(KEY, **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_key_limit(project_id: str, api_key_id: str, admin: Writer, body: Update) -> Response:
-    """Set an API key's monthly budget in cents; requests beyond it are refused."""
+    """Set an API key's monthly budget in cents; requests beyond it are refused (an extension).
+
+    Answers `POST /v1/organization/projects/{project_id}/api_keys/{api_key_id}/spend_limit`.
+    """
     return await _update(admin, await _key(admin, project_id, api_key_id), body)
 
 
 @router.delete(KEY, **document_route(SpendLimitDeleted))
 async def delete_key_limit(project_id: str, api_key_id: str, admin: Writer) -> Response:
-    """Remove an API key's monthly budget, so that it limits no request."""
+    """Remove an API key's monthly budget, so that it limits no request (an extension).
+
+    Answers `DELETE /v1/organization/projects/{project_id}/api_keys/{api_key_id}/spend_limit`.
+    """
     return await _delete(admin, await _key(admin, project_id, api_key_id))
 
 

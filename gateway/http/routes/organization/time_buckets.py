@@ -1,4 +1,4 @@
-"""Periods of usage reports, divided into time buckets and pages."""
+"""Divides the period of a usage report into time buckets and pages, for the organisation API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class Period:
     until: int
 
     def buckets(self, width: int, number: int) -> list[Period]:
-        """Divide the period at multiples of `width` seconds; return its first `number` buckets; ends may be shorter."""
+        """Divide the period at multiples of `width` seconds.
+
+        Return the first `number` buckets, of which the ends may be shorter.
+        """
         found: list[Period] = []
         begin = self.since
         while begin < self.until and len(found) < number:
@@ -34,7 +37,7 @@ class Period:
 
 
 def requested_period(start_time: int, end_time: int | None) -> Period:
-    """Return the period of a query from `start_time` to `end_time`, or until now.
+    """Return the period of a report's query from `start_time` to `end_time`, or until now, in Unix seconds.
 
     Raises:
         InvalidRequest: The period is empty or longer than a year.
@@ -48,7 +51,7 @@ def requested_period(start_time: int, end_time: int | None) -> Period:
 
 
 def page_of_period(period: Period, page: str | None) -> Period:
-    """Return the rest of `period` from the beginning of the page with token `page`; all of it for `None`.
+    """Return the rest of `period` from where the page with token `page` begins; for `None` all of it.
 
     Raises:
         InvalidRequest: `page` does not name a page of this period.
@@ -62,5 +65,5 @@ def page_of_period(period: Period, page: str | None) -> Period:
 
 
 def next_page(begin: int) -> str:
-    """Return the token of the usage report's page that begins at `begin` (Unix seconds)."""
+    """Return the page token of a usage report's page that begins at `begin` (Unix seconds)."""
     return f"page_{begin}"

@@ -1,4 +1,4 @@
-"""Routes of `/v1/organization/usage/{completions,embeddings,images}` and `.../costs`: rollups of settled jobs."""
+"""Routes of `/v1/organization/usage/{completions,embeddings,images}` and `/costs`: report rollups of settled jobs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ class PageSize:
 async def completions_usage(
     admin: Reader, query: Annotated[CompletionsUsageQuery, Depends(query_of(CompletionsUsageQuery))]
 ) -> Response:
-    """Report tokens and requests of chat completions and completions, by time bucket and group."""
+    """Report tokens and requests of chat completions and completions, by time bucket and group.
+
+    Answers `GET /v1/organization/usage/completions`.
+    """
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by) if name != "batch"]
     batch = False if "batch" in query.group_by else None
 
@@ -90,7 +93,10 @@ async def completions_usage(
 async def embeddings_usage(
     admin: Reader, query: Annotated[EmbeddingsUsageQuery, Depends(query_of(EmbeddingsUsageQuery))]
 ) -> Response:
-    """Report input tokens and requests of embeddings, by time bucket and group."""
+    """Report input tokens and requests of embeddings, by time bucket and group.
+
+    Answers `GET /v1/organization/usage/embeddings`.
+    """
 
     def results(rows: Sequence[UsageRow]) -> list[EmbeddingsUsage]:
         return [
@@ -106,7 +112,7 @@ async def embeddings_usage(
 async def images_usage(
     admin: Reader, query: Annotated[ImagesUsageQuery, Depends(query_of(ImagesUsageQuery))]
 ) -> Response:
-    """Report images and requests for them, by time bucket and group."""
+    """Report generated images and requests for them, by time bucket and group (`GET /v1/organization/usage/images`)."""
 
     def results(rows: Sequence[UsageRow]) -> list[ImagesUsage]:
         return [ImagesUsage(images=row.units, num_model_requests=row.requests, **_grouped(row)) for row in rows]
@@ -117,7 +123,7 @@ async def images_usage(
 
 @router.get("/costs", **document_route(UsagePage, query=CostsQuery))
 async def costs(admin: Reader, query: Annotated[CostsQuery, Depends(query_of(CostsQuery))]) -> Response:
-    """Report the costs of settled jobs in USD, by day (UTC) and group."""
+    """Report the costs of settled jobs in USD, by day (UTC) and group (`GET /v1/organization/costs`)."""
     itemised = "line_item" in query.group_by
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by) if name != "line_item"]
 

@@ -1,4 +1,4 @@
-"""Routes of `/v1/organization/users`: the members of an organisation and their roles."""
+"""Routes of `/v1/organization/users`: list, return and remove the organisation's members, and change their roles."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ router = APIRouter(prefix="/v1/organization/users")
 
 
 def role_of(name: RoleName) -> Role:
-    """Return the role that the organisation API calls `name`; `reader` is a member."""
+    """Convert a role's name in the organisation API to the role; `reader` is a member."""
     return Role.MEMBER if name == "reader" else Role(name)
 
 
 @router.get("", **document_route(UserList, query=UserQuery))
 async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of(UserQuery))]) -> Response:
-    """List the members of the organisation in order of joining."""
+    """List a page of the organisation's members in order of joining (`GET /v1/organization/users`)."""
     wanted = {fold_email(each) for each in query.emails}
     members = await admin.administration.members.all(admin.organisation)
     users = [_user(each) for each in members if not wanted or fold_email(each.user.email) in wanted]
@@ -35,7 +35,7 @@ async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of
 
 @router.get("/{user_id}", **document_route(User))
 async def retrieve_user(user_id: str, admin: Reader) -> Response:
-    """Return one member of the organisation."""
+    """Return one member of the organisation (`GET /v1/organization/users/{user_id}`)."""
     return json_response(_user(await admin.administration.members.find(admin.organisation, user_id)))
 
 
@@ -43,7 +43,7 @@ async def retrieve_user(user_id: str, admin: Reader) -> Response:
 async def modify_user(
     user_id: str, admin: Writer, body: Annotated[UserUpdate, Depends(admin_body(UserUpdate))]
 ) -> Response:
-    """Change a member's role in the organisation."""
+    """Change the role of one member of the organisation (`POST /v1/organization/users/{user_id}`)."""
     members = admin.administration.members
     member = await members.find(admin.organisation, user_id)
     if body.role is not None:
@@ -54,7 +54,10 @@ async def modify_user(
 
 @router.delete("/{user_id}", **document_route(UserDeleted))
 async def delete_user(user_id: str, admin: Writer) -> Response:
-    """Remove a member from the organisation; end their sessions, and revoke their keys and invitations."""
+    """Remove a member from the organisation; end their sessions, and revoke their keys and invitations.
+
+    Answers `DELETE /v1/organization/users/{user_id}`.
+    """
     await admin.administration.members.remove(admin.actor, user_id)
     await admin.record(Event.USER_DELETED, user_id)
     return json_response(UserDeleted(id=user_id))
