@@ -80,9 +80,7 @@ def main(words: Sequence[str] | None = None) -> None:
     ]
     described = {"steps": arguments.steps, "step_tokens": arguments.step_tokens, "rounds": arguments.rounds}
     result = make_result("search-speed", described, rows, {"vllm": peer.version()})
-    print_result(console, result)
-    if arguments.publish:
-        write(result, RESULTS)
+    print_result(result, write(result, arguments.out))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ways", default="headrace,vllm,vllm-cached", help="servers to run, separated by commas")
     parser.add_argument("--folder", type=Path, help="folder of vLLM's environment; default: .headrace/peers")
-    parser.add_argument("--publish", action="store_true", help="write benchmarks/results/search-speed.json")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     return parser
 
 
@@ -186,10 +184,10 @@ async def _timed(
     seconds: dict[tuple[str, int], list[float]],
 ) -> None:
     for name, way in ways.items():
-        await way(SearchSize(2, 2, 2, 8), seed=999)  # warm-up
+        await way(SearchSize(2, 2, 2, 8), 999)  # warm-up
         for size in sizes:
             started = time.perf_counter()
-            await way(size, seed=1000 * number + size.paths)
+            await way(size, 1000 * number + size.paths)
             took = time.perf_counter() - started
             seconds.setdefault((name, size.paths), []).append(took)
             console.print(f"round {number + 1}, {server}: {name}, {size.paths} paths: {took:.1f} s")

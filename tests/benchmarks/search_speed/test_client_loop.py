@@ -36,11 +36,12 @@ async def test_the_best_paths_go_on_with_all_their_text() -> None:
         endpoint = Endpoint(str(server.make_url("/v1")), "key", "m")
         found = await search(endpoint, by_last_number, "q", "Q: ", SIZE, seed=7)
     first, *later = asked
+    last: list[list[str]] = scored[-1]
     assert (first["prompt"], first["n"], first["max_tokens"], first["ignore_eos"]) == ("Q: ", 6, 5, True)
     assert sorted(body["prompt"] for body in later[:2]) == ["Q: 14 ", "Q: 15 "]
     assert [len(answers) for answers in scored] == [6, 6, 6]
     assert len(asked) == 1 + 2 + 2
-    assert found == "".join(max(scored[-1], key=lambda steps: float(steps[-1])))
+    assert found == "".join(max(last, key=_last_number))
     assert SIZE.generated == 2 * 3 * 3 * 5
 
 
@@ -54,3 +55,7 @@ async def test_a_refusal_is_an_error() -> None:
         endpoint = Endpoint(str(server.make_url("/v1")), "key", "m")
         with pytest.raises(aiohttp.ClientResponseError, match="no such model"):
             await search(endpoint, None, "q", "Q: ", SIZE, seed=7)  # type: ignore[arg-type]
+
+
+def _last_number(steps: list[str]) -> float:
+    return float(steps[-1])
