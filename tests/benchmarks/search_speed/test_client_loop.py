@@ -41,7 +41,8 @@ async def test_the_best_paths_go_on_with_all_their_text() -> None:
     assert sorted(body["prompt"] for body in later[:2]) == ["Q: 14 ", "Q: 15 "]
     assert [len(answers) for answers in scored] == [6, 6, 6]
     assert len(asked) == 1 + 2 + 2
-    assert found == "".join(max(last, key=_last_number))
+    best = max(last, key=_last_number)
+    assert found == "".join(best)
     assert SIZE.generated == 2 * 3 * 3 * 5
 
 
