@@ -1,4 +1,4 @@
-"""Authentication of API keys and sessions: the facade that the gateway and the chat call."""
+"""Authenticates API keys, and describes the callers of gateway and chat (a key or a signed-in user) as principals."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Authenticator:
         return issued.key
 
     def invalidate(self, keys: KeySet) -> None:
-        """Remove the keys that `keys` selects from this process's cache, so that their next use reads the store."""
+        """Remove the API keys that `keys` selects from this process's cache, so that their next use reads the store."""
         self._cache.invalidate(keys)
 
     async def _verify(self, key: ApiKey) -> CachedKey:
