@@ -1,4 +1,4 @@
-"""Sign-up: by an invitation or, where the operator allows it, by self-registration with a new organisation.
+"""Creates user accounts: by an invitation or, where the operator allows it, by self-registration with an organisation.
 
 A client can't choose its role, ids or credit: the invitation sets the role, and a self-registered organisation has no
 credit. An interrupted sign-up can be started again until its invitation is used up.
@@ -70,7 +70,8 @@ class SignUp:
         return await self.join(token, user)
 
     async def join(self, token: str, user: User) -> SignedIn:
-        """Accept an invitation, once, as a user who was just authenticated; open a session.
+        """Make a user who was just authenticated a member by an invitation, once, and return a new session in the
+        organisation.
 
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.
