@@ -37,7 +37,7 @@ class MongoLedgerStore:
         self._ledger = connection.durable(COLLECTION)
 
     async def post(self, entries: Sequence[LedgerEntry]) -> None:
-        """Store ledger entries durably; an entry that is stored already is skipped."""
+        """Append entries to the ledger durably; an entry whose id is stored already is skipped."""
         if entries:
             with pymongo.timeout(BATCH_TIMEOUT):
                 await self._ledger.insert_new([_to_document(each) for each in entries])
