@@ -1,4 +1,4 @@
-"""The chat API below `/api`, as a FastAPI application. The gateway process mounts it beside the chat page.
+"""Builds the chat API below `/api` as a FastAPI application, which the gateway process mounts beside the chat page.
 
 Errors have one JSON shape, and never repeat what the client sent.
 """
@@ -46,7 +46,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_api(services: ChatServices) -> FastAPI:
-    """Build the chat API as a FastAPI application with routes and error handlers; its paths begin with `PREFIX`.
+    """Build the chat API as a FastAPI application with services, routes and error handlers; its paths begin with
+    `PREFIX`.
 
     Raises:
         StartupError: a route has no guard.
