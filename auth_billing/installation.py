@@ -205,7 +205,8 @@ class Installation:
         return version
 
     async def usage_of_all(self, days: int) -> UsageOfAll:
-        """Return the usage of all organisations in the last `days` (UTC), today included.
+        """Return the settled usage of all organisations in the last `days` (UTC), today included, by day, organisation
+        and model.
 
         Raises:
             UnacceptableValue: `days` is not from 1 to `MAX_DAYS`, or there are too many rows.

@@ -255,9 +255,13 @@ class Conversations:
         return answer
 
     async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Request that an answer be stopped, in whichever process it is written; return it as stored, without waiting.
+        """Request that an answer be stopped, in whichever process it is written; return the message as stored, without
+        waiting.
 
         The answer keeps its text so far; an answer that has ended does not change.
+
+        Raises:
+            NoSuchConversation: the owner has no such conversation or message.
         """
         message = existing(await self._messages.request_stop(owner, conversation_id, message_id), message_id)
         self._generations.stop(message_id)

@@ -318,7 +318,9 @@ class JobStore(Protocol):
         ...
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Move the jobs with these ids from `SETTLING` to `SETTLED`; jobs in another state are not changed."""
+        """Mark the settlement of the jobs with these ids as finished: `SETTLING` becomes `SETTLED`, other states
+        stay.
+        """
         ...
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:

@@ -1,4 +1,4 @@
-"""Sweeper: settles jobs whose gateway, receipt or settler was lost, and releases orphaned holds and leases.
+"""Sweeper of the billing process: settles jobs whose gateway, receipt or settler was lost, releases orphaned holds.
 
 A job without a receipt is settled to the lesser of its worker's usage record and its gateway's last checkpoint; without
 a checkpoint it costs nothing. A job of a request with an idempotency key is settled to the receipt that is stored with

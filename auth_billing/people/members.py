@@ -29,7 +29,8 @@ class Member:
 
 
 async def current_actor(memberships: MembershipStore, actor: Actor) -> Actor:
-    """Return an actor with the role that its user has now: the request may have been authorised seconds ago.
+    """Return the actor with the role that its user has in the organisation now, read from the store: the request may
+    have been authorised seconds ago.
 
     Raises:
         NotPermitted: the user has left the organisation.

@@ -50,7 +50,10 @@ class SignUp:
     clock: Callable[[], float] = time.time
 
     async def accept_invitation(self, token: str, sign_up: SignUpInput) -> SignedIn:
-        """Accept an invitation, once: create the user, or check the existing user's password; open a session.
+        """Accept an invitation, once: create the user, or check an existing user's password, and make the user a
+        member.
+
+        Return a new session in the organisation.
 
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.
@@ -82,7 +85,8 @@ class SignUp:
         return await self.sessions.begin(user, invitation.organisation)
 
     async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
-        """Create a user account and a new organisation without credit, whose owner the user is; open a session.
+        """Create a user account, and a new organisation without credit, whose owner the user is; return a new session
+        there.
 
         An account without an organisation (an interrupted sign-up) is used if the password is right, and it has no
         second factor.

@@ -157,14 +157,16 @@ class Subject:
 
 
 def key_subject(key_id: str, user: str) -> Subject:
-    """Return the subject of rate limits of an API key, or of a signed-in user (`key_id` is empty)."""
+    """Return the subject that stands for an API key in rate limits, or for a signed-in user's chats (`key_id` is
+    empty).
+    """
     if key_id:
         return Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
     return Subject(SubjectKind.KEY, f"user:{user}", "your chats")
 
 
 def person_subject(organisation: str, user: str) -> Subject:
-    """Return the subject of rate limits of a user or service account, over all its API keys and chats.
+    """Return the subject that stands for a user or service account in rate limits, over all API keys and chats.
 
     The limits that one organisation sets do not apply to the same user in another.
     """
@@ -173,21 +175,21 @@ def person_subject(organisation: str, user: str) -> Subject:
 
 
 def organisation_subject(organisation: str) -> Subject:
-    """Return the subject of rate limits of an organisation, over all its projects."""
+    """Return the subject that stands for an organisation in rate limits, over all its projects."""
     return Subject(SubjectKind.ORGANISATION, f"organisation:{organisation}", "this organisation")
 
 
 def organisation_model_subject(organisation: str, model: str) -> Subject:
-    """Return the subject of rate limits of a model within an organisation, over all its projects."""
+    """Return the subject that stands for one model within an organisation in rate limits, over all its projects."""
     kind = SubjectKind.ORGANISATION_MODEL
     return Subject(kind, f"organisation:{organisation}:{model}", f"{model} in this organisation")
 
 
 def project_subject(project: str) -> Subject:
-    """Return the subject of rate limits of a project, over all its models."""
+    """Return the subject that stands for a project in rate limits, over all its models."""
     return Subject(SubjectKind.PROJECT, f"project:{project}", f"project {project}")
 
 
 def model_subject(project: str, model: str) -> Subject:
-    """Return the subject of rate limits of a model within a project."""
+    """Return the subject that stands for one model within a project in rate limits."""
     return Subject(SubjectKind.MODEL, f"project:{project}:{model}", f"{model} in project {project}")

@@ -1,4 +1,4 @@
-"""MongoDB store of budget and credit alerts.
+"""MongoDB store of budget and credit alerts: finds accounts that may need alerts, keeps alerts, leases unsent ones.
 
     alerts {_id, organisation, month, budget, threshold, limit, amount, at, sent, lease, rounds, expires}
 

@@ -1,4 +1,4 @@
-"""MongoDB store of the audit log, insert-only.
+"""MongoDB store of the audit log of administrators' actions: inserts entries, and finds them; entries never change.
 
     audit_log {_id, organisation, event, target, actor, at, project, details}
 

@@ -1,4 +1,4 @@
-"""MongoDB store of accounts: one document per organisation, so that one conditional update is atomic.
+"""MongoDB store of organisations' accounts: one document each, so that a single conditional update is atomic.
 
 See docs/design/money.md#documents.
 

@@ -106,7 +106,9 @@ class MongoJobStore:
         return bool(result.modified_count == len(charges))
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Move the jobs with these ids from `SETTLING` to `SETTLED`; jobs in another state are not changed."""
+        """Mark the settlement of the jobs with these ids as finished: `SETTLING` becomes `SETTLED`, other states
+        stay.
+        """
         with pymongo.timeout(BATCH_TIMEOUT):
             await self._jobs.update_many(
                 {"_id": {"$in": list(jobs)}, "state": JobState.SETTLING.value},

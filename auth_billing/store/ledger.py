@@ -1,4 +1,4 @@
-"""MongoDB store of the ledger: double entry, insert-only.
+"""MongoDB store of billing's ledger: appends double-entry ledger entries, which never change.
 
     ledger {
         _id: str,                     "<job>:settle:0" for a job; derived from the transaction

@@ -136,7 +136,9 @@ def max_body(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
 
 
 def max_body_bytes(request: Request) -> int:
-    """Return the largest body that the endpoint of `request` accepts, in bytes."""
+    """Return the largest request body, in bytes, that the endpoint of `request` accepts: what `max_body` set, or the
+    default.
+    """
     return int(getattr(request.scope.get("endpoint"), MAX_BODY, MAX_BODY_BYTES))
 
 

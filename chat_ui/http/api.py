@@ -65,7 +65,9 @@ def create_api(services: ChatServices) -> FastAPI:
 
 
 def app_with_routes() -> FastAPI:
-    """Return a FastAPI application with the chat API's routes only: no services, no error handlers."""
+    """Return a FastAPI application with all routes of the chat API, but without services and error handlers: enough for
+    its OpenAPI document.
+    """
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
     parts = (
         session,

@@ -14,7 +14,7 @@ from chat_ui.services import audit_actor, services_of
 
 async def check_with_provider(request: Request, session: BrowserSession) -> None:
     """Have the identity provider confirm a session that began there, if a check is due, and log changed memberships;
-    called when the session is refreshed.
+    called when a session's tokens are renewed.
 
     Raises:
         InvalidSession: the session has ended.

@@ -155,14 +155,14 @@ class OidcSignIn:
     async def disconnect(
         self, session: BrowserSession, identity: str, password: str, code: str, address: str
     ) -> SignedIn:
-        """Disconnect an identity from the session's user, who gives password and code as in `begin_connection`, and end
-        all other sessions of the user; return a new session in place of this one.
+        """Disconnect an identity from the session's user, who gives the password and the code of a second factor, and
+        end all other sessions of the user; return a new session in place of this one.
 
         Raises:
             NotPermitted: no membership of the user accepts the password.
             NoSuchRecord: the user has no such identity.
             InvalidSession: the session has ended.
-            InvalidCredentials, InvalidCode, TooManySignIns: as in `begin_connection`.
+            InvalidCredentials, InvalidCode, TooManySignIns: password or code is wrong, or no attempts are left.
         """
         await self._confirm(session.user, password, code, address)
         sessions, memberships = self._access.sessions, self._access.members.memberships
