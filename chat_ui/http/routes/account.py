@@ -69,8 +69,8 @@ async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> 
 @router.get("/invitations/{token}", response_model=InvitationPreview)
 @public
 async def read_invitation(request: Request, token: str) -> Response:
-    """Return the organisation, role and address of the pending invitation that has this token (`GET
-    /api/invitations/{token}`).
+    """Return the organisation, role and address of the pending invitation that has this token
+    (`GET /api/invitations/{token}`).
     """
     access = services_of(request).access
     invitation = await access.invitations.open(token)

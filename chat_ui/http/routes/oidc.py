@@ -38,8 +38,8 @@ _log = structlog.get_logger(__name__)
 @router.get("", response_model=ProviderOptions)
 @public
 async def read_provider_options(request: Request) -> Response:
-    """Return the name of the identity provider, if there is one, and whether passwords may be used beside it (`GET
-    /api/oidc`).
+    """Return the name of the identity provider, if there is one, and whether passwords may be used beside it
+    (`GET /api/oidc`).
     """
     services = services_of(request)
     label = None if services.oidc is None else services.oidc.configuration.label
@@ -49,8 +49,8 @@ async def read_provider_options(request: Request) -> Response:
 @router.post("/sign-in", response_model=ProviderUrl)
 @public
 async def begin_sign_in(request: Request, _same_origin: SameOrigin, body: ProviderSignInJson) -> Response:
-    """Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit (`POST
-    /api/oidc/sign-in`).
+    """Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit
+    (`POST /api/oidc/sign-in`).
     """
     url, transaction = await _oidc(request).begin(client_address(request), body.return_to)
     return _begun(request, url, transaction)
@@ -112,8 +112,8 @@ async def complete_sign_in(request: Request) -> Response:
 
 @router.post("/sign-out", response_model=ProviderUrl)
 async def sign_out_at_provider(request: Request, caller: Caller, _empty: EmptyJson) -> Response:
-    """Sign out of this browser, and return the provider's page that ends the session there (`POST
-    /api/oidc/sign-out`).
+    """Sign out of this browser, and return the provider's page that ends the session there
+    (`POST /api/oidc/sign-out`).
     """
     oidc = _oidc(request)
     await services_of(request).access.sessions.end(caller)

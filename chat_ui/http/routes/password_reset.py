@@ -37,8 +37,8 @@ async def mail_reset_link(request: Request, _same_origin: SameOrigin, body: Forg
 @router.post("/password-reset", status_code=204)
 @public
 async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPasswordJson) -> Response:
-    """Set a new password by a reset link, once, and end all sessions of the person; opens no session (`POST
-    /api/password-reset`).
+    """Set a new password by a reset link, once, and end all sessions of the person; opens no session
+    (`POST /api/password-reset`).
     """
     services = services_of(request)
     user = await services.access.password_reset.use(body.token, body.password, client_address(request))

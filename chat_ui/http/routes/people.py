@@ -72,8 +72,8 @@ async def invite(request: Request, caller: Caller, body: InvitationJson) -> Resp
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
 async def revoke_invitation(request: Request, invitation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Revoke an invitation, so that its link does not work any more; an accepted one does not change (`DELETE
-    /api/invitations/{invitation_id}`).
+    """Revoke an invitation, so that its link does not work any more; an accepted one does not change
+    (`DELETE /api/invitations/{invitation_id}`).
     """
     invitation = await services_of(request).access.invitations.revoke(caller.actor, invitation_id)
     await record_event(request, caller, Event.INVITE_DELETED, invitation.id)

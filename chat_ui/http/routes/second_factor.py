@@ -48,8 +48,8 @@ async def complete_sign_in(request: Request, _same_origin: SameOrigin, body: Sec
 
 @router.get("/second-factor", response_model=SecondFactorStatus)
 async def read_second_factor(request: Request, caller: Caller) -> Response:
-    """Return whether the caller has a second factor, and how many recovery codes are left (`GET
-    /api/second-factor`).
+    """Return whether the caller has a second factor, and how many recovery codes are left
+    (`GET /api/second-factor`).
     """
     left = await services_of(request).access.second_factor.recovery_codes_left(caller.user.id)
     return schema_response(SecondFactorStatus(enabled=left is not None, recovery_codes_left=left or 0))
@@ -57,8 +57,8 @@ async def read_second_factor(request: Request, caller: Caller) -> Response:
 
 @router.post("/second-factor", response_model=NewSecondFactor, status_code=201)
 async def begin_second_factor(request: Request, caller: Caller, body: CurrentPasswordJson) -> Response:
-    """Begin to set up the caller's second factor, after the password: return the secret for an authenticator app (`POST
-    /api/second-factor`).
+    """Begin to set up the caller's second factor, after the password: return the secret for an authenticator app
+    (`POST /api/second-factor`).
     """
     access = services_of(request).access.second_factor_sign_in
     with failures_recorded(request, caller.user):
@@ -70,8 +70,8 @@ async def begin_second_factor(request: Request, caller: Caller, body: CurrentPas
 
 @router.post("/second-factor/confirm", response_model=RecoveryCodes)
 async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson) -> Response:
-    """Enable the caller's second factor by the app's first code, and end all other sessions of the person (`POST
-    /api/second-factor/confirm`). Only this response has the recovery codes.
+    """Enable the caller's second factor by the app's first code, and end all other sessions of the person
+    (`POST /api/second-factor/confirm`). Only this response has the recovery codes.
     """
     with failures_recorded(request, caller.user):
         codes, signed_in = await services_of(request).access.second_factor_sign_in.confirm(caller, body.code)
@@ -84,8 +84,8 @@ async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson
 
 @router.delete("/second-factor", status_code=204)
 async def disable_second_factor(request: Request, caller: Caller, body: DisableSecondFactorJson) -> Response:
-    """Remove the caller's second factor, after the password and a code of the app or a recovery code (`DELETE
-    /api/second-factor`).
+    """Remove the caller's second factor, after the password and a code of the app or a recovery code
+    (`DELETE /api/second-factor`).
     """
     access = services_of(request).access.second_factor_sign_in
     with failures_recorded(request, caller.user):
@@ -96,8 +96,8 @@ async def disable_second_factor(request: Request, caller: Caller, body: DisableS
 
 @router.delete("/people/{user}/second-factor", status_code=204)
 async def reset_second_factor(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Remove the second factor of a member of a lower role who is in no other organisation (`DELETE
-    /api/people/{user}/second-factor`).
+    """Remove the second factor of a member of a lower role who is in no other organisation
+    (`DELETE /api/people/{user}/second-factor`).
     """
     member = await services_of(request).access.second_factor.reset_member(caller.actor, user)
     details = {"email": member.email, "by": "administrator"}

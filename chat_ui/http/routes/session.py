@@ -24,8 +24,8 @@ _log = structlog.get_logger(__name__)
 @router.post("/session", response_model=Me | PendingSignIn)
 @public
 async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) -> Response:
-    """Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor (`POST
-    /api/session`).
+    """Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor
+    (`POST /api/session`).
     """
     services, address = services_of(request), client_address(request)
     try:
@@ -76,8 +76,8 @@ async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson)
 
 @router.post("/password", response_model=Me)
 async def change_password(request: Request, caller: Caller, body: PasswordJson) -> Response:
-    """Change the caller's password, end all sessions of the person, and open a new one for this browser (`POST
-    /api/password`).
+    """Change the caller's password, end all sessions of the person, and open a new one for this browser
+    (`POST /api/password`).
     """
     services = services_of(request)
     with audit_events.failures_recorded(request, caller.user):

@@ -30,8 +30,8 @@ router = APIRouter()
 
 @router.get("/budgets", response_model=BudgetList)
 async def list_budgets(request: Request, caller: Admin) -> Response:
-    """List this month's budgets of the organisation and their use, also of projects and keys without a budget (`GET
-    /api/admin/budgets`).
+    """List this month's budgets of the organisation and their use, also of projects and keys without a budget
+    (`GET /api/admin/budgets`).
     """
     return schema_response(await _budgets(request, caller))
 

@@ -35,8 +35,8 @@ async def list_keys(request: Request, caller: Admin) -> Response:
 
 @router.post("", response_model=NewKey, status_code=201)
 async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Response:
-    """Create an API key that belongs to the caller, and return its text, which is not shown again (`POST
-    /api/admin/keys`).
+    """Create an API key that belongs to the caller, and return its text, which is not shown again
+    (`POST /api/admin/keys`).
 
     The key's budget is set before its text is returned.
     """
@@ -71,8 +71,8 @@ async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJ
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: EmptyJson) -> Response:
-    """Revoke an API key of the organisation permanently; gateways refuse the key within seconds (`DELETE
-    /api/admin/keys/{key_id}`).
+    """Revoke an API key of the organisation permanently; gateways refuse the key within seconds
+    (`DELETE /api/admin/keys/{key_id}`).
     """
     old = await find_key(request, caller, key_id)
     await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)

@@ -33,8 +33,8 @@ export interface paths {
         };
         /**
          * List Budgets
-         * @description List this month's budgets of the organisation and their use, also of projects and keys without a budget (`GET
-         *     /api/admin/budgets`).
+         * @description List this month's budgets of the organisation and their use, also of projects and keys without a budget
+         *     (`GET /api/admin/budgets`).
          */
         readonly get: operations["list_budgets_api_admin_budgets_get"];
         readonly put?: never;
@@ -80,8 +80,8 @@ export interface paths {
         };
         /**
          * Installation Usage
-         * @description Return the usage of all organisations, by day and model and by organisation, from hourly rollups (`GET
-         *     /api/admin/installation-usage`).
+         * @description Return the usage of all organisations, by day and model and by organisation, from hourly rollups
+         *     (`GET /api/admin/installation-usage`).
          */
         readonly get: operations["installation_usage_api_admin_installation_usage_get"];
         readonly put?: never;
@@ -101,8 +101,8 @@ export interface paths {
         };
         /**
          * Installation Usage Csv
-         * @description Return the usage of all organisations as a CSV file: a row for each day, organisation and model (`GET
-         *     /api/admin/installation-usage.csv`).
+         * @description Return the usage of all organisations as a CSV file: a row for each day, organisation and model
+         *     (`GET /api/admin/installation-usage.csv`).
          */
         readonly get: operations["installation_usage_csv_api_admin_installation_usage_csv_get"];
         readonly put?: never;
@@ -128,8 +128,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Create Key
-         * @description Create an API key that belongs to the caller, and return its text, which is not shown again (`POST
-         *     /api/admin/keys`).
+         * @description Create an API key that belongs to the caller, and return its text, which is not shown again
+         *     (`POST /api/admin/keys`).
          *
          *     The key's budget is set before its text is returned.
          */
@@ -152,8 +152,8 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Key
-         * @description Revoke an API key of the organisation permanently; gateways refuse the key within seconds (`DELETE
-         *     /api/admin/keys/{key_id}`).
+         * @description Revoke an API key of the organisation permanently; gateways refuse the key within seconds
+         *     (`DELETE /api/admin/keys/{key_id}`).
          */
         readonly delete: operations["revoke_key_api_admin_keys__key_id__delete"];
         readonly options?: never;
@@ -191,8 +191,8 @@ export interface paths {
         };
         /**
          * List Model Policies
-         * @description List the model policies of the organisation's projects, roles and members, and the served models (`GET
-         *     /api/admin/model-access`).
+         * @description List the model policies of the organisation's projects, roles and members, and the served models
+         *     (`GET /api/admin/model-access`).
          */
         readonly get: operations["list_model_policies_api_admin_model_access_get"];
         readonly put?: never;
@@ -218,8 +218,8 @@ export interface paths {
         };
         /**
          * List Organisations
-         * @description List the installation's organisations with their credit, by page, sorted by id (`GET
-         *     /api/admin/organisations`).
+         * @description List the installation's organisations with their credit, by page, sorted by id
+         *     (`GET /api/admin/organisations`).
          */
         readonly get: operations["list_organisations_api_admin_organisations_get"];
         readonly put?: never;
@@ -239,15 +239,15 @@ export interface paths {
         };
         /**
          * Read Organisation Credit
-         * @description Return the credit of any organisation, and its newest ledger entries of credit (`GET
-         *     /api/admin/organisations/{organisation}/credit`).
+         * @description Return the credit of any organisation, and its newest ledger entries of credit
+         *     (`GET /api/admin/organisations/{organisation}/credit`).
          */
         readonly get: operations["read_organisation_credit_api_admin_organisations__organisation__credit_get"];
         readonly put?: never;
         /**
          * Change Credit
-         * @description Give an organisation credit, or take unspent credit from it, once per reference; return its credit (`POST
-         *     /api/admin/organisations/{organisation}/credit`).
+         * @description Give an organisation credit, or take unspent credit from it, once per reference; return its credit
+         *     (`POST /api/admin/organisations/{organisation}/credit`).
          */
         readonly post: operations["change_credit_api_admin_organisations__organisation__credit_post"];
         readonly delete?: never;
@@ -271,8 +271,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Edit Prices
-         * @description Change or remove the prices of a model, within five seconds at every gateway; return the new version (`POST
-         *     /api/admin/prices`).
+         * @description Change or remove the prices of a model, within five seconds at every gateway; return the new version
+         *     (`POST /api/admin/prices`).
          */
         readonly post: operations["edit_prices_api_admin_prices_post"];
         readonly delete?: never;
@@ -320,8 +320,8 @@ export interface paths {
         readonly head?: never;
         /**
          * Rename Project
-         * @description Change the name of a project of the organisation, and return the project (`PATCH
-         *     /api/admin/projects/{project_id}`).
+         * @description Change the name of a project of the organisation, and return the project
+         *     (`PATCH /api/admin/projects/{project_id}`).
          */
         readonly patch: operations["rename_project_api_admin_projects__project_id__patch"];
         readonly trace?: never;
@@ -355,15 +355,15 @@ export interface paths {
         };
         /**
          * List Rate Limits
-         * @description List the rate limits of the organisation, its models and its active projects, or of one subject (`GET
-         *     /api/admin/rate_limits`).
+         * @description List the rate limits of the organisation, its models and its active projects, or of one subject
+         *     (`GET /api/admin/rate_limits`).
          */
         readonly get: operations["list_rate_limits_api_admin_rate_limits_get"];
         readonly put?: never;
         /**
          * Set Rate Limits
-         * @description Set all rate limits of one subject, within five seconds at every gateway; return them (`POST
-         *     /api/admin/rate_limits`).
+         * @description Set all rate limits of one subject, within five seconds at every gateway; return them
+         *     (`POST /api/admin/rate_limits`).
          */
         readonly post: operations["set_rate_limits_api_admin_rate_limits_post"];
         readonly delete?: never;
@@ -381,8 +381,8 @@ export interface paths {
         };
         /**
          * Organisation Usage
-         * @description Return the organisation's usage, by day and by person, each by model, with its balance (`GET
-         *     /api/admin/usage`).
+         * @description Return the organisation's usage, by day and by person, each by model, with its balance
+         *     (`GET /api/admin/usage`).
          */
         readonly get: operations["organisation_usage_api_admin_usage_get"];
         readonly put?: never;
@@ -402,8 +402,8 @@ export interface paths {
         };
         /**
          * List Workers
-         * @description List the models seen within the last hour, and the live workers, for operators of the installation (`GET
-         *     /api/admin/workers`).
+         * @description List the models seen within the last hour, and the live workers, for operators of the installation
+         *     (`GET /api/admin/workers`).
          */
         readonly get: operations["list_workers_api_admin_workers_get"];
         readonly put?: never;
@@ -423,8 +423,8 @@ export interface paths {
         };
         /**
          * List Conversations
-         * @description List or search the caller's conversations by page: pinned ones first, then the newest (`GET
-         *     /api/conversations`).
+         * @description List or search the caller's conversations by page: pinned ones first, then the newest
+         *     (`GET /api/conversations`).
          */
         readonly get: operations["list_conversations_api_conversations_get"];
         readonly put?: never;
@@ -448,24 +448,24 @@ export interface paths {
         };
         /**
          * Read Conversation
-         * @description Return a conversation of the caller with the messages of all its branches (`GET
-         *     /api/conversations/{conversation_id}`).
+         * @description Return a conversation of the caller with the messages of all its branches
+         *     (`GET /api/conversations/{conversation_id}`).
          */
         readonly get: operations["read_conversation_api_conversations__conversation_id__get"];
         readonly put?: never;
         readonly post?: never;
         /**
          * Delete Conversation
-         * @description Delete a conversation with its messages and share link permanently; stop answers that are being written (`DELETE
-         *     /api/conversations/{conversation_id}`).
+         * @description Delete a conversation with its messages and share link permanently; stop answers that are being written
+         *     (`DELETE /api/conversations/{conversation_id}`).
          */
         readonly delete: operations["delete_conversation_api_conversations__conversation_id__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Conversation
-         * @description Rename, pin or archive a conversation, select another branch, or change its model settings (`PATCH
-         *     /api/conversations/{conversation_id}`).
+         * @description Rename, pin or archive a conversation, select another branch, or change its model settings
+         *     (`PATCH /api/conversations/{conversation_id}`).
          */
         readonly patch: operations["change_conversation_api_conversations__conversation_id__patch"];
         readonly trace?: never;
@@ -481,8 +481,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Ask
-         * @description Store a question and start its answer, which is written in the background; return both messages (`POST
-         *     /api/conversations/{conversation_id}/messages`). The answer's events report progress.
+         * @description Store a question and start its answer, which is written in the background; return both messages
+         *     (`POST /api/conversations/{conversation_id}/messages`). The answer's events report progress.
          */
         readonly post: operations["ask_api_conversations__conversation_id__messages_post"];
         readonly delete?: never;
@@ -523,8 +523,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Regenerate
-         * @description Start another answer to a question in the background; return the answer (`POST
-         *     /api/conversations/{conversation_id}/messages/{message_id}/regenerate`). `message_id` is an answer or a question.
+         * @description Start another answer to a question in the background; return the answer
+         *     (`POST /api/conversations/{conversation_id}/messages/{message_id}/regenerate`). `message_id` is an answer or a
+         *     question.
          */
         readonly post: operations["regenerate_api_conversations__conversation_id__messages__message_id__regenerate_post"];
         readonly delete?: never;
@@ -544,8 +545,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Stop
-         * @description Request that an answer be stopped and its generation cancelled; the text so far is kept (`POST
-         *     /api/conversations/{conversation_id}/messages/{message_id}/stop`).
+         * @description Request that an answer be stopped and its generation cancelled; the text so far is kept
+         *     (`POST /api/conversations/{conversation_id}/messages/{message_id}/stop`).
          */
         readonly post: operations["stop_api_conversations__conversation_id__messages__message_id__stop_post"];
         readonly delete?: never;
@@ -571,8 +572,8 @@ export interface paths {
         readonly post: operations["share_api_conversations__conversation_id__share_post"];
         /**
          * Unshare
-         * @description Invalidate the share link of a conversation, if it has one (`DELETE
-         *     /api/conversations/{conversation_id}/share`).
+         * @description Invalidate the share link of a conversation, if it has one
+         *     (`DELETE /api/conversations/{conversation_id}/share`).
          */
         readonly delete: operations["unshare_api_conversations__conversation_id__share_delete"];
         readonly options?: never;
@@ -686,8 +687,8 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Invitation
-         * @description Revoke an invitation, so that its link does not work any more; an accepted one does not change (`DELETE
-         *     /api/invitations/{invitation_id}`).
+         * @description Revoke an invitation, so that its link does not work any more; an accepted one does not change
+         *     (`DELETE /api/invitations/{invitation_id}`).
          */
         readonly delete: operations["revoke_invitation_api_invitations__invitation_id__delete"];
         readonly options?: never;
@@ -704,8 +705,8 @@ export interface paths {
         };
         /**
          * Read Invitation
-         * @description Return the organisation, role and address of the pending invitation that has this token (`GET
-         *     /api/invitations/{token}`).
+         * @description Return the organisation, role and address of the pending invitation that has this token
+         *     (`GET /api/invitations/{token}`).
          */
         readonly get: operations["read_invitation_api_invitations__token__get"];
         readonly put?: never;
@@ -745,8 +746,8 @@ export interface paths {
         };
         /**
          * List Models
-         * @description List the models that the caller may use, sorted by name, and what searches for answers can use (`GET
-         *     /api/models`).
+         * @description List the models that the caller may use, sorted by name, and what searches for answers can use
+         *     (`GET /api/models`).
          */
         readonly get: operations["list_models_api_models_get"];
         readonly put?: never;
@@ -766,8 +767,8 @@ export interface paths {
         };
         /**
          * Read Provider Options
-         * @description Return the name of the identity provider, if there is one, and whether passwords may be used beside it (`GET
-         *     /api/oidc`).
+         * @description Return the name of the identity provider, if there is one, and whether passwords may be used beside it
+         *     (`GET /api/oidc`).
          */
         readonly get: operations["read_provider_options_api_oidc_get"];
         readonly put?: never;
@@ -872,8 +873,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Begin Sign In
-         * @description Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit (`POST
-         *     /api/oidc/sign-in`).
+         * @description Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit
+         *     (`POST /api/oidc/sign-in`).
          */
         readonly post: operations["begin_sign_in_api_oidc_sign_in_post"];
         readonly delete?: never;
@@ -893,8 +894,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign Out At Provider
-         * @description Sign out of this browser, and return the provider's page that ends the session there (`POST
-         *     /api/oidc/sign-out`).
+         * @description Sign out of this browser, and return the provider's page that ends the session there
+         *     (`POST /api/oidc/sign-out`).
          */
         readonly post: operations["sign_out_at_provider_api_oidc_sign_out_post"];
         readonly delete?: never;
@@ -914,8 +915,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Change Password
-         * @description Change the caller's password, end all sessions of the person, and open a new one for this browser (`POST
-         *     /api/password`).
+         * @description Change the caller's password, end all sessions of the person, and open a new one for this browser
+         *     (`POST /api/password`).
          */
         readonly post: operations["change_password_api_password_post"];
         readonly delete?: never;
@@ -939,8 +940,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Reset Password
-         * @description Set a new password by a reset link, once, and end all sessions of the person; opens no session (`POST
-         *     /api/password-reset`).
+         * @description Set a new password by a reset link, once, and end all sessions of the person; opens no session
+         *     (`POST /api/password-reset`).
          */
         readonly post: operations["reset_password_api_password_reset_post"];
         readonly delete?: never;
@@ -1049,8 +1050,8 @@ export interface paths {
         readonly post?: never;
         /**
          * Reset Second Factor
-         * @description Remove the second factor of a member of a lower role who is in no other organisation (`DELETE
-         *     /api/people/{user}/second-factor`).
+         * @description Remove the second factor of a member of a lower role who is in no other organisation
+         *     (`DELETE /api/people/{user}/second-factor`).
          */
         readonly delete: operations["reset_second_factor_api_people__user__second_factor_delete"];
         readonly options?: never;
@@ -1115,21 +1116,21 @@ export interface paths {
         };
         /**
          * Read Second Factor
-         * @description Return whether the caller has a second factor, and how many recovery codes are left (`GET
-         *     /api/second-factor`).
+         * @description Return whether the caller has a second factor, and how many recovery codes are left
+         *     (`GET /api/second-factor`).
          */
         readonly get: operations["read_second_factor_api_second_factor_get"];
         readonly put?: never;
         /**
          * Begin Second Factor
-         * @description Begin to set up the caller's second factor, after the password: return the secret for an authenticator app (`POST
-         *     /api/second-factor`).
+         * @description Begin to set up the caller's second factor, after the password: return the secret for an authenticator app
+         *     (`POST /api/second-factor`).
          */
         readonly post: operations["begin_second_factor_api_second_factor_post"];
         /**
          * Disable Second Factor
-         * @description Remove the caller's second factor, after the password and a code of the app or a recovery code (`DELETE
-         *     /api/second-factor`).
+         * @description Remove the caller's second factor, after the password and a code of the app or a recovery code
+         *     (`DELETE /api/second-factor`).
          */
         readonly delete: operations["disable_second_factor_api_second_factor_delete"];
         readonly options?: never;
@@ -1148,8 +1149,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Confirm Second Factor
-         * @description Enable the caller's second factor by the app's first code, and end all other sessions of the person (`POST
-         *     /api/second-factor/confirm`). Only this response has the recovery codes.
+         * @description Enable the caller's second factor by the app's first code, and end all other sessions of the person
+         *     (`POST /api/second-factor/confirm`). Only this response has the recovery codes.
          */
         readonly post: operations["confirm_second_factor_api_second_factor_confirm_post"];
         readonly delete?: never;
@@ -1169,8 +1170,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign In
-         * @description Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor (`POST
-         *     /api/session`).
+         * @description Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor
+         *     (`POST /api/session`).
          */
         readonly post: operations["sign_in_api_session_post"];
         /**
@@ -1254,8 +1255,8 @@ export interface paths {
         };
         /**
          * Read Shared
-         * @description Return the conversation of a share link, without a session: the branch that is selected now, read-only (`GET
-         *     /api/shared/{token}`).
+         * @description Return the conversation of a share link, without a session: the branch that is selected now, read-only
+         *     (`GET /api/shared/{token}`).
          */
         readonly get: operations["read_shared_api_shared__token__get"];
         readonly put?: never;
@@ -1321,8 +1322,8 @@ export interface paths {
         };
         /**
          * Own Usage
-         * @description Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored (`GET
-         *     /api/usage`).
+         * @description Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored
+         *     (`GET /api/usage`).
          */
         readonly get: operations["own_usage_api_usage_get"];
         readonly put?: never;
