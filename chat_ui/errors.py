@@ -186,8 +186,8 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """Return a `Retry-After` header for an exception's HTTP response if it has a wait, or its class has one in `TABLE`;
-    else no headers.
+    """Return the headers of the HTTP response to an exception: `Retry-After` in seconds if the exception has a wait, or
+    its class has one in `TABLE`; else none.
     """
     wait = getattr(error, "wait", None)
     seconds = response_to(error).retry_after if wait is None else int(wait) + 1

@@ -68,8 +68,10 @@ class KeyCache:
         return self._invalid.get(identity) is not None
 
     def put_valid(self, identity: Identity, record: ApiKeyRecord, models: ModelAccess, generation: int) -> CachedKey:
-        """Return an API key that the store has just confirmed as a `CachedKey`, and cache it, unless keys were
-        invalidated since the caller read `generation`, before its read of the store.
+        """Return an API key that the store has just confirmed as a `CachedKey`; cache the key, unless keys were
+        invalidated since the caller's read of the store began.
+
+        `generation`: `KeyCache.generation` as it was before that read.
         """
         key = CachedKey(record, models, self._clock() + CONFIRMED_TTL)
         if generation == self.generation:

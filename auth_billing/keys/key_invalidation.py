@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 
 
 def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
-    """Return a function that publishes to all gateways, over the broker, which API keys changed, so that they drop
+    """Return a function that publishes to all gateways, over the broker, which API keys changed, so that gateways drop
     cached ones.
 
     The returned function never raises: without a broker, gateways notice the change within seconds (`key_cache.py`).

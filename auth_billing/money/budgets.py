@@ -73,8 +73,8 @@ class Budgets:
         await self._store.set(organisation, name, limit)
 
     async def inherit(self, organisation: str, key: str, successor: str) -> None:
-        """Copy the budget of the API key `key`, and this month's use of it, to the key `successor` that replaces it; no
-        effect if the key has no budget.
+        """Copy the budget of the API key `key`, and this month's use of the budget, to the key `successor` that
+        replaces the key; no effect if the key has no budget.
 
         Raises:
             StoreUnavailable: the outcome is unknown; repeat the call.

@@ -9,8 +9,8 @@ SETTLE = "settle"
 
 
 def customer_account(organisation: str) -> str:
-    """Return the name of an organisation's account in the ledger, which has the credit that it paid in and did not
-    spend.
+    """Return the name of the ledger account of an organisation, which has the credit that the organisation has and did
+    not spend.
     """
     return f"customer:{organisation}"
 

@@ -48,7 +48,8 @@ class Passwords:
         self._dummy_hash = self._hasher.hash("unknown user")
 
     async def hash(self, password: str) -> str:
-        """Check a new password against the rules, hash it on a thread, and return argon2id's encoded form.
+        """Check a new password against the rules, hash the password on a thread, and return the hash in argon2id's
+        encoded form.
 
         Raises:
             UnacceptableValue: too short, too long, or with control characters.

@@ -205,8 +205,9 @@ class _Retries:
         self._ends = clock() + RETRY_PERIOD
 
     async def until_done(self, step: Callable[[], Awaitable[ResultT]]) -> ResultT | None:
-        """Call `step`, one step of sending a mail, until it succeeds, and return its result; `None`, with a line in the
-        log, if it failed for good.
+        """Call `step`, one step of sending a mail, until the step succeeds, and return its result.
+
+        Return `None`, with a line in the log, if the step can't succeed or `RETRY_PERIOD` has passed.
         """
         while True:
             try:

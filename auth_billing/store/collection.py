@@ -131,7 +131,9 @@ class Collection:
     async def find_record(
         self, read: Callable[[dict[str, Any]], RecordT], *query: Any, **options: Any
     ) -> RecordT | None:
-        """Find the first document that matches a query and return it converted by `read`; `None` if there is none."""
+        """Find the first MongoDB document that matches a query, and return the record that `read` makes of the
+        document; `None` if none matches.
+        """
         document = await self.find_one(*query, **options)
         return None if document is None else read(document)
 

@@ -40,13 +40,15 @@ class MongoIdentityStore:
         return [_identity(document) async for document in found]
 
     async def remove(self, identity_id: str, user: str) -> bool:
-        """Delete one identity of a user, so that it signs in as the user no more; return false if the user has no such
-        identity.
+        """Delete one identity of a user, so that this account at the identity provider signs in as the user no more;
+        return false if the user has no such identity.
         """
         return bool((await self._identities.delete_one({"_id": identity_id, "user": user})).deleted_count)
 
     async def remove_all(self, user: str) -> None:
-        """Delete all identities of a user, so that they sign in as the user no more."""
+        """Delete all identities of a user, so that no account at the identity provider signs in as the user any
+        more.
+        """
         await self._identities.delete_many({"user": user})
 
     async def use_state(self, state: str, expires: float) -> bool:

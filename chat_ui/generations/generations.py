@@ -72,7 +72,7 @@ class Generations:
         return self._context.lease
 
     def live(self, message_id: str) -> LiveAnswer | None:
-        """Return the answer with this message id as it is in memory, if this process writes it or ended it less than
+        """Return the in-memory answer with this message id, if this process writes the answer or ended it less than
         `RETENTION_PERIOD` ago; else `None`.
         """
         writer = self._writers.get(message_id)

@@ -104,10 +104,10 @@ class ConversationImages:
         return found
 
     async def keep(self, owner: Owner, conversation: str, step: Step) -> None:
-        """Keep the images in a finished step of an answer for its conversation, if they are the owner's; one that can't
-        be kept expires.
+        """Keep the images in a finished step of an answer for its conversation, so that they do not expire.
 
-        Deletions of conversations may run at the same time: if this one is gone, nothing stays kept for it.
+        An image that is not the owner's, or can't be kept, is left to expire. Deletions of conversations may run at the
+        same time: if this one is gone, nothing stays kept for it.
         """
         blobs = image_ids(step)
         try:
@@ -119,8 +119,8 @@ class ConversationImages:
             _log.warning("images of a conversation may expire", conversation=conversation, reason=str(error))
 
     async def release(self, owner: Owner, conversation: str) -> None:
-        """Stop keeping images for a conversation, when it is deleted; they expire unless another conversation keeps
-        them.
+        """Stop keeping images for a conversation, when the conversation is deleted; the images expire unless another
+        conversation keeps them.
         """
         await self._objects.release(_object_owner(owner), conversation)
 

@@ -77,7 +77,7 @@ class StorageQuota:
         return (await self._count(owner)).total
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Add `more` bytes to the owner's count, before the caller stores them.
+        """Add `more` bytes to the count of bytes that the owner has stored, before the caller stores them.
 
         Raises:
             StorageFull: the owner would store more than the limit; nothing is counted.
@@ -88,7 +88,7 @@ class StorageQuota:
                 raise self._full(await self.used(owner), more)
 
     async def check(self, owner: Owner, more: int) -> None:
-        """Check that an owner may store `more` bytes, without counting them.
+        """Check that an owner may store `more` bytes; the bytes are not counted.
 
         Raises:
             StorageFull: the owner would store more than the limit.
@@ -100,12 +100,12 @@ class StorageQuota:
             raise self._full(count.total, more)
 
     async def release(self, owner: Owner, freed: int) -> None:
-        """Subtract `freed` bytes from the owner's count, after the caller deleted them."""
+        """Subtract `freed` bytes from the count of bytes that the owner has stored, after the caller deleted them."""
         await self.counts.add(owner, -freed, time.time())
 
     async def assign(self, owner: Owner, conversation: str, more: int) -> None:
-        """Add `more` bytes, which the owner's count includes already, to the size of a conversation; subtract them from
-        the count if the conversation was deleted.
+        """Add `more` bytes, which the owner's count of stored bytes includes already, to the size of a conversation; if
+        the conversation was deleted, subtract the bytes from the count.
         """
         if await self.conversations.change(owner, conversation, {}, {"size": more}) is None:
             await self.release(owner, more)

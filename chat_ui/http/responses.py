@@ -30,7 +30,9 @@ def no_content() -> Response:
 
 
 def error_response(error: Exception) -> Response:
-    """Return the JSON error response of the chat API to an exception, as `chat_ui.errors.TABLE` defines it."""
+    """Return the JSON error response that the chat API sends for an exception, with status and code from
+    `chat_ui.errors`.
+    """
     return JSONResponse(error_body(error), response_to(error).status, NO_STORE | error_headers(error))
 
 

@@ -38,13 +38,15 @@ class IdentityStore(Protocol):
         ...
 
     async def remove(self, identity_id: str, user: str) -> bool:
-        """Delete one identity of a user, so that it signs in as the user no more; return false if the user has no such
-        identity.
+        """Delete one identity of a user, so that this account at the identity provider signs in as the user no more;
+        return false if the user has no such identity.
         """
         ...
 
     async def remove_all(self, user: str) -> None:
-        """Delete all identities of a user, so that they sign in as the user no more."""
+        """Delete all identities of a user, so that no account at the identity provider signs in as the user any
+        more.
+        """
         ...
 
     async def use_state(self, state: str, expires: float) -> bool:
