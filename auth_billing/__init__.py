@@ -1,1 +1,1 @@
-"""Identity, rate limits and billing. Facades: `authenticator.Authenticator` and `idempotency.IdempotencyKeys`."""
+"""Identity, rate limits and billing: authenticates callers, limits their requests, charges organisations for jobs."""

@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def serve(settings: BillingSettings, stop: asyncio.Event) -> None:
-    """Run the billing process until `stop` is set.
+    """Run the billing process until `stop` is set: connect to broker and store, serve metrics, settle and close jobs.
 
     Raises:
         StartupError: no broker or store, the price file is wrong, or the ops port is taken.
@@ -55,7 +55,7 @@ async def serve(settings: BillingSettings, stop: asyncio.Event) -> None:
 
 
 async def prepare_store(connection: StoreConnection) -> None:
-    """Check that the store answers, and create its indexes.
+    """Check at the start of the billing process that the store answers, and create the indexes that are missing.
 
     Raises:
         StartupError: the store does not answer.
@@ -70,7 +70,7 @@ async def prepare_store(connection: StoreConnection) -> None:
 async def consume(
     bus: Bus, connection: StoreConnection, housekeeping: Housekeeping, metrics: BillingMetrics, stop: asyncio.Event
 ) -> None:
-    """Run settlement, sweeper, reaper and housekeeping on a started bus until `stop` is set."""
+    """Run settlement, sweeper, reaper and housekeeping of the billing process on a started bus until `stop` is set."""
     usage_store, stores = MongoUsageStore(connection), mongo_billing_stores(connection)
     settler = Settler(stores, metrics)
     settlement = SettlementConsumer(bus, usage_store, settler, metrics=metrics)

@@ -1,4 +1,4 @@
-"""The services behind the administration API, and the check of who may call it."""
+"""Bundles the services that the administration APIs call, and checks that their caller administers the organisation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Administration:
     installation: Installation
 
     async def actor(self, principal: Principal) -> Actor:
-        """Return the caller as an actor of its organisation, if the caller may administer the organisation.
+        """Return the caller of an administration request as an actor with its current role, if it may administer its
+        organisation.
 
         A user's key has at most the user's current role; a key without a user was made by the operator and has all
         rights.

@@ -1,4 +1,4 @@
-"""The audit log: which administrator did what, when, and from which address. Entries are append-only.
+"""The audit log: stores which administrator did what, when, and from which address. Entries are append-only.
 
 Callers (API routes, the chat's API, the command line) record an entry after the action has succeeded. Its `details`
 must not contain a secret, a password or a key's text.
@@ -120,11 +120,13 @@ class AuditLogStore(Protocol):
     """Store of audit log entries. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store an audit log entry durably, unless one with its id is stored."""
+        """Store an audit log entry durably, unless an entry with the same id is stored."""
         ...
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return up to `query.limit` entries, newest first; with `before`, the ones directly before that entry."""
+        """Return the up to `query.limit` audit log entries that match `query`, newest first; with `query.before` (an
+        entry's id) those directly before that entry.
+        """
         ...
 
 
@@ -145,7 +147,9 @@ class AuditLog:
         project: str = "",
         details: Mapping[str, Detail] | None = None,
     ) -> AuditEntry:
-        """Append an audit log entry for an action that has succeeded. `target`: id of the changed object.
+        """Append a new entry about an action that has succeeded to an organisation's audit log, and return the entry.
+
+        `target`: id of the changed object.
 
         Raises:
             StoreUnavailable: the action is done, but its entry may be missing; report that to the caller.
@@ -174,11 +178,12 @@ class AuditLog:
         *,
         details: Mapping[str, Detail] | None = None,
     ) -> None:
-        """Append the entry of an action that may be repeated, unless its organisation, event, target and time `at`
-        (Unix seconds) have an entry: a repetition adds none, and adds the one that an interrupted call did not write.
+        """Append the entry of an action that may be repeated to an organisation's audit log, unless the log has an
+        entry with this event, target and time `at` (Unix seconds): a repetition adds only the entry that an interrupted
+        call did not write.
 
         Raises:
-            StoreUnavailable: as in `record`.
+            StoreUnavailable: the action is done, but its entry may be missing; repeat the call.
         """
         digest = hashlib.sha256("\n".join([organisation, event, target]).encode()).hexdigest()
         bounded = {name: _bounded(value) for name, value in (details or {}).items()}
@@ -186,7 +191,7 @@ class AuditLog:
         await self._store.add(AuditEntry(id, organisation, event, target[:MAX_TEXT], actor, at, details=bounded))
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return the audit log entries that match `query`, newest first."""
+        """Return the audit log entries that match `query`, newest first, at most `query.limit`."""
         return await self._store.find(query)
 
 

@@ -1,4 +1,4 @@
-"""Authentication of API keys and sessions: the facade that the gateway and the chat call."""
+"""Authenticates API keys, and describes the callers of gateway and chat (a key or a signed-in user) as principals."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Authenticator:
         self._no_digest = bytes(hashlib.sha256().digest_size)
 
     async def authenticate(self, token: str) -> Principal:
-        """Verify the text of an API key, note its use, and return its principal.
+        """Verify the text of an API key, note the key's use, and return its principal; called for each request to the
+        API.
 
         While the store is unavailable, keys that were valid within the last `key_cache.VALID_TTL` seconds stay valid.
 
@@ -97,7 +98,9 @@ class Authenticator:
     async def create_api_key(
         self, organisation: str, project: str, *, name: str, expires: float | None = None
     ) -> ApiKey:
-        """Create an API key of a project; `expires`: Unix seconds. The store keeps only a digest of its secret.
+        """Create an API key of a project with the default scopes, store its digest, and return the key with its secret.
+
+        `expires`: Unix seconds, `None`: never.
 
         Raises:
             StoreUnavailable: the key may or may not have been stored; its text is lost.
@@ -114,7 +117,7 @@ class Authenticator:
         return issued.key
 
     def invalidate(self, keys: KeySet) -> None:
-        """Remove the keys that `keys` selects from this process's cache, so that their next use reads the store."""
+        """Remove the API keys that `keys` selects from this process's cache, so that their next use reads the store."""
         self._cache.invalidate(keys)
 
     async def _verify(self, key: ApiKey) -> CachedKey:

@@ -1,4 +1,4 @@
-"""Runs a consumer until the process stops: ends its input first, then waits for the deliveries in progress."""
+"""Runs a queue consumer of the billing process until shutdown, then lets the deliveries in progress finish."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 async def run_consumer(
     stop: asyncio.Event, work: Coroutine[Any, Any, None], end_input: Callable[[], Awaitable[None]], *, grace: float
 ) -> None:
-    """Run `work` until it ends or `stop` is set; then call `end_input`, and cancel `work` after `grace` seconds.
+    """Run a queue consumer's coroutine `work` until it ends or `stop` is set.
+
+    Then call `end_input`, which stops new deliveries, wait up to `grace` seconds for `work` to end, and cancel it.
 
     Raises:
         Exception: each exception that `work` raises.

@@ -1,4 +1,4 @@
-"""The development account: the organisation and API key of a new installation without users.
+"""Creates the development account: the organisation, project and API key of a new installation without users.
 
 Only the launchers for development create it; a production platform has no default key.
 """
@@ -21,7 +21,8 @@ PROJECT = "development-default"
 async def ensure_development_account(
     accounts: OrganisationStore, api_keys: ApiKeyStore, pepper: bytes, known_key: str | None = None
 ) -> str:
-    """Create the development account if it is missing, and return the text of a valid API key of it.
+    """Create the development account (organisation, project, API key) if it is missing; return the text of a valid API
+    key.
 
     `known_key` (from an earlier `client.env`) is returned if it is still valid. Otherwise the account's keys are
     revoked, since their texts are lost, and a new key is created.

@@ -1,4 +1,4 @@
-"""Errors of `auth_billing`; `gateway/errors.py` translates them to HTTP responses.
+"""Exception classes of `auth_billing` (sign-in, rate limits, billing); `gateway/errors.py` maps them to HTTP responses.
 
 AccountError
 ├── InvalidApiKey, StoreUnavailable, RecordRefused, NoPrice, AlertNotSent, MailNotSent

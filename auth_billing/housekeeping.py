@@ -1,4 +1,4 @@
-"""Periodic tasks of the billing process: price file, unapplied credit, usage rollups, audit and alerts.
+"""Runs the periodic tasks of the billing process: price file, unapplied credit, usage rollups, audits and alerts.
 
 The all-in-one process runs them too. They never delay a request or a settlement.
 """
@@ -72,7 +72,7 @@ class Housekeeping:
         )
 
     async def prepare(self) -> None:
-        """Load the price file and put its prices in force; call this before the first request.
+        """Load the operator's price file and put its prices in force; call this at start-up, before the first request.
 
         Raises:
             StartupError: the price file is wrong, or the store does not answer.
@@ -83,7 +83,11 @@ class Housekeeping:
             raise StartupError(f"the store does not answer: {error}") from error
 
     async def run(self, metrics: BillingMetrics, stop: asyncio.Event) -> None:
-        """Run the periodic tasks (price file, unapplied credit, rollups, audits, alerts) until `stop` is set."""
+        """Run the billing process's periodic tasks (price file, unapplied credit, rollups, audits, alerts) until `stop`
+        is set.
+
+        `metrics` gets the results of audits. The webhook of alerts is closed at the end.
+        """
         reconciler = Reconciler(self._auditor, metrics)
         try:
             await self._repeat_all(reconciler, stop)
@@ -107,9 +111,10 @@ class Housekeeping:
 async def repeat(
     task: Callable[[], Awaitable[None]], interval: float, stop: asyncio.Event, *, delay: float = 0.0
 ) -> None:
-    """Run `task` after `delay` seconds and then every `interval` seconds until `stop` is set.
+    """Call the coroutine function `task` after `delay` seconds and then every `interval` seconds until `stop` is set.
 
-    A run that raises `StoreUnavailable` is logged; the next one follows after the same interval.
+    `StoreUnavailable` raised by `task` is logged, and the next call follows after the same interval. Other errors end
+    the loop.
     """
     pause = delay
     while not await _stopped(stop, pause):

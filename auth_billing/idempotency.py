@@ -59,23 +59,30 @@ class IdempotencyStore(Protocol):
     """
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store a new record and return `None`; if one with its id is stored, change nothing and return that one."""
+        """Store the record of an idempotency key that is used for the first time, and return `None`; if a record with
+        its id is stored, change nothing and return the stored one.
+        """
         ...
 
     async def find(self, record_id: str) -> IdempotencyRecord | None:
-        """Return the record with this id, `None` if there is none."""
+        """Return the stored record of an idempotency key by the record's id, `None` if there is none."""
         ...
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Replace `old` by `new`; false, and no change, if the stored run or lease is not that of `old`."""
+        """Replace the stored record `old` of an idempotency key by `new`, so that another run has the claim; return
+        whether it was replaced: false, and no change, if the stored run or lease is not that of `old`.
+        """
         ...
 
     async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
-        """Extend a run's lease to the Unix time `lease`; return false if another run holds the record."""
+        """Extend the lease of the run `run_id` on an idempotency record to the Unix time `lease`; return false if
+        another run holds the record.
+        """
         ...
 
     async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
-        """Store a run's answer in its record; return false if another run holds the record.
+        """Store the HTTP answer of the run `run_id` in its idempotency record; return false if another run holds the
+        record.
 
         Raises:
             RecordRefused: the answer is too large for the store.
@@ -83,7 +90,9 @@ class IdempotencyStore(Protocol):
         ...
 
     async def release(self, record_id: str, run_id: str) -> bool:
-        """Delete the record of a run that ended without an answer; false if the run does not hold the record."""
+        """Delete the idempotency record of the run `run_id`, which ended without an answer; return false, and delete
+        nothing, if the run does not hold the record.
+        """
         ...
 
 
@@ -98,7 +107,7 @@ class KeyedRequest:
 
     @property
     def record_id(self) -> str:
-        """Id of the request's record in the store: a hash of tenant, endpoint and idempotency key."""
+        """Id of the request's idempotency record in the store: a hash of tenant, endpoint and idempotency key."""
         return hashlib.sha256("\0".join((self.tenant, self.endpoint, self.key)).encode()).hexdigest()
 
 
@@ -142,7 +151,10 @@ class IdempotencyKeys:
         self._clock = clock
 
     async def claim(self, request: KeyedRequest) -> Claim | KeptAnswer | RemoteRun:
-        """Claim the right to run `request`; or return the stored answer, or the run that has the claim.
+        """Claim the right to run a request with an idempotency key, before its route runs.
+
+        Return a `Claim` if this process may run the request, the stored answer if it ran before, or the `RemoteRun` of
+        another process that has the claim.
 
         Raises:
             KeyReused, KeyInUse, AnswerNotKept: the request may not run, and there is no answer to repeat.
@@ -171,7 +183,8 @@ class IdempotencyKeys:
         raise KeyInUse  # other processes were faster
 
     async def state_of(self, run: RemoteRun) -> KeptAnswer | RemoteRun | None:
-        """Return `run` while it has its claim, its answer once that is stored, `None` after it has lost the claim.
+        """Read how far another process is with the request `run`: return `run` while that process has its claim, the
+        answer once that is stored, `None` after the process has lost the claim.
 
         Raises:
             AnswerNotKept: the answer was too large to store.
@@ -190,7 +203,8 @@ class IdempotencyKeys:
         return record.answer
 
     async def renew(self, claim: Claim) -> bool:
-        """Extend the lease of a running request; return false if another process has taken it over.
+        """Extend the lease of a claim while its request runs; return false if another process has taken the request
+        over.
 
         Raises:
             StoreUnavailable: the lease may not have been extended.
@@ -198,7 +212,8 @@ class IdempotencyKeys:
         return await self._store.renew(claim.record_id, claim.run_id, self._clock() + self._lease)
 
     async def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
-        """Store the answer and end the claim; return false if another process has taken the request over.
+        """Store the answer of a claimed request, for repetitions, and end the claim; return false if another process
+        has taken the request over.
 
         Raises:
             RecordRefused, StoreUnavailable: the answer was not stored.
@@ -206,7 +221,9 @@ class IdempotencyKeys:
         return await self._store.finish(claim.record_id, claim.run_id, answer)
 
     async def release(self, claim: Claim) -> bool:
-        """Give the claim up without an answer: the next request with the key runs. False: the claim was lost before.
+        """End a claim whose request got no answer, so that the next request with the idempotency key runs.
+
+        Return false if another process has taken the request over.
 
         Raises:
             StoreUnavailable: the next request can run once the lease has expired.

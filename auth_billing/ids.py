@@ -1,4 +1,4 @@
-"""Ids of stored records: a prefix that names the kind, and random characters."""
+"""Generates ids of stored records: a prefix that names the kind of record, and random characters."""
 
 from __future__ import annotations
 
@@ -10,5 +10,7 @@ ALPHABET = string.ascii_letters + string.digits
 
 
 def new_id(prefix: str) -> str:
-    """Return a new random id: `prefix` (e.g. `proj_`), then 24 letters and digits (143 random bits)."""
+    """Return a new random id for a stored record: `prefix` (e.g. `proj_`), then 24 letters and digits (143 random
+    bits).
+    """
     return prefix + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))

@@ -1,4 +1,4 @@
-"""Administration of a whole installation by its operator: organisations, their credit and usage, and prices.
+"""Administers a whole installation for its operator: lists organisations, changes credit and prices, reports usage.
 
 Operators are the administrators of one organisation, the development organisation. The chat's API, the operator API and
 the command line call these services; the first two check `Installation.require_operator` at each request.
@@ -66,7 +66,9 @@ class UsageOfAll:
     complete_until: int | None
 
     async def csv(self) -> BinaryIO:
-        """Write the usage as a temporary CSV file and return it, open at its beginning; closing deletes it."""
+        """Write the usage of all organisations to a temporary CSV file, one row per day, organisation and model, and
+        return the file, open for reading at its beginning; closing deletes it.
+        """
         return await tables.csv_file(CSV_COLUMNS, self._table())
 
     async def _table(self) -> tables.Rows:
@@ -100,25 +102,30 @@ class Installation:
     """Id of the organisation whose administrators are the operators."""
 
     def is_operator(self, actor: Actor) -> bool:
-        """Return whether an actor administers the organisation that operates the installation."""
+        """Return whether an actor is an operator: an administrator or owner of the organisation that operates the
+        installation.
+        """
         return actor.organisation == self.operators and actor.role.rank >= Role.ADMIN.rank
 
     def require_operator(self, actor: Actor) -> None:
-        """Raise unless the actor is an operator.
+        """Check that an actor is an operator: an administrator or owner of the organisation that operates the
+        installation.
 
         Raises:
-            NotPermitted: the actor is none, but may administer another organisation.
+            NotPermitted: the actor is no operator, but may administer another organisation.
         """
         if not self.is_operator(actor):
             raise NotPermitted("for administrators of the operator's organisation")
 
     async def page(self, after: str = "", limit: int = MAX_PAGE) -> list[OrganisationAccount]:
-        """Return up to `limit` organisations whose ids sort after `after`, sorted by id, with their accounts."""
+        """Return a page of the installation's organisations with their credit accounts: up to `limit` whose ids sort
+        after `after` ("": the first page), sorted by id.
+        """
         found = await self.organisations.page(after, limit)
         return [OrganisationAccount(each, await self._balance(each.id)) for each in found]
 
     async def account(self, organisation: str) -> OrganisationAccount:
-        """Return an organisation with its account.
+        """Return the organisation with this id, with its credit account (an empty account if it has none).
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -140,12 +147,13 @@ class Installation:
     ) -> CreditEntry:
         """Give an organisation credit (a top-up or a promotion), or withdraw unspent credit, once per `reference`.
 
-        The audit log of the organisation gets one entry, however often the call is repeated, and that of the operators
-        gets one with the `actor`.
+        Return the ledger entry: of a repeated call, the first one. The audit log of the organisation gets one entry,
+        however often the call is repeated, and that of the operators gets one with the `actor`.
 
         Args:
             kind: any but a refund.
             amount: nano-USD, more than 0.
+            reference: the caller's id of the transaction, such as a payment's id.
 
         Raises:
             NoSuchRecord: there is no such organisation.
@@ -164,7 +172,15 @@ class Installation:
     async def refund(
         self, organisation: str, job: str, amount: int, reference: str, *, actor: AuditActor = OPERATOR
     ) -> CreditEntry:
-        """Refund `amount` nano-USD of a job's cost, once per `reference`; errors as `change_credit`."""
+        """Refund `amount` nano-USD of a settled job's cost to its organisation, once per `reference`; return the ledger
+        entry.
+
+        The audit logs of the organisation and of the operators get an entry.
+
+        Raises:
+            NoSuchRecord: there is no such organisation.
+            CreditError: the amount or the reference is refused, or the job has no such charge.
+        """
         await self.account(organisation)
         entry = await self.credit.refund(organisation, job, amount, reference)
         await self._record_credit(entry, actor)
@@ -173,7 +189,13 @@ class Installation:
     async def edit_prices(
         self, model: str | None, rates: RateCard | None, *, seen: int, actor: AuditActor = OPERATOR
     ) -> PriceVersion:
-        """Change or remove the prices of a model (`None`: the default); arguments and errors as `PriceBook.edit`."""
+        """Change the prices of a model (`None`: the default) to `rates`, or remove them (`None`); log that in the
+        operators' audit log and return the new price version. `seen`: number of the version that the caller has
+        changed.
+
+        Raises:
+            UnacceptableValue, NoSuchRecord, PriceConflict: the change is refused (`PriceBook.edit`).
+        """
         version = await self.prices.edit(model, rates, seen=seen)
         details: dict[str, Detail] = {"version": version.prices.version}
         for service_class, rate in (rates or {}).items():
@@ -183,7 +205,8 @@ class Installation:
         return version
 
     async def usage_of_all(self, days: int) -> UsageOfAll:
-        """Return the usage of all organisations in the last `days` (UTC), today included.
+        """Return the settled usage of all organisations in the last `days` (UTC), today included, by day, organisation
+        and model.
 
         Raises:
             UnacceptableValue: `days` is not from 1 to `MAX_DAYS`, or there are too many rows.
@@ -214,5 +237,5 @@ class Installation:
 
 
 def day_of(row: InstallationUsageRow) -> str:
-    """Return a row's day (UTC), as `2026-11-21`."""
+    """Return the day (UTC) of a row of the installation's usage as text, e.g. `2026-11-21`."""
     return datetime.fromtimestamp(row.start, UTC).date().isoformat()

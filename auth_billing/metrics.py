@@ -1,4 +1,4 @@
-"""Prometheus metrics of the billing process."""
+"""Defines the Prometheus metrics of the billing process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class BillingMetrics:
         self.audited = gauge("headrace_audit_time_seconds", "When the last audit of the books ended (Unix seconds).")
 
     def summary(self) -> dict[str, int]:
-        """Return by name what `headrace ps` shows: totals since the process started, and records `unsettled` now."""
+        """Return the numbers of the billing process that `headrace ps` shows, by name: totals since the process
+        started, and how many records are `unsettled` now.
+        """
         return {
             "settled": _total(self.settled),
             "unsettled": _total(self.unsettled),

@@ -1,4 +1,4 @@
-"""Closes dead-lettered jobs: expired, redelivered too often, or rejected. Each caller is notified exactly once.
+"""Reaper: closes dead-lettered jobs (expired, redelivered too often, rejected) and notifies their gateways, once.
 
 The broker moves such a job to the dead-letter queue. Here its gateway gets the terminal message that no worker will
 send, and a usage record with zero usage goes to settlement. A job that did not merely expire is kept with its diagnosis
@@ -69,7 +69,8 @@ class Reaper:
         self._retry_wait = retry_wait
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Close dead-lettered jobs one by one until `stop` is set.
+        """Close the jobs of the dead-letter queue one by one until `stop` is set: notify each job's gateway, publish a
+        usage record without tokens, and keep all but expired jobs in the queue of diagnosed messages.
 
         Raises:
             BrokerUnavailable: consuming the dead-letter queue failed.
@@ -141,7 +142,10 @@ def _decode(body: bytes) -> Job:
 
 
 def attempt_id(job: str, copy: int) -> str:
-    """Return the reaper's attempt id of a copy of a job; deterministic, so that a repetition has no effect."""
+    """Return the attempt id under which the reaper closes a copy of a dead-lettered job, from job id and copy number.
+
+    The id is deterministic, so that closing the copy again has no effect.
+    """
     return str(uuid.uuid5(_ATTEMPTS, f"{job}/{copy}"))
 
 

@@ -1,4 +1,4 @@
-"""Secrets of the installation in private files: created at the first start, unchanged afterwards.
+"""Reads the installation's secrets from private files, which the first start creates; secrets never change afterwards.
 
 Processes that start concurrently get the same secret.
 """

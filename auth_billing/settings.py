@@ -1,4 +1,4 @@
-"""Settings of the billing process, read once at start-up."""
+"""Reads the settings of the billing process from environment variables and the command line, once at start-up."""
 
 from __future__ import annotations
 

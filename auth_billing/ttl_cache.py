@@ -1,4 +1,4 @@
-"""A bounded cache whose entries expire after a fixed time."""
+"""Provides a bounded in-memory cache with a time to live, used for API keys, sessions, quotas and results of tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TtlCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """Return the value of `key`, or `None` if it is missing or expired."""
+        """Return the cached value of `key`, or `None` if the cache has none or it has expired."""
         until, value = self._entries.get(key, (0.0, None))
         if value is None or self._clock() >= until:
             self._entries.pop(key, None)
@@ -28,22 +28,22 @@ class TtlCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Store a value under `key` and restart its time to live; in a full cache the oldest entry is evicted."""
+        """Cache a value under `key` and restart its time to live; in a full cache the oldest entry is evicted."""
         self._entries[key] = (self._clock() + self._seconds, value)
         self._entries.move_to_end(key)
         if len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
 
     def forget(self, key: K) -> None:
-        """Remove the entry of `key`, if there is one."""
+        """Remove the cached entry of `key`; no effect if there is none."""
         self._entries.pop(key, None)
 
     def replace(self, key: K, value: V) -> None:
-        """Replace the value of the entry of `key`, which must exist, without extending its time to live."""
+        """Replace the cached value of `key`, which must be in the cache, without extending its time to live."""
         until, _ = self._entries[key]
         self._entries[key] = (until, value)
 
     def forget_all(self, predicate: Callable[[V], bool]) -> None:
-        """Remove the entries whose value satisfies `predicate`."""
+        """Remove all cached entries whose value satisfies `predicate`."""
         for key in [key for key, (_, value) in self._entries.items() if predicate(value)]:
             del self._entries[key]

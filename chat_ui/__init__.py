@@ -1,1 +1,1 @@
-"""The web chat: the browser page (`web/`), the server that delivers it, and its JSON API."""
+"""The web chat: the browser page (`web/`), the server that delivers it, its JSON API, conversations and answers."""

@@ -1,4 +1,4 @@
-"""The services behind the administration and usage pages: parts of `auth_billing`, and the fleet's status as a port."""
+"""Bundles the services behind the chat's administration and usage pages, and defines how these read worker status."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Fleet(Protocol):
     """Status of workers and queues; implemented by `infra` from the gateway's heartbeats."""
 
     def workers(self) -> Sequence[WorkerStatus]:
-        """Return the last status of each live worker, sorted by name."""
+        """Return the last heartbeat status of each live worker of the platform, sorted by name."""
         ...
 
     def models(self) -> Sequence[ModelInfo]:
-        """Return the models seen within the last hour, sorted by name."""
+        """Return the models that workers served within the last hour, sorted by name."""
         ...
 
     def queued(self, model: str) -> int:
-        """Return the number of jobs in the queues of a model that no worker has started."""
+        """Return the number of jobs in the queues of the model with this name that no worker has started."""
         ...
 
 
@@ -46,5 +46,7 @@ class AdminServices:
     """URL of the RabbitMQ console; empty if none is configured."""
 
     def is_operator(self, actor: Actor) -> bool:
-        """Return whether an actor administers the organisation that operates the installation."""
+        """Return whether an actor is an operator: an administrator or owner of the organisation that operates the
+        installation.
+        """
         return self.administration.installation.is_operator(actor)

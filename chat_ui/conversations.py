@@ -1,4 +1,4 @@
-"""Changes to conversations: create, add a question, branch, regenerate, stop, share, delete.
+"""Changes conversations for the chat API: creates them, adds questions, starts and stops answers, shares, deletes.
 
 Each lookup is by owner, so a conversation of another owner is missing (`NoSuchConversation`). Answers are written by
 `generations/`.
@@ -90,7 +90,7 @@ class Conversations:
         self._joined = joined
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
-        """Create and store an empty conversation.
+        """Create and store an empty conversation of the owner, and return it.
 
         Raises:
             ConversationFull: the owner has as many conversations as allowed.
@@ -105,24 +105,37 @@ class Conversations:
         return conversation
 
     async def row(self, owner: Owner, conversation_id: str) -> ListedConversation:
-        """Return a conversation of the owner as lists show it: with whether an answer in it is being written."""
+        """Return one conversation of the owner in the form in which lists show it: with whether an answer in it is
+        being written.
+
+        Raises:
+            NoSuchConversation: the owner has no conversation with this id.
+        """
         conversation = await self.find(owner, conversation_id)
         return ListedConversation(conversation, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation:
-        """Return a conversation of the owner. Raises `NoSuchConversation`."""
+        """Return the owner's conversation with this id, without its messages.
+
+        Raises:
+            NoSuchConversation: the owner has no conversation with this id.
+        """
         return existing(await self._conversations.find(owner, conversation_id), conversation_id)
 
     async def messages(self, owner: Owner, conversation_id: str) -> list[Message]:
-        """Return all messages of a conversation; answers that this process is writing have their newest text."""
+        """Return all messages of an owner's conversation, oldest first; answers that this process is writing have their
+        newest text.
+        """
         found = await self._messages.all(owner, conversation_id)
         live = {each.id: self._generations.live(each.id) for each in found if each.state.is_open}
         return [each if (now := live.get(each.id)) is None or now.released else now.snapshot for each in found]
 
     async def change(self, owner: Owner, conversation_id: str, changes: Mapping[str, Any]) -> ListedConversation:
-        """Change title, settings, the pinned or archived flag, or the selected branch (`leaf`).
+        """Store changes of a conversation (title, settings, the pinned or archived flag, or the selected branch,
+        `leaf`), given by field name, and return the changed conversation.
 
         Raises:
+            NoSuchConversation: the owner has no conversation with this id.
             InvalidField: there is no such leaf.
             StorageFull: the owner has reached the limit of bytes.
         """
@@ -140,7 +153,12 @@ class Conversations:
         return ListedConversation(changed, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation with its messages and share link; stop answers that are being written in it."""
+        """Delete a conversation with its messages and share link, and release its images; stop answers that are being
+        written in it.
+
+        Raises:
+            NoSuchConversation: the owner has no conversation with this id.
+        """
         await self.find(owner, conversation_id)
         for message in await self._messages.all(owner, conversation_id):
             if message.state.is_open:
@@ -154,9 +172,14 @@ class Conversations:
     async def ask(
         self, owner: Owner, project: str, conversation_id: str, question: Question, settings: ModelSettings | None
     ) -> tuple[Message, Message]:
-        """Store a question, start its answer, and return both messages.
+        """Store a question in a conversation, start a task that writes its answer, and return both messages.
+
+        Args:
+            project: id of the project that the answer is billed to.
+            settings: model and settings for this and later answers; `None`: those of the conversation.
 
         Raises:
+            NoSuchConversation: the owner has no such conversation, or it has no message with the parent's id.
             InvalidField: no model is selected, the parent is no answer, or files or images are too large or too many.
             AnswerRunning: the parent is being written.
             ConversationFull: the conversation has reached its limit of messages or bytes.
@@ -201,11 +224,13 @@ class Conversations:
         *,
         allowed_once: str | None = None,
     ) -> Message:
-        """Start another answer to a question; `message_id` is the question or one of its answers.
+        """Start a task that writes another answer to a question, and return that answer; `message_id` is the question
+        or one of its answers.
 
-        `allowed_once` is a consent that holds for this answer, beside those of the conversation.
+        `allowed_once` is a consent to a tool that holds for this answer, beside those of the conversation.
 
         Raises:
+            NoSuchConversation: the owner has no such conversation or message.
             InvalidField: no model is selected.
             ConversationFull: the conversation has reached its limit of messages or bytes.
             StorageFull: the owner has reached the limit of bytes.
@@ -230,24 +255,33 @@ class Conversations:
         return answer
 
     async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Request that an answer be stopped, in whichever process it is written; return it as stored, without waiting.
+        """Request that an answer be stopped, in whichever process it is written; return the message as stored, without
+        waiting.
 
         The answer keeps its text so far; an answer that has ended does not change.
+
+        Raises:
+            NoSuchConversation: the owner has no such conversation or message.
         """
         message = existing(await self._messages.request_stop(owner, conversation_id, message_id), message_id)
         self._generations.stop(message_id)
         return message
 
     async def message(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Return the stored message with this id, its attachments without their text. Raises `NoSuchConversation`."""
+        """Return one stored message of a conversation, its attachments without their text.
+
+        Raises:
+            NoSuchConversation: the owner has no such conversation or message.
+        """
         return existing(await self._messages.find(owner, conversation_id, message_id), message_id)
 
     async def files_of(
         self, owner: Owner, conversation_id: str, message_id: str
     ) -> tuple[Sequence[Attachment], Sequence[ImageReference]]:
-        """Return the files of a question with their text, and those of its images that are still stored.
+        """Return the files attached to a question with their text, and the attached images that are still stored.
 
-        Raises `NoSuchConversation`.
+        Raises:
+            NoSuchConversation: the owner has no such conversation or message.
         """
         found = await self._messages.find_many(owner, conversation_id, [message_id])
         message = existing(found[0] if found else None, message_id)
@@ -256,11 +290,18 @@ class Conversations:
         return message.attachments, images
 
     def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:
-        """Return a reader that streams the events (text, state, end) of one answer; nothing is read yet."""
+        """Return a reader that streams the events (text, steps, end) of one answer to one client; nothing is read
+        yet.
+        """
         return AnswerEvents(self._generations, self._messages, owner, conversation_id, message_id)
 
     async def share(self, owner: Owner, conversation_id: str) -> str:
-        """Create a share link and return its token; an earlier link becomes invalid."""
+        """Create a public share link to a conversation, store its digest, and return its token; an earlier link becomes
+        invalid.
+
+        Raises:
+            NoSuchConversation: the owner has no conversation with this id.
+        """
         await self.find(owner, conversation_id)
         joined = existing(await self._joined(owner), conversation_id)
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -269,7 +310,11 @@ class Conversations:
         return token
 
     async def unshare(self, owner: Owner, conversation_id: str) -> None:
-        """Invalidate the share link of a conversation, if it has one."""
+        """Delete the share link of a conversation, if it has one, so that the link does not work any more.
+
+        Raises:
+            NoSuchConversation: the owner has no conversation with this id.
+        """
         await self.find(owner, conversation_id)
         await self._shares.remove(owner, conversation_id)
         await self._conversations.change(owner, conversation_id, {"shared": False})

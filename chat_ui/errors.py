@@ -1,4 +1,4 @@
-"""Errors of the chat API, and the table that maps each exception class to status, code and message.
+"""Exception classes of the chat API, and the table that maps each to HTTP status, error code and message.
 
 A table row without a message means that the exception's own message is fit for people.
 """
@@ -58,10 +58,10 @@ class NoSuchConversation(ChatError):
 
 
 def existing(record: T | None, id: str) -> T:
-    """Return `record`, the result of a look-up by `id`, or raise if there is none.
+    """Return `record`, the result of a look-up by `id` in a chat store, unchanged if it is not `None`.
 
     Raises:
-        NoSuchConversation: it is `None`.
+        NoSuchConversation: `record` is `None`: there is no such conversation, message, share or preset.
     """
     if record is None:
         raise NoSuchConversation(id)
@@ -171,7 +171,9 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
 
 
 def response_to(error: Exception) -> ErrorResponse:
-    """Return the HTTP status, code and message that `TABLE` has for the error's class or its nearest base class."""
+    """Return the HTTP status, error code and message that the chat API answers an exception with: those that `TABLE`
+    has for the class or its nearest base class.
+    """
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
@@ -184,7 +186,9 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """Return a `Retry-After` header if the error has a wait or its class has one in `TABLE`; else no headers."""
+    """Return the headers of the HTTP response to an exception: `Retry-After` in seconds if the exception has a wait, or
+    its class has one in `TABLE`; else none.
+    """
     wait = getattr(error, "wait", None)
     seconds = response_to(error).retry_after if wait is None else int(wait) + 1
     return {} if seconds is None else {"retry-after": str(seconds)}

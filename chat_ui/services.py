@@ -1,4 +1,4 @@
-"""The services that routes of the chat API use, and how a route gets them from its request."""
+"""Bundles the services that routes of the chat API use, and finds them for a request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ChatServices:
 
 
 def services_of(request: Request) -> ChatServices:
-    """Return the services of the application that serves `request`."""
+    """Return the chat's services of the FastAPI application that serves `request`."""
     services: ChatServices = request.app.state.services
     return services
 
@@ -61,12 +61,12 @@ def owner_of(session: BrowserSession) -> Owner:
 
 
 def client_address(request: Request) -> str:
-    """Return the client's IP address; empty if it is not known."""
+    """Return the IP address of the client that sent `request`; empty if it is not known."""
     return request.client.host if request.client is not None else ""
 
 
 def audit_actor(request: Request, user: User) -> AuditActor:
-    """Return a user, at the client's network address, as the actor of audit log entries."""
+    """Return a user, at the network address of the client that sent `request`, as the actor of audit log entries."""
     return AuditActor(user=user.id, email=user.email, address=client_address(request))
 
 
@@ -79,6 +79,11 @@ async def record_event(
     project: str = "",
     details: Mapping[str, Detail] | None = None,
 ) -> None:
-    """Write an action of the session's user on `target` (an id) into the organisation's audit log."""
+    """Append an entry to the organisation's audit log: the session's user did `event` to `target`, the id of the
+    object.
+
+    Raises:
+        StoreUnavailable: the action is done, but its entry may be missing.
+    """
     audit, actor = services_of(request).audit, audit_actor(request, session.user)
     await audit.record(session.organisation, event, target, actor, project=project, details=details)

@@ -1,4 +1,4 @@
-"""Settings of sessions, sign-up, mail and the identity provider, read once at start-up of the gateway process."""
+"""Reads the settings of sessions, sign-up, mail and the identity provider, once at start-up of the gateway process."""
 
 from __future__ import annotations
 

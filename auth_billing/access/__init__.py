@@ -1,1 +1,1 @@
-"""Access control: roles of members, scopes of callers, and the principal that a request is made by."""
+"""Access control: roles of members, scopes of API keys, access to models, and the principal that makes a request."""

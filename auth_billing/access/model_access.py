@@ -1,4 +1,4 @@
-"""Access to models: a principal may use the models that every policy on it permits.
+"""Decides which models a principal may use: those that every model policy on the principal permits.
 
 Policies name models by their own names or by the operator's aliases. The gateway's catalogue, which has the aliases,
 passes all names of a model.
@@ -32,7 +32,7 @@ class ModelPolicy:
     models: frozenset[str]
 
     def permits(self, names: Collection[str]) -> bool:
-        """Whether a model with these `names` (its own and its aliases) may be used."""
+        """Return whether this policy alone permits a model; `names`: the model's name and its aliases."""
         return self.models.isdisjoint(names) is (self.mode is PolicyMode.DENY)
 
 
@@ -47,20 +47,26 @@ class ModelAccess:
     policies: tuple[ModelPolicy, ...] = ()
 
     def permits(self, names: Collection[str]) -> bool:
-        """Whether a model with these `names` (its own and its aliases) may be used."""
+        """Return whether all policies permit a model; `names`: the model's name and its aliases."""
         return all(policy.permits(names) for policy in self.policies)
 
     def forbids(self, names: Collection[str]) -> bool:
-        """Whether a list of forbidden models has one of `names`. A model that no list of permitted ones has is not."""
+        """Return whether a policy that lists forbidden models lists this one (`names`: the model's name and its
+        aliases).
+
+        Lists of permitted models are ignored: a model that they lack is not permitted, but not forbidden by name.
+        """
         lists = (policy for policy in self.policies if policy.mode is PolicyMode.DENY)
         return not all(policy.permits(names) for policy in lists)
 
     def restricted_to(self, models: frozenset[str] | None) -> ModelAccess:
-        """Return the intersection with an API key's list of models; `None`: no list."""
+        """Return a copy of this access that permits only models among `models`, an API key's list; `None`: the access
+        unchanged.
+        """
         return self if models is None else ModelAccess((*self.policies, ModelPolicy(PolicyMode.ALLOW, models)))
 
     def covers(self, models: frozenset[str] | None) -> bool:
-        """Whether each of `models` (names; `None`: every model) may be used."""
+        """Return whether all models with the names `models` may be used; `None` stands for every model."""
         if models is None:
             return not self.policies
         return all(self.permits([name]) for name in models)
@@ -71,7 +77,7 @@ ALL_MODELS = ModelAccess()
 
 
 def checked_models(models: Collection[str], field: str) -> frozenset[str]:
-    """Return the names in `models`, the value of an input `field`, as a set.
+    """Check a list of model names, the input field `field`, and return the names as a set.
 
     Raises:
         UnacceptableValue: too many names, or a name is empty, too long or not printable.

@@ -1,4 +1,4 @@
-"""The principal: the authenticated caller of a request, with its rights."""
+"""Defines the principal: the authenticated caller of a request, an API key or a signed-in user, with its rights."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ class Principal:
 
     @property
     def requester(self) -> str:
-        """Id of the user or service account, or of the API key if it has neither: unit of fairness in the tenant."""
+        """Id of the principal's user or service account, or of its API key if it has neither: the unit of fairness in a
+        tenant.
+        """
         return self.user or self.key_id
 
     def may(self, scope: Scope) -> bool:
-        """Whether the principal has the right `scope`."""
+        """Return whether the principal has the scope `scope`, which is the right to call certain routes."""
         return scope in self.scopes

@@ -1,4 +1,4 @@
-"""Roles of members in an organisation, and the actor that a permission check is about."""
+"""Defines the roles of members in an organisation, and checks whether an actor's role allows an action."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Actor:
     role: Role
 
     def require(self, role: Role) -> None:
-        """Raise unless the actor has `role` or a higher role.
+        """Check that the actor has `role` or a higher role.
 
         Raises:
             NotPermitted: the actor's role is lower.
@@ -47,7 +47,8 @@ class Actor:
             raise NotPermitted(f"needs the role {role.value}")
 
     def require_over(self, *roles: Role) -> None:
-        """Raise unless the actor may assign and withdraw `roles`: administrators and owners may, up to their own role.
+        """Check that the actor may assign and withdraw all of `roles`: administrators and owners may, up to their own
+        role.
 
         Raises:
             NotPermitted: the actor's role is too low.
@@ -55,8 +56,8 @@ class Actor:
         self.require(max((Role.ADMIN, *roles), key=lambda role: role.rank))
 
     def require_limits_of(self, role: Role) -> None:
-        """Raise unless the actor may change what a member with `role` is limited to: owners may, and administrators
-        below their own role, so that none lifts an own limit.
+        """Check that the actor may change the limits of a member with `role`: owners may, and administrators those of
+        members and viewers, so that none lifts an own limit.
 
         Raises:
             NotPermitted: the actor's role is too low.

@@ -1,4 +1,4 @@
-"""Scopes: the rights that API keys and sessions have. Each route requires one."""
+"""Defines the scopes: the rights that API keys and sessions have. Each route of the gateway requires one."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ _BY_NAME = {scope.value: scope for scope in Scope}
 
 
 def known(names: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes among `names`. Names that are no scope, written by a newer version, are left out."""
+    """Return the scopes with the stored names `names`; names that are no scope, written by a newer version, are left
+    out.
+    """
     return frozenset(_BY_NAME[name] for name in names if name in _BY_NAME)
 
 
 def scopes_of(role: Role) -> frozenset[Scope]:
-    """Return the scopes of a signed-in user who has `role` in the organisation."""
+    """Return the scopes that a signed-in user has by the role `role` in the organisation."""
     if role is Role.VIEWER:
         return VIEWER_SCOPES
     return PROJECT_SCOPES if role is Role.MEMBER else PROJECT_SCOPES | ADMIN_SCOPES

@@ -1,1 +1,1 @@
-"""Audit of the books: checks the invariants of accounts, jobs and ledger in the live store."""
+"""Audit of the books: checks the invariants of accounts, jobs and ledger in the live store, and corrects nothing."""

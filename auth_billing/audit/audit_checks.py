@@ -1,4 +1,4 @@
-"""Invariants of the books, as plain functions: each yields the differences in one document or between two.
+"""Checks the invariants of the books, as plain functions: each yields the differences in one document or between two.
 
 A transient difference, from a settlement between two writes, is filtered by the auditor.
 """
@@ -22,7 +22,7 @@ DEBIT_KINDS: Mapping[object, str] = {SETTLE: REVENUE, "withdrawal": "withdrawals
 
 
 def check_account(balance: Balance) -> Iterator[Difference]:
-    """Yield the contradictions within one account's document: negative amounts, sums that differ.
+    """Yield the contradictions within one organisation's account: negative amounts, sums that differ.
 
     These invariants hold at every moment, since one update changes the whole document.
     """
@@ -62,7 +62,9 @@ def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Dif
 
 
 def check_leases(balance: Balance, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield each credit lease of a gateway that is overdue: neither renewed nor returned in time."""
+    """Yield each credit lease in an account that is overdue at `now` (Unix seconds): its gateway neither renewed nor
+    returned the lease in time.
+    """
     for id, lease in balance.leases.items():
         if lease.at < now - timings.settlement_overdue_after:
             detail = f"{lease.amount} leased to {lease.gateway} {now - lease.at:.0f} s ago"
@@ -90,13 +92,18 @@ def check_ledger_sums(before: Balance, sums: LedgerSums, pending: int, after: Ba
 
 
 def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if a ledger entry of credit was not applied to the account in time."""
+    """Yield a difference if a credit entry in an organisation's ledger was not applied to the account in time.
+
+    `sums`: the ledger's sums, with the time of the oldest waiting entry; `now`: Unix seconds.
+    """
     if sums.oldest_waiting is not None and sums.oldest_waiting < now - timings.credit_overdue_after:
         yield Difference(Check.CREDIT_TAKEN_IN, organisation, organisation, f"since {sums.oldest_waiting:.0f}")
 
 
 def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if a job is not settled in time, or its cost is not the price of its usage up to its hold."""
+    """Yield a difference if a job is not settled in time by `now` (Unix seconds), or its cost is not the price of its
+    usage up to its hold.
+    """
     if job.state is not JobState.SETTLED and job.deadline + timings.settlement_overdue_after < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
@@ -115,7 +122,9 @@ def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Differen
 
 
 def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if the account lacks the hold of a job that is `HELD`; read the account after the job."""
+    """Yield a difference if an account (`None`: missing) lacks the hold of a job that is `HELD`; read the account after
+    the job.
+    """
     if job.state is not JobState.HELD or job.created > now - timings.missing_hold_grace:
         return
     if balance is None or job.id not in balance.held:
@@ -123,7 +132,9 @@ def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timin
 
 
 def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[Difference]:
-    """Yield differences between a job's cost and its ledger entry (`row`); read the entry after the job."""
+    """Yield differences between a settled job's cost and its ledger entry (`None`: missing); read the entry after the
+    job.
+    """
     if row is None:
         if job.state is JobState.SETTLED and job.cost:
             yield Difference(Check.JOB_IN_LEDGER, job.organisation, job.id, f"cost {job.cost}")
@@ -170,7 +181,7 @@ def check_usage_of_job(
 
 
 def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
-    """Yield a difference unless a ledger entry moves a positive amount between the two accounts of its kind."""
+    """Yield a difference unless a stored ledger entry moves a positive amount between the two accounts of its kind."""
     own = customer_account(row.organisation)
     expected = (own, DEBIT_KINDS[row.kind]) if row.kind in DEBIT_KINDS else (CREDIT_KINDS.get(str(row.kind)), own)
     amount = row.amount
@@ -182,7 +193,9 @@ def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
 
 
 def check_job_of_entry(row: RawLedgerEntry, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
-    """Yield a difference if the job of a ledger entry is not in `jobs`, which have been read for it."""
+    """Yield a difference if the job that a ledger entry names is missing in `jobs`, the jobs that were read for the
+    entries.
+    """
     if row.job is None and row.kind != SETTLE:
         return
     job = jobs.get(row.job or "")

@@ -1,4 +1,4 @@
-"""Records that an audit reads and reports, and the port of its reads (implemented in `store/audit.py`)."""
+"""Defines what an audit of the books reads and reports, and the interface of the store that it reads."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class AuditReport:
     differences: Sequence[Difference]
 
     def counts(self) -> Counter[Check]:
-        """Return the number of differences by check."""
+        """Return how many differences the audit found of each check (invariant); a check without differences
+        counts 0.
+        """
         return Counter(each.check for each in self.differences)
 
 
@@ -105,37 +107,47 @@ class AuditStore(Protocol):
     """Paged read access to accounts, jobs and ledger for the auditor. Every method may raise `StoreUnavailable`."""
 
     async def accounts(self, after: str, limit: int) -> Sequence[str]:
-        """Return up to `limit` account ids (organisation ids) that sort after `after`, in order."""
+        """Return a page of the ids of all accounts (organisation ids): up to `limit` that sort after `after`, in
+        order.
+        """
         ...
 
     async def job_ids(self, after: str, limit: int) -> Sequence[str]:
-        """Return up to `limit` job ids that sort after `after`, in order."""
+        """Return a page of the ids of all stored jobs: up to `limit` that sort after `after`, in order."""
         ...
 
     async def rows(self, after: str, limit: int) -> Sequence[RawLedgerEntry]:
-        """Return up to `limit` ledger entries whose ids sort after `after`, in order."""
+        """Return a page of the ledger's entries as stored: up to `limit` whose ids sort after `after`, in order."""
         ...
 
     async def balance(self, organisation: str) -> Balance | str | None:
-        """Return an organisation's account, the reason why its document is malformed, or `None` if there is none."""
+        """Return an organisation's account; a text with the reason if its document is malformed, `None` if there is
+        none.
+        """
         ...
 
     async def read_jobs(self, jobs: Collection[str]) -> JobsRead:
-        """Return the stored jobs among these ids; a malformed job is returned as the reason."""
+        """Read the stored jobs with these ids: return the valid ones, and for each malformed one the reason; unknown
+        ids are left out.
+        """
         ...
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
-        """Return the settlement entries of these jobs in the ledger, by job id."""
+        """Return the ledger entry that settles each of these jobs, by job id; a job without an entry is left out."""
         ...
 
     async def worked(self, jobs: Collection[str]) -> Mapping[str, Mapping[str, JobUsage]]:
-        """Return the usage that workers recorded for these jobs, by job id and attempt id."""
+        """Return the usage records of these jobs, which workers sent: the usage by job id and attempt id."""
         ...
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:
-        """Return an organisation's jobs whose cost is written and whose settlement is not finished."""
+        """Return an organisation's jobs in the state `SETTLING`: their cost is written, the settlement is not
+        finished.
+        """
         ...
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """Return the sums of an organisation's ledger entries, of its credit entries only numbers 1 to `credits`."""
+        """Return the sums (nano-USD) of an organisation's ledger entries; of its credit entries only numbers 1 to
+        `credits` count.
+        """
         ...

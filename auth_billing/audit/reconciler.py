@@ -1,4 +1,4 @@
-"""Runs an audit periodically and reports its differences as log messages and metrics. It never corrects anything.
+"""Runs audits of the books in the billing process, and reports differences as log messages and metrics; corrects none.
 
 A difference in the books needs a person's decision: an automatic correction would hide its cause.
 """
@@ -28,7 +28,8 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self) -> None:
-        """Run one audit of the whole store, set its metrics and log the first differences. Changes no books.
+        """Run one audit of the whole store, set the metrics to its result and log the first differences; corrects
+        nothing. The billing process calls this periodically.
 
         Raises:
             StoreUnavailable: the audit could not be completed.

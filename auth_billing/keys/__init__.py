@@ -1,1 +1,1 @@
-"""API keys: their format, scopes, management, and the invalidation of cached keys."""
+"""API keys: generates, stores, lists, rotates and revokes keys, caches valid ones, and invalidates changed ones."""

@@ -1,4 +1,4 @@
-"""Caches which API keys were valid or invalid, so that not every request reads the store.
+"""Caches in a gateway which API keys were valid or invalid, so that not every request reads the store.
 
 Entries are found by key id *and* full digest: a wrong secret can neither use nor replace the entry of the right one. A
 valid entry is confirmed with the store every few seconds, and used unconfirmed only while the store is away. The caller
@@ -54,36 +54,44 @@ class KeyCache:
         """Number of invalidations. A record read from the store before the last one may be stale."""
 
     def valid(self, identity: Identity) -> CachedKey | None:
-        """Return the cached key if the store confirmed it within the last `VALID_TTL` seconds, else `None`."""
+        """Return the cached API key with this id and digest if the store confirmed it within the last `VALID_TTL`
+        seconds, else `None`.
+        """
         return self._valid.get(identity)
 
     def is_confirmed(self, cached: CachedKey) -> bool:
-        """Whether the store confirmed the cached key within the last `CONFIRMED_TTL` seconds."""
+        """Return whether the store confirmed the cached API key within the last `CONFIRMED_TTL` seconds."""
         return self._clock() < cached.confirmed_until
 
     def is_invalid(self, identity: Identity) -> bool:
-        """Whether the store denied the key within the last `INVALID_TTL` seconds."""
+        """Return whether the store denied the API key with this id and digest within the last `INVALID_TTL` seconds."""
         return self._invalid.get(identity) is not None
 
     def put_valid(self, identity: Identity, record: ApiKeyRecord, models: ModelAccess, generation: int) -> CachedKey:
-        """Return a key that the store confirmed; cache it unless keys were invalidated since `generation` was read."""
+        """Return an API key that the store has just confirmed as a `CachedKey`; cache the key, unless keys were
+        invalidated since the caller's read of the store began.
+
+        `generation`: `KeyCache.generation` as it was before that read.
+        """
         key = CachedKey(record, models, self._clock() + CONFIRMED_TTL)
         if generation == self.generation:
             self._valid.put(identity, key)
         return key
 
     def put_invalid(self, identity: Identity) -> None:
-        """Cache that the store denied a key, for `INVALID_TTL` seconds."""
+        """Cache for `INVALID_TTL` seconds that the store denied the API key with this id and digest, and forget it as a
+        valid key.
+        """
         self._valid.forget(identity)
         self._invalid.put(identity, True)
 
     def postpone_confirmation(self, identity: Identity) -> None:
-        """Treat a cached key as confirmed for `RETRY_DELAY` more seconds, since the store does not answer."""
+        """Treat a cached API key as confirmed for `RETRY_DELAY` more seconds, since the store does not answer."""
         if (cached := self._valid.get(identity)) is not None:
             later = replace(cached, confirmed_until=self._clock() + RETRY_DELAY)
             self._valid.replace(identity, later)
 
     def invalidate(self, keys: KeySet) -> None:
-        """Remove the valid keys that `keys` selects, after they were changed in the store."""
+        """Remove the cached valid API keys that `keys` selects, after they were changed in the store."""
         self.generation += 1
         self._valid.forget_all(lambda cached: cached.record.is_in(keys))

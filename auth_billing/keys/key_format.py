@@ -1,4 +1,4 @@
-"""Format of API keys: generation, parsing and hashing.
+"""Generates, parses and hashes the texts of API keys.
 
 `hr_live_<key id: 10 base62>_<secret: 43 base64url, 256 random bits>_<CRC-32 of all before it: 6 base62>`. The checksum
 rejects malformed keys without a store lookup, and lets secret scanners avoid false positives (as GitHub's token format
@@ -36,19 +36,19 @@ class ApiKey:
 
     @property
     def text(self) -> str:
-        """The key as the client sends it."""
+        """The API key as the client sends it in a request, its secret included."""
         body = f"{PREFIX}{self.key_id}_{self.secret}"
         return f"{body}_{_checksum(body)}"
 
 
 def generate() -> ApiKey:
-    """Return a new API key, made with the operating system's random number generator."""
+    """Return a new random API key, made with the operating system's random number generator; nothing is stored."""
     key_id = "".join(secrets.choice(_BASE62) for _ in range(KEY_ID_LENGTH))
     return ApiKey(key_id, secrets.token_urlsafe(SECRET_BYTES))
 
 
 def parse(text: str) -> ApiKey | None:
-    """Parse the text of an API key; return `None` if its form or its checksum is wrong. Reads no store."""
+    """Parse the text of an API key without reading the store; return `None` if its form or its checksum is wrong."""
     match = _KEY.fullmatch(text)
     if match is None:
         return None
@@ -57,7 +57,9 @@ def parse(text: str) -> ApiKey | None:
 
 
 def digest(pepper: bytes, secret: str) -> bytes:
-    """Return the stored form of a secret: its HMAC-SHA256 under the installation's pepper, 32 bytes."""
+    """Return the form in which an API key's secret is stored: its HMAC-SHA256 under the installation's pepper, 32
+    bytes.
+    """
     return hmac.digest(pepper, secret.encode(), hashlib.sha256)
 
 

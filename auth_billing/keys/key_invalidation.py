@@ -1,4 +1,4 @@
-"""Publishes changes of API keys to all gateways, so that a revoked key is refused at once."""
+"""Publishes over the broker which API keys changed, so that gateways drop cached keys and refuse revoked ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _log = structlog.get_logger(__name__)
 
 
 def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
-    """Return a function that publishes to all gateways which keys changed, so that they drop cached ones.
+    """Return a function that publishes to all gateways, over the broker, which API keys changed, so that gateways drop
+    cached ones.
 
-    The function never raises: without a broker, gateways notice the change within seconds (`key_cache.py`).
+    The returned function never raises: without a broker, gateways notice the change within seconds (`key_cache.py`).
     """
 
     def announce(keys: KeySet) -> None:
@@ -30,4 +31,6 @@ def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
 
 
 def no_invalidation(_keys: KeySet) -> None:
-    """Publish nothing: for a process without a broker. Gateways notice the changed keys within seconds."""
+    """Do nothing with changed API keys: the publisher of a process without a broker. Gateways notice the change within
+    seconds.
+    """

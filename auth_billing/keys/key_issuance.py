@@ -1,4 +1,4 @@
-"""Creates API keys: generates the key and stores its digest. Permissions are checked by the callers."""
+"""Creates API keys: generates a key and stores its digest. The callers check permissions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class IssuedKey:
 async def issue(
     keys: ApiKeyStore, pepper: bytes, *, organisation: str, project: str, spec: KeySpec, user: str, now: float
 ) -> IssuedKey:
-    """Generate an API key of a project and store its digest; `now`: its creation time in Unix seconds.
+    """Generate an API key of a project, store its digest, and return the key's text with its record.
+
+    `user`: id of the user or service account that owns the key, "" for none; `now`: its creation time in Unix seconds.
+    The caller checks permissions.
 
     Raises:
         StoreUnavailable: the key may or may not have been stored; its text is lost.

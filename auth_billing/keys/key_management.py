@@ -58,7 +58,10 @@ class ApiKeys:
     async def create(
         self, actor: Actor, project: str, spec: KeySpec, *, by: Principal | None = None, owner: str | None = None
     ) -> IssuedKey:
-        """Create a key of a project, or an admin key (`ADMIN_KEYS`). It belongs to the actor's user, if there is one.
+        """Create an API key of a project, or an admin key of the organisation (project `ADMIN_KEYS`); return its text
+        and record.
+
+        The key belongs to the actor's user, if there is one.
 
         Args:
             actor: at least a member for a project's key, an administrator for an admin key.
@@ -77,14 +80,16 @@ class ApiKeys:
         return await self._issue(actor, project, self._checked(spec), actor.user if owner is None else owner)
 
     async def all(self, actor: Actor, project: str) -> list[ApiKeyRecord]:
-        """Return a project's unrevoked keys, newest first: to administrators all, to other users their own."""
+        """Return the unrevoked API keys of a project (or `ADMIN_KEYS`), newest first: to administrators all, to other
+        users their own.
+        """
         if project:
             await self._require_project(actor.organisation, project)
         keys = await self.keys.unrevoked(actor.organisation, project)
         return [key for key in keys if _may_manage(actor, key)]
 
     async def find(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """Return the unrevoked key with this id, of a project or (`ADMIN_KEYS`) of the organisation itself.
+        """Return the unrevoked API key with this id, of a project or (`ADMIN_KEYS`) of the organisation itself.
 
         Raises:
             NoSuchRecord: the project has no such key, or the actor may not see it.
@@ -100,7 +105,7 @@ class ApiKeys:
         return record
 
     async def rename(self, actor: Actor, project: str, key_id: str, name: str) -> ApiKeyRecord:
-        """Change a key's name and return the changed record.
+        """Change the name of an unrevoked API key and return the changed record.
 
         Raises:
             NoSuchRecord: the project has no such key, or the actor may not see it.
@@ -112,7 +117,8 @@ class ApiKeys:
         return named
 
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
-        """Create a successor of a key with the same rights and lifetime; the old key stays valid for `overlap` seconds.
+        """Create and return a successor of an API key with the same rights and lifetime; the old key stays valid for
+        `overlap` seconds.
 
         The successor inherits the old key's rate limits, and its budget with this month's use.
 
@@ -140,7 +146,8 @@ class ApiKeys:
         return issued
 
     async def revoke(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """Revoke a key permanently, and publish that to all gateways; return its record.
+        """Revoke one API key permanently, and publish that to all gateways, which refuse the key from then on; return
+        its record.
 
         Raises:
             NoSuchRecord: the project has no valid key with this id, or the actor may not see it.
@@ -150,7 +157,9 @@ class ApiKeys:
         return record
 
     async def revoke_all(self, keys: KeySet) -> int:
-        """Revoke the keys that `keys` selects and publish that; return their number. The caller checks permissions."""
+        """Revoke all API keys that `keys` selects, such as a removed member's, and publish that to all gateways; return
+        how many were revoked. The caller checks permissions.
+        """
         try:
             return await self.keys.revoke(keys, self.clock())
         finally:

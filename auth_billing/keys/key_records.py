@@ -1,4 +1,4 @@
-"""Stored form of API keys, and the port of their store.
+"""Defines the stored form of API keys, and the interface of their store.
 
 Times are Unix seconds. Each method of the port raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -35,7 +35,7 @@ class ApiKeyRecord:
     last_used: float | None = None
 
     def is_in(self, keys: KeySet) -> bool:
-        """Whether `keys` selects this key: each field of `keys` is empty or equals the key's."""
+        """Return whether `keys` selects this API key: each field of `keys` is empty or equals the key's."""
         return (
             keys.key in ("", self.key_id)
             and keys.organisation in ("", self.organisation)
@@ -46,17 +46,17 @@ class ApiKeyRecord:
 
     @property
     def is_admin(self) -> bool:
-        """Whether this is an organisation's admin key: for administration, not for inference."""
+        """Whether this API key is an organisation's admin key, which is for administration and can't call models."""
         return not self.project
 
     @property
     def rights(self) -> frozenset[Scope]:
-        """The key's effective scopes: the stored ones, restricted to the ones allowed for its kind of key."""
+        """The API key's effective scopes: the stored ones, restricted to those that its kind of key may have."""
         possible = ADMIN_SCOPES if self.is_admin else PROJECT_SCOPES
         return possible if self.scopes is None else possible & self.scopes
 
     def is_live(self, now: float) -> bool:
-        """Whether the key is neither revoked nor expired at `now` (Unix seconds)."""
+        """Return whether the API key is neither revoked nor expired at `now` (Unix seconds)."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
@@ -64,29 +64,35 @@ class ApiKeyStore(Protocol):
     """Store of API keys, without their secrets."""
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
-        """Return the key with this id, revoked and expired ones included; `None` if there is none."""
+        """Return the stored API key with this id, also a revoked or expired one; `None` if there is none."""
         ...
 
     async def add(self, record: ApiKeyRecord) -> None:
-        """Store a new key durably."""
+        """Store a new API key durably: its record with the secret's digest."""
         ...
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
-        """Return the unrevoked keys of a project (empty: the organisation's admin keys), newest first."""
+        """Return the unrevoked API keys of an organisation's project (empty: the organisation's admin keys), newest
+        first.
+        """
         ...
 
     async def rename(self, key_id: str, name: str) -> None:
-        """Change the name of the key with this id; no effect if there is none."""
+        """Change the name of the API key with this id; no effect if there is none."""
         ...
 
     async def expire(self, key_id: str, at: float) -> None:
-        """Set the key's expiry to `at` (Unix seconds), unless it expires earlier already."""
+        """Set the expiry of the API key with this id to `at` (Unix seconds), unless the key expires earlier already."""
         ...
 
     async def set_last_used(self, uses: Mapping[str, float]) -> None:
-        """Store when keys were last used (Unix seconds by key id), in one write, which may be lost."""
+        """Store when API keys were last used (Unix seconds by key id), in one write, which a crash may lose; a later
+        stored time is kept.
+        """
         ...
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke the unrevoked keys that `keys` selects and return their number; none if `keys` has no criteria."""
+        """Revoke at `now` (Unix seconds) the unrevoked API keys that `keys` selects, and return their number; none if
+        `keys` has no criteria.
+        """
         ...

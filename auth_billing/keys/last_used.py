@@ -26,11 +26,15 @@ class LastUsedTimes:
         self._uses: dict[str, float] = {}
 
     def record(self, key_id: str, now: float) -> None:
-        """Remember in memory that a key was used at `now` (Unix seconds); the next `flush` stores it."""
+        """Remember in memory that the API key with this id was used at `now` (Unix seconds); the next `flush` stores
+        the time.
+        """
         self._uses[key_id] = now
 
     async def flush_periodically(self) -> None:
-        """Write the collected times every `FLUSH_INTERVAL` seconds until cancelled, and a last time then."""
+        """Write the collected last-use times of API keys every `FLUSH_INTERVAL` seconds until cancelled, and a last
+        time then.
+        """
         try:
             while True:
                 await asyncio.sleep(FLUSH_INTERVAL)
@@ -39,7 +43,9 @@ class LastUsedTimes:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write the collected times to the store. If the store is unavailable, keep them for the next write."""
+        """Write the collected last-use times of API keys to the store. If the store is unavailable, keep them for the
+        next write.
+        """
         uses, self._uses = self._uses, {}
         try:
             if uses:

@@ -1,4 +1,4 @@
-"""The pepper: the installation's secret that API keys are hashed with, created at the first start in a private file.
+"""Loads the pepper: the installation's secret that API keys are hashed with, in a private file since the first start.
 
 Back it up, apart from the store: without it every API key of the installation is invalid. Processes on several machines
 must have the same one in their settings.
@@ -33,7 +33,10 @@ def load_pepper(home: Path, given: str = "") -> bytes:
 
 
 def control_secret(pepper: bytes) -> str:
-    """Derive the secret that signs control messages. Workers get it; the pepper can't be computed from it."""
+    """Derive from the pepper the secret that signs control messages between gateways and workers.
+
+    Workers get this secret; the pepper can't be computed from it.
+    """
     return hmac.new(pepper, b"control:messages", hashlib.sha256).hexdigest()  # the colon is in no key's secret
 
 

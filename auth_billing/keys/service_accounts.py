@@ -1,4 +1,4 @@
-"""Service accounts: owners of API keys that are not people. A key's `user` is the id of its user or account.
+"""Manages service accounts: owners of API keys that are not people. A key's `user` is the id of its user or account.
 
 Deleting one does not revoke its keys: the caller does, with `KeySet(user=...)`.
 """
@@ -35,11 +35,13 @@ class ServiceAccountStore(Protocol):
         ...
 
     async def of_project(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """Return the service accounts of a project, oldest first."""
+        """Return all service accounts of an organisation's project, oldest first."""
         ...
 
     async def rename(self, account: ServiceAccount) -> None:
-        """Set the stored account's name to `account.name`; no effect if the account does not exist."""
+        """Set the stored name of the service account `account` to `account.name`; no effect if the account is not
+        stored.
+        """
         ...
 
     async def remove(self, account: ServiceAccount) -> None:
@@ -55,7 +57,7 @@ class ServiceAccounts:
         self._clock = clock
 
     async def create(self, actor: Actor, project: str, name: str) -> ServiceAccount:
-        """Create a service account of a project; it has no key yet.
+        """Create a service account of a project, and return it; it has no API key yet.
 
         Raises:
             NotPermitted: the actor's role is below administrator.
@@ -67,7 +69,7 @@ class ServiceAccounts:
         return account
 
     async def all(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """Return the service accounts of a project, oldest first."""
+        """Return all service accounts of an organisation's project, oldest first."""
         return await self._store.of_project(organisation, project)
 
     async def find(self, organisation: str, project: str, account_id: str) -> ServiceAccount:
@@ -95,7 +97,7 @@ class ServiceAccounts:
         return named
 
     async def remove(self, actor: Actor, project: str, account_id: str) -> None:
-        """Delete a service account; its keys stay valid until the caller revokes them.
+        """Delete a service account; its API keys stay valid until the caller revokes them.
 
         Raises:
             NotPermitted: the actor's role is below administrator.

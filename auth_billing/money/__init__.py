@@ -1,1 +1,1 @@
-"""Billing: holds before a job runs, settlement after it, the ledger, credit, budgets, usage reports and alerts."""
+"""Billing: holds credit before a job runs, settles its cost afterwards; keeps ledger, budgets, reports and alerts."""

@@ -1,4 +1,4 @@
-"""Budget and credit alerts: one per threshold and month, even if the sending process dies.
+"""Sends alerts about budgets and low credit: one per threshold and month, even if the sending process dies.
 
 Alerts that are due are derived from the accounts, off the path of holds and settlements. An alert is stored before it
 is sent, under an id derived from its subject, and the process that claims it sends it. It may arrive twice (if the
@@ -50,11 +50,13 @@ class Alert:
 
     @property
     def id(self) -> str:
-        """The alert's id, derived from organisation, month, budget and threshold, so that each is sent once."""
+        """The alert's id, derived from organisation, month, budget and threshold, so that each alert is sent once."""
         return f"alert:{self.organisation}:{self.month}:{self.budget or 'credit'}:{self.threshold}"
 
     def message(self) -> dict[str, object]:
-        """Return the alert as the JSON object that the webhook sends, in the shape of OpenAI's webhook events."""
+        """Return the alert as the JSON object that is sent to the operator's webhook, in the shape of OpenAI's webhook
+        events.
+        """
         about = {"budget": self.budget, "percent": self.threshold} if self.budget else {}
         names = ("limit", "spent") if self.budget else ("threshold", "available")
         amounts = dict(zip(names, (self.limit, self.amount), strict=True))
@@ -85,23 +87,33 @@ class AlertStore(Protocol):
     """Store of alerts. Every method may raise `StoreUnavailable`, and may be repeated."""
 
     async def candidates(self, low_credit: int) -> Sequence[Balance]:
-        """Return the accounts that may need alerts: with budgets, or with less than `low_credit` nano-USD available."""
+        """Return the organisations' accounts that may need alerts: those with budgets, and those with less than
+        `low_credit` nano-USD available.
+        """
         ...
 
     async def add(self, alerts: Sequence[Alert]) -> None:
-        """Store alerts durably; those that are stored already are skipped."""
+        """Store alerts durably, to be sent; alerts that are stored already are skipped."""
         ...
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent, unclaimed alert until `until` (Unix seconds), in one update; `None`: there is none."""
+        """Claim one unsent alert, which no other process has claimed at `now`, until the time `until` (both Unix
+        seconds).
+
+        Return the claimed alert, `None` if there is none.
+        """
         ...
 
     async def postpone(self, id: str, until: float) -> None:
-        """Count a failed round of sending an alert; no process can claim it before the time `until` (Unix seconds)."""
+        """Count a failed round of sending the alert `id`; no process can claim the alert before the time `until` (Unix
+        seconds).
+        """
         ...
 
     async def mark_done(self, id: str, at: float) -> None:
-        """Mark an alert as sent or dropped at the time `at` (Unix seconds); it is not claimed again."""
+        """Mark the alert `id` as sent or dropped at the time `at` (Unix seconds), so that no process claims it
+        again.
+        """
         ...
 
 
@@ -109,10 +121,10 @@ class AlertSender(Protocol):
     """Sends alerts to the operator."""
 
     async def send(self, id: str, message: dict[str, object]) -> None:
-        """Send an alert's message to the operator; receivers can drop a repeated message by its `id`.
+        """Send one alert's message to the operator; the receiver can drop a repeated message by the alert's `id`.
 
         Raises:
-            AlertNotSent: the receiver did not accept it.
+            AlertNotSent: the receiver did not accept the message.
         """
         ...
 
@@ -137,7 +149,10 @@ class Alerts:
     clock: Callable[[], float] = time.time
 
     async def run_once(self) -> None:
-        """Store the alerts that are due, then send up to `BATCH_SIZE` unsent ones.
+        """Store the alerts that are due now, then send up to `BATCH_SIZE` unsent alerts; the billing process calls this
+        periodically.
+
+        An alert that the receiver does not accept is sent again by a later run, up to `MAX_ROUNDS` times.
 
         Raises:
             StoreUnavailable: the next run repeats what was not done.
@@ -170,7 +185,11 @@ class Alerts:
 
 
 def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now: float) -> Iterator[Alert]:
-    """Yield the alerts that an account has reached in the month of `now`, sent or not; open holds count as unspent."""
+    """Yield every alert that an organisation's account has reached in the month of `now` (Unix seconds), sent before or
+    not.
+
+    Open holds count as unspent. `thresholds`: percentages of a budget; `low_credit`: nano-USD.
+    """
     month, organisation = month_of(now), balance.organisation
     for use in budget_usage(balance, month):
         for percent in thresholds if use.limit else ():

@@ -1,4 +1,4 @@
-"""Conversion and validation of amounts of money: USD as people write it, integer nano-USD inside.
+"""Converts and validates amounts of money: USD as people write it, integer nano-USD inside the platform.
 
 Amounts from outside pass `check_amount` or `parse_usd` before they reach the store, because MongoDB does not refuse a
 sum past 64 bits.
@@ -17,7 +17,7 @@ _DIGITS = 9
 
 
 def parse_usd(usd: str, *, minimum: int = 1) -> int:
-    """Parse a decimal number of USD like `12.50` into nano-USD.
+    """Parse a decimal number of USD like `12.50` and return it in nano-USD, at least `minimum`.
 
     Raises:
         UnacceptableAmount: malformed, less than `minimum`, finer than a nano-USD, or too large.
@@ -30,7 +30,7 @@ def parse_usd(usd: str, *, minimum: int = 1) -> int:
 
 
 def check_amount(nano: object, *, minimum: int = 1) -> int:
-    """Return `nano` if it is an integer number of nano-USD from `minimum` to `MAX_AMOUNT`.
+    """Return `nano` unchanged if it is an integer number of nano-USD from `minimum` to `MAX_AMOUNT`.
 
     Raises:
         UnacceptableAmount: not an integer (a bool is none), less than `minimum`, or too large.
@@ -43,7 +43,7 @@ def check_amount(nano: object, *, minimum: int = 1) -> int:
 
 
 def format_usd(nano: int) -> str:
-    """Format nano-USD as exact USD with two to nine decimal places, e.g. `12.50`."""
+    """Return an amount of nano-USD as text: exact USD with two to nine decimal places, e.g. `12.50`."""
     whole, fraction = divmod(abs(nano), NANO)
     places = f"{fraction:09d}".rstrip("0").ljust(2, "0")
     return f"{'-' if nano < 0 else ''}{whole}.{places}"

@@ -1,4 +1,4 @@
-"""Batching of single items: the items that arrive within a short interval are handled together.
+"""Collects single items (usage records, receipts) that arrive within a short interval, and handles them as one batch.
 
 A busy platform then costs the store few writes, and a single request is answered before its settlement uses the store.
 """
@@ -32,7 +32,11 @@ class Batcher(Generic[T]):
         return len(self._waiting) + len(self._handling or ())
 
     def add(self, item: T, group: asyncio.TaskGroup) -> None:
-        """Add an item to the next batch. If none is being handled, start a task of `group` that calls `handle`."""
+        """Add one item to the next batch, without waiting for its handling.
+
+        Unless a task does so already, start a task in `group` that passes the collected items to `handle`, batch by
+        batch.
+        """
         self._waiting.append(item)
         if self._handling is None:
             self._handling = []

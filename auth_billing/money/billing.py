@@ -1,4 +1,4 @@
-"""Billing as a gateway uses it: hold before a job runs, void jobs that were not queued, checkpoint what was delivered.
+"""Billing in the gateway: holds credit before jobs run, voids jobs that were not queued, checkpoints delivered usage.
 
 A hold is drawn from credit that the gateway leased (`credit_leases.py`) if there is enough of it, else it is taken from
 the account in one conditional update (`hold_batcher.py`). The documents are written afterwards (`job_write_buffer.py`).
@@ -96,22 +96,26 @@ class Billing:
         self._buffer.add(jobs, lease)
 
     def is_written(self, job: str) -> bool:
-        """Return whether the hold and document of the reserved job with this id are written: the job can be settled."""
+        """Return whether the hold and document of the reserved job with this id are written to the store, so that the
+        job can be settled.
+        """
         return self._buffer.is_written(job)
 
     async def flush_jobs(self, jobs: Collection[str]) -> None:
-        """Wait until the holds and documents of the jobs with these ids are written, so that the jobs can be settled.
+        """Wait until the holds and documents of the reserved jobs with these ids are written to the store, so that the
+        jobs can be settled.
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: not all are written; repeat the call.
         """
         await self._buffer.flush_jobs(jobs)
 
     async def void(self, jobs: Sequence[str]) -> None:
-        """Settle jobs that were never queued, by id, to no cost, releasing their holds; settled jobs are not changed.
+        """Settle the jobs with these ids, which were never queued, at no cost, and release their holds; jobs that are
+        settled already are not changed.
 
         Raises:
-            StoreUnavailable: the next `record_heartbeat` repeats it.
+            StoreUnavailable: the next `record_heartbeat` voids the jobs.
         """
         nothing = UsageStatement(Usage(prompt_tokens=0), Outcome.CANCELLED, SettlementSource.VOID)
         self._uncertain.update(jobs)
@@ -120,7 +124,8 @@ class Billing:
         self._uncertain.difference_update(jobs)
 
     async def checkpoint(self, usage_by_job: Mapping[str, JobUsage]) -> None:
-        """Store, by job id, the usage delivered to clients so far: what they pay if this gateway dies.
+        """Store, by job id, the usage that this gateway has delivered to clients so far: what they pay if this gateway
+        dies.
 
         Raises:
             StoreUnavailable: may be ignored; the next checkpoint includes this usage.
@@ -131,12 +136,13 @@ class Billing:
             await self._stores.jobs.checkpoint(batch)
 
     async def record_heartbeat(self, gateway: str) -> None:
-        """Record a heartbeat of this gateway, about every 10 s; release idle leases and repeat failed voids.
+        """Store a heartbeat of this gateway (`gateway`: its id), about every 10 s; release idle leases and repeat
+        failed voids.
 
         The sweeper settles the jobs of a gateway without heartbeats to their checkpoints.
 
         Raises:
-            StoreUnavailable: to be repeated soon.
+            StoreUnavailable: repeat the call soon.
         """
         await self._stores.heartbeats.increment(gateway)
         self._leases.retire_idle()
@@ -145,10 +151,11 @@ class Billing:
             await self.void(list(self._uncertain))
 
     async def release_leases(self) -> None:
-        """Give the credit of all leases of this gateway back to the accounts, after its last request.
+        """Return the unused credit of all credit leases of this gateway to the organisations' accounts, after its last
+        request.
 
         Raises:
-            StoreUnavailable: to be repeated, or left to the sweeper.
+            StoreUnavailable: repeat the call, or leave the leases to the sweeper.
         """
         self._leases.retire_all()
         await self._buffer.flush()

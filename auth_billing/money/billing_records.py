@@ -1,4 +1,4 @@
-"""Billing records and the ports of the stores that keep them.
+"""Defines billing's records (jobs, holds, accounts, ledger entries) and the interfaces of the stores that keep them.
 
 Amounts are integer nano-USD, times Unix seconds. `auth_billing/store/` implements the ports, and describes the stored
 documents. Every method of a port raises `StoreUnavailable` if the store does not answer in time. The outcome of a write
@@ -65,7 +65,9 @@ class FinalUsage(UsageStatement):
     """What each of `parts` cost, in nano-USD: the rest of the job's cost is that of the answer."""
 
     def agrees(self, other: UsageStatement) -> bool:
-        """Return whether `other` states the same usage and outcome; the sources may differ."""
+        """Return whether `other` states the same usage and outcome of the job as this settlement; their sources may
+        differ.
+        """
         return (self.usage, self.parts, self.outcome) == (other.usage, other.parts, other.outcome)
 
 
@@ -99,15 +101,21 @@ class JobRecord:
 
     @property
     def budgets(self) -> tuple[str, ...]:
-        """The names of the budgets that the job counts against."""
+        """The names of the budgets that the job's hold and cost count against (`holds.budget_names`)."""
         return tuple(budget_names(self.project, self.key))
 
     def cost_of(self, used: JobUsage) -> int:
-        """Return what the job would cost without its hold: its answer at its price, each part at that of its model."""
+        """Return the cost of `used` in nano-USD, not limited by the job's hold: the answer at the job's price, and each
+        part of it (a step's usage) at the price of the part's model.
+        """
         return self.price.cost(used.answer) + sum(map(self._part_cost, used.parts))
 
     def shares(self, used: JobUsage) -> tuple[int, tuple[int, ...]]:
-        """Return what the answer and each part are charged: together at most the hold, what exceeds it is cut last."""
+        """Split the charge for `used` (nano-USD): return the answer's share, and the share of each part (a step's
+        usage) in order.
+
+        Together the shares are at most the job's hold: of a higher cost, the last parts are charged less.
+        """
         left, charged = self.hold, []
         for cost in (self.price.cost(used.answer), *map(self._part_cost, used.parts)):
             charged.append(min(cost, left))
@@ -129,7 +137,7 @@ class Charge:
 
     @property
     def charged(self) -> JobRecord:
-        """The job's record in the state `SETTLING`, with this cost."""
+        """A copy of the job's record in the state `SETTLING`, with this cost and final usage."""
         return replace(self.job, state=JobState.SETTLING, cost=self.cost, final=self.final)
 
 
@@ -150,7 +158,7 @@ class Hold:
 
     @property
     def budgets(self) -> tuple[str, ...]:
-        """The names of the budgets that the hold counts against."""
+        """The names of the budgets that the hold counts against (`holds.budget_names`)."""
         return tuple(budget_names(self.project, self.key))
 
 
@@ -212,15 +220,15 @@ class BalanceStore(Protocol):
     """Store of accounts. One document per account, so that a single conditional update is atomic."""
 
     async def create(self, organisation: str) -> None:
-        """Create an empty account unless the organisation has one."""
+        """Create an empty credit account for an organisation, unless the organisation has one."""
         ...
 
     async def find(self, organisation: str) -> Balance | None:
-        """Return an organisation's account, or `None` if it has none."""
+        """Return an organisation's credit account, or `None` if the organisation has none."""
         ...
 
     async def with_holds(self) -> Sequence[Balance]:
-        """Return the accounts that have at least one open hold or credit lease."""
+        """Return the credit accounts of all organisations that have at least one open hold or credit lease."""
         ...
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
@@ -232,7 +240,10 @@ class BalanceStore(Protocol):
         ...
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Restore a hold that a store crash lost, to settle the job; false if the account changed after `version`."""
+        """Restore the hold of a job, which a crash of the store lost, so that the job can be settled.
+
+        Return false, with nothing changed, if the account's version is not `version` any more.
+        """
         ...
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
@@ -244,30 +255,40 @@ class BalanceStore(Protocol):
         ...
 
     async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
-        """Turn parts of leases into the holds of jobs (by lease id), in one update, all or none.
+        """Turn parts of an organisation's credit leases into the holds of jobs, in one update, all or none.
 
-        Return false, with nothing changed, if a lease has too little left or a job is held already. A job has its
-        lease's project, key and month. Not journaled.
+        `jobs`: by lease id, the jobs to hold from that lease, which have the lease's project, key and month. Return
+        false, with nothing changed, if a lease has too little left or a job is held already. Not journaled.
         """
         ...
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
-        """Remove the jobs' holds from the account, add their costs to `spent` and the rest to `available`, all or none.
+        """Turn the holds of jobs of one organisation into charges, all or none: remove each hold from the account, add
+        the cost to `spent` and the rest to `available`.
 
-        Return false, with nothing changed, if one of the jobs is not held. The jobs are of one organisation.
+        Return false, with nothing changed, if one of the jobs is not held.
         """
         ...
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Make the amount of a job's hold or a lease (`id`) available again; false if none has this amount."""
+        """Make the amount of the hold of a job, or of a credit lease, with this id available to the organisation again.
+
+        Return false, with nothing changed, if the account has no such hold or lease with the amount of `hold`.
+        """
         ...
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
-        """Delete the budget usage of past months, all of whose jobs were settled long ago."""
+        """Delete an account's record of its budgets' use in past months (e.g. `2026-08`), all of whose jobs were
+        settled long ago.
+        """
         ...
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account (`to` true) or close it: new holds are refused, open ones settled. False: it is missing."""
+        """Open an organisation's account (`to` true) or close it; a closed account refuses new holds, open holds are
+        settled.
+
+        Return false if the organisation has no account.
+        """
         ...
 
 
@@ -275,42 +296,53 @@ class JobStore(Protocol):
     """Store of jobs as billing sees them: hold, state, cost."""
 
     async def insert(self, jobs: Sequence[JobRecord]) -> None:
-        """Store new jobs durably; a job that is stored already is not changed."""
+        """Store the billing records of new jobs durably; a job that is stored already is not changed."""
         ...
 
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
-        """Return the stored jobs among these ids, by id."""
+        """Return the billing records of the jobs with these ids, by id; unknown ids are left out."""
         ...
 
     async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
-        """Raise the checkpoints of jobs that are `HELD` to the delivered `usage`; none decreases. Not journaled."""
+        """Raise the checkpoints of jobs that are `HELD` to the usage delivered so far, given by job id; none decreases.
+        Not journaled.
+        """
         ...
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """Move jobs from `HELD` to `SETTLING` with their cost, each atomically; return whether all were `HELD`.
+        """Store the cost of jobs, and so move them from `HELD` to `SETTLING`, each atomically; return whether all were
+        `HELD`.
 
         A job in a later state is not changed: the first charge is final.
         """
         ...
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Move the jobs with these ids from `SETTLING` to `SETTLED`; jobs in another state are not changed."""
+        """Mark the settlement of the jobs with these ids as finished: `SETTLING` becomes `SETTLED`, other states
+        stay.
+        """
         ...
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs that became `SETTLING` before `before` (Unix seconds) and are not `SETTLED` yet."""
+        """Return up to `limit` jobs whose settlement is unfinished: `SETTLING` since before the time `before` (Unix
+        seconds).
+        """
         ...
 
     async def held(self, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs that are `HELD`, earliest deadline first."""
+        """Return up to `limit` jobs of all gateways that are `HELD` (accepted, not settled), earliest deadline
+        first.
+        """
         ...
 
     async def held_by_gateways(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs of these gateways that are `HELD`, earliest deadline first."""
+        """Return up to `limit` jobs of the gateways with these ids that are `HELD` (accepted, not settled), earliest
+        deadline first.
+        """
         ...
 
     async def gateways(self) -> Collection[str]:
-        """Return the ids of the gateways that have jobs that are `HELD`."""
+        """Return the ids of the gateways that have jobs in the state `HELD` (accepted, not settled)."""
         ...
 
 
@@ -318,7 +350,7 @@ class LedgerStore(Protocol):
     """Store of ledger entries, which never change once written."""
 
     async def post(self, entries: Sequence[LedgerEntry]) -> None:
-        """Store ledger entries durably; an entry that is stored already is skipped."""
+        """Append entries to the ledger durably; an entry whose id is stored already is skipped."""
         ...
 
 
@@ -326,7 +358,7 @@ class HeartbeatStore(Protocol):
     """Store of the gateways' heartbeats, as a count per gateway."""
 
     async def increment(self, gateway: str) -> None:
-        """Increment a gateway's heartbeat count. Not journaled."""
+        """Increment the stored heartbeat count of the gateway with this id. Not journaled."""
         ...
 
     async def counts(self) -> Mapping[str, int]:
@@ -338,7 +370,9 @@ class AnsweredJobs(Protocol):
     """Store of the receipts that were stored with the answers to requests with an idempotency key."""
 
     async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
-        """Return, by job id, what the receipts that are stored with the answers of these records state."""
+        """Return the usage and outcome that the receipts of jobs state, by job id: the receipts stored with the answers
+        of these idempotency records (`records`: their ids).
+        """
         ...
 
 

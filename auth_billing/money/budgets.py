@@ -1,4 +1,4 @@
-"""Monthly budgets of organisations, projects and API keys. They are set here; every hold checks them (`billing.py`).
+"""Sets and reads the monthly budgets of organisations, projects and API keys; every hold checks them (`billing.py`).
 
 A budget limits what is spent and held together in a month (UTC), so it is never exceeded. It is stored in its
 organisation's account. Callers must check that a project or a key belongs to the organisation.
@@ -33,11 +33,13 @@ class BudgetStore(Protocol):
     """Store of budgets. Every method is one atomic update, may be repeated, and may raise `StoreUnavailable`."""
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set a budget's monthly limit in nano-USD, or remove it (`None`)."""
+        """Set the monthly limit of an organisation's budget `name` in nano-USD, or remove the limit (`None`)."""
         ...
 
     async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
-        """Set the monthly limit of the new budget `successor`, and its use in `month` so far, both in nano-USD."""
+        """Create the budget with the name `successor` for an API key that replaces another: set its monthly limit, and
+        its use in `month` so far, both in nano-USD.
+        """
         ...
 
 
@@ -56,13 +58,14 @@ class Budgets:
         self._clock = clock
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set the monthly limit of the budget `name` in nano-USD (0 allows nothing), or remove it (`None`).
+        """Set the monthly limit of an organisation's budget `name` in nano-USD (0 allows nothing), or remove the limit
+        (`None`).
 
-        In force at all gateways within two seconds.
+        All gateways apply the limit within two seconds.
 
         Raises:
             UnacceptableAmount: `limit` is negative or too large.
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: the outcome is unknown; repeat the call.
         """
         if limit is not None:
             check_amount(limit, minimum=0)
@@ -70,10 +73,11 @@ class Budgets:
         await self._store.set(organisation, name, limit)
 
     async def inherit(self, organisation: str, key: str, successor: str) -> None:
-        """Copy the budget of the API key `key`, and this month's use of it, to the key `successor` that replaces it.
+        """Copy the budget of the API key `key`, and this month's use of the budget, to the key `successor` that
+        replaces the key; no effect if the key has no budget.
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: the outcome is unknown; repeat the call.
         """
         balance, month = await self._balances.find(organisation), month_of(self._clock())
         if balance is not None and (limit := balance.budgets.get(key_budget(key))) is not None:
@@ -81,7 +85,7 @@ class Budgets:
             await self._store.inherit(organisation, key_budget(successor), limit, month, used)
 
     async def used(self, organisation: str) -> Sequence[BudgetUse]:
-        """Return this month's use of each budget, sorted by name, also of budgets without a limit.
+        """Return this month's use of each budget of an organisation, sorted by name, also of budgets without a limit.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -91,7 +95,9 @@ class Budgets:
 
 
 def budget_usage(balance: Balance, month: str) -> list[BudgetUse]:
-    """Return the use of each budget of an account in `month` (e.g. `2026-11`), sorted by name."""
+    """Return the use of each budget of an account in `month` (e.g. `2026-11`), sorted by name, also of those without a
+    limit.
+    """
     used = balance.used.get(month, {})
     held = dict.fromkeys(used, 0)
     for hold in balance.held.values():

@@ -1,4 +1,4 @@
-"""Credit of organisations: top-ups, promotional credit, refunds and withdrawals. Amounts are integer nano-USD.
+"""Changes the credit of organisations: top-ups, promotional credit, refunds, withdrawals. Amounts are integer nano-USD.
 
 An organisation's credit entries are numbered, and are applied to its account in order. An entry is valid once it is in
 the ledger, under an id derived from the caller's reference. It is then applied to the account, by a later process if
@@ -72,7 +72,9 @@ class CreditEntry:
 
     @property
     def id(self) -> str:
-        """The ledger entry's id: organisation, kind and reference, so that a repetition has the same id."""
+        """The ledger entry's id, made of organisation, kind and reference, so that a repeated transaction has the same
+        id.
+        """
         return f"{self.organisation}:{self.kind}:{self.reference}"
 
 
@@ -93,15 +95,17 @@ class CreditStore(Protocol):
     """
 
     async def applied(self, organisation: str) -> tuple[int, int]:
-        """Return how many entries were applied to the account, and their sum in nano-USD; create a missing account."""
+        """Return how many credit entries were applied to an organisation's account, and their sum in nano-USD; create a
+        missing account.
+        """
         ...
 
     async def find(self, id: str) -> CreditEntry | None:
-        """Return the credit entry with this id, or `None`."""
+        """Return the credit entry (top-up, promotion, refund, withdrawal) with this id, or `None` if there is none."""
         ...
 
     async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
-        """Return the organisation's credit entry with this number, or `None`."""
+        """Return the organisation's credit entry with this sequence number, or `None` if there is none."""
         ...
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
@@ -109,27 +113,32 @@ class CreditStore(Protocol):
         ...
 
     async def refunded(self, organisation: str, job: str) -> int:
-        """Return the sum of the refunds of a job in nano-USD."""
+        """Return the sum of an organisation's refunds of a job in nano-USD, 0 if there are none."""
         ...
 
     async def append(self, entry: CreditEntry) -> bool:
-        """Store a credit entry durably; false if an entry with its id or its number is stored."""
+        """Append a credit entry to the ledger durably; return false if an entry with its id or its number is stored."""
         ...
 
     async def apply(self, entry: CreditEntry) -> None:
-        """Add a credit entry to its organisation's account, in one update, if it is the next number to apply."""
+        """Add the amount of a credit entry to its organisation's account, in one update, if its number is the next to
+        apply; else change nothing.
+        """
         ...
 
     async def credited_since(self, at: float) -> Sequence[str]:
-        """Return the ids of organisations that have credit entries since `at` (Unix seconds)."""
+        """Return the ids of the organisations that have credit entries made since `at` (Unix seconds)."""
         ...
 
     async def withdrawal_state(self, organisation: str) -> WithdrawalState:
-        """Return the withdrawals of an account, which must exist."""
+        """Return how many withdrawals an organisation's account has, and the credit available for the next; the account
+        must exist.
+        """
         ...
 
     async def withdraw(self, entry: CreditEntry) -> bool:
-        """Take a withdrawal out of the account's available credit, and keep the entry there, in one update.
+        """Take the amount of a withdrawal out of the account's available credit, and keep the entry in the account
+        until it is posted to the ledger, in one update.
 
         Return false, with nothing changed, if less is available, `entry.number` is not the next one, or the last
         withdrawal is not posted.
@@ -137,11 +146,11 @@ class CreditStore(Protocol):
         ...
 
     async def post_withdrawal(self, entry: CreditEntry) -> None:
-        """Store a withdrawal that `withdraw` took in the ledger, once, and note in the account that it is there."""
+        """Append a withdrawal that `withdraw` took to the ledger, once, and mark it in the account as posted."""
         ...
 
     async def unposted_withdrawals(self) -> Sequence[CreditEntry]:
-        """Return the withdrawals of all organisations that the ledger may not have yet."""
+        """Return the withdrawals of all organisations that accounts have and that the ledger may not have yet."""
         ...
 
 
@@ -160,7 +169,10 @@ class Credit:
         self._clock = clock
 
     async def top_up(self, organisation: str, amount: int, reference: str, reason: str = "") -> CreditEntry:
-        """Credit a payment of `amount` nano-USD. A repeated call with the same reference returns the first entry.
+        """Credit a payment of `amount` nano-USD to an organisation, and return its ledger entry.
+
+        A repeated call with the same reference (the caller's id of the payment) changes nothing and returns the first
+        entry.
 
         Raises:
             UnacceptableAmount: `amount` is not a positive integer, or too large.
@@ -168,21 +180,29 @@ class Credit:
             UnacceptableValue: `reason` is too long, or has control characters.
             TooMuchCredit: the organisation's credit would exceed `MAX_CREDIT`.
             ReferenceReused: the reference was used for another amount.
-            StoreUnavailable: the outcome is unknown; to be repeated.
+            StoreUnavailable: the outcome is unknown; repeat the call.
         """
         return await self._credit(organisation, CreditKind.TOP_UP, amount, reference, reason=reason)
 
     async def promo(self, organisation: str, amount: int, reference: str, reason: str = "") -> CreditEntry:
-        """Grant promotional credit of `amount` nano-USD; the same errors as `top_up`."""
+        """Grant an organisation promotional credit of `amount` nano-USD, and return the ledger entry.
+
+        A repeated call with the same reference changes nothing and returns the first entry.
+
+        Raises:
+            CreditError, UnacceptableValue, StoreUnavailable: the errors of `top_up`.
+        """
         return await self._credit(organisation, CreditKind.PROMO, amount, reference, reason=reason)
 
     async def withdraw(self, organisation: str, amount: int, reference: str, reason: str = "") -> CreditEntry:
-        """Take `amount` nano-USD of unspent credit from an organisation, also of a closed account.
+        """Take `amount` nano-USD of unspent credit from an organisation, also of a closed account; return the ledger
+        entry.
 
-        A repeated call with the same reference returns the first entry. Errors as `top_up`, no `TooMuchCredit`, and:
+        A repeated call with the same reference changes nothing and returns the first entry.
 
         Raises:
             CreditNotAvailable: less is available; what is held for running requests stays.
+            CreditError, UnacceptableValue, StoreUnavailable: the errors of `top_up`, except `TooMuchCredit`.
         """
         check_amount(amount)
         _check_reference(reference)
@@ -204,11 +224,14 @@ class Credit:
         raise StoreUnavailable("the account keeps being changed")
 
     async def refund(self, organisation: str, job: str, amount: int, reference: str) -> CreditEntry:
-        """Refund `amount` nano-USD of a settled job's cost; the same errors as `top_up`, and those below.
+        """Refund `amount` nano-USD of the cost of an organisation's settled job `job`; return the ledger entry.
+
+        A repeated call with the same reference changes nothing and returns the first entry.
 
         Raises:
             NoSuchCharge: the organisation has no settled job with this id.
             RefundTooLarge: more than the part of the cost that was not refunded yet.
+            CreditError, StoreUnavailable: the errors of `top_up`.
         """
         return await self._credit(organisation, CreditKind.REFUND, amount, reference, job=job)
 
@@ -221,12 +244,12 @@ class Credit:
         return await self._store.newest(organisation, limit)
 
     async def apply_pending(self, organisation: str) -> tuple[int, int]:
-        """Add to the account all credit entries that only the ledger has.
+        """Add to an organisation's account all credit entries that only the ledger has, such as after a crash.
 
         Return the number and the sum (nano-USD) of all entries that the account has then, earlier ones included.
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: some may be applied; repeat the call.
         """
         while True:
             number, total = await self._store.applied(organisation)
@@ -236,11 +259,11 @@ class Credit:
             await self._store.apply(entry)
 
     async def apply_pending_since(self, since: float) -> None:
-        """Call `apply_pending` for every organisation that has credit entries since `since` (Unix seconds), and post
-        the withdrawals that only accounts have.
+        """Complete interrupted changes of credit: call `apply_pending` for every organisation that has credit entries
+        made since `since` (Unix seconds), and post to the ledger the withdrawals that only accounts have.
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: some may be completed; repeat the call.
         """
         for organisation in await self._store.credited_since(since):
             await self.apply_pending(organisation)

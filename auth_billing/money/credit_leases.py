@@ -1,4 +1,4 @@
-"""Credit leases: credit that a gateway sets aside in advance, so that most holds are a subtraction in memory.
+"""Credit leases: sets credit aside for a gateway in advance, so that most holds are a subtraction in its memory.
 
 A lease is an entry among an account's holds, for one project, key and month. It counts against the credit and the
 budgets that its jobs' holds count against, and no other gateway can use it. What requests draw from a lease becomes
@@ -49,7 +49,7 @@ class Payer:
 
     @classmethod
     def of(cls, job: JobRecord) -> Payer:
-        """Return the payer that a job record names."""
+        """Return the payer of a job: its organisation, project, key and month."""
         return cls(job.organisation, job.project, job.key, job.month)
 
 
@@ -68,24 +68,30 @@ class _Lease:
         self._demand: deque[tuple[float, int]] = deque(maxlen=MAX_REMEMBERED)
 
     def record_demand(self, amount: int, now: float) -> None:
-        """Record that a request needs `amount` (nano-USD) at monotonic time `now`; `min_amount` averages these."""
+        """Record that a request of the payer needs a hold of `amount` (nano-USD) at monotonic time `now`; the lease's
+        size follows this demand.
+        """
         self._demand.append((now, amount))
         while now - self._demand[0][0] > self._freshness:
             self._demand.popleft()
 
     @property
     def min_amount(self) -> int:
-        """Smallest amount (nano-USD) to lease at a time: `MIN_REQUESTS` average recent requests."""
+        """The smallest amount (nano-USD) to add to the lease at a time: what `MIN_REQUESTS` average recent requests of
+        the payer need.
+        """
         return MIN_REQUESTS * sum(amount for _, amount in self._demand) // max(1, len(self._demand))
 
     def target(self, now: float) -> int:
-        """Return the amount to lease: twice the demand of the last second, or 0 if no further request is likely."""
+        """Return the amount (nano-USD) that the lease should have at monotonic time `now`: twice the payer's demand of
+        the last second, 0 if no further request is likely.
+        """
         if len(self._demand) < 2 or self.is_idle(now):
             return 0
         return max(self.min_amount, 2 * sum(amount for at, amount in self._demand if now - at <= DEMAND_PERIOD))
 
     def is_idle(self, now: float) -> bool:
-        """Return whether the payer had no request in the last `freshness` seconds."""
+        """Return whether the payer had no request in the `freshness` seconds before monotonic time `now`."""
         return not self._demand or now - self._demand[-1][0] > self._freshness
 
 
@@ -116,9 +122,9 @@ class CreditLeases:
         """The organisations of leases that must be released, by lease id."""
 
     def draw(self, jobs: Sequence[JobRecord]) -> str | None:
-        """Draw the holds of one request's jobs from their payer's lease; no I/O.
+        """Draw the holds of one request's jobs from the credit lease of their payer, in memory.
 
-        Return the lease's id, or `None` if the holds must be taken from the account.
+        Return the lease's id, or `None` if the lease does not suffice: then the holds must be taken from the account.
         """
         needed, now = sum(job.hold for job in jobs), self._monotonic()
         payer = Payer.of(jobs[0])
@@ -131,40 +137,49 @@ class CreditLeases:
         return lease.id
 
     def suspend(self) -> None:
-        """Stop drawing from every lease until its account is read again; call this when the store did not answer."""
+        """Stop drawing from every credit lease of this gateway until its account is read again; call this when the
+        store did not answer.
+        """
         for lease in self._leases.values():
             lease.confirmed_at = _NEVER
 
     def discard(self, lease_id: str) -> None:
-        """Retire the lease with this id: its account does not have it any more, or has less of it than expected."""
+        """Retire the credit lease with this id, whose account does not have the lease any more, or has less of it than
+        expected.
+        """
         self._retire(payer for payer, lease in self._leases.items() if lease.id == lease_id)
 
     def retire(self, organisation: str) -> bool:
-        """Stop using an organisation's leases; return whether `synchronise` has any to release."""
+        """Stop using an organisation's credit leases; return whether it has any that `synchronise` must release to the
+        account.
+        """
         self._retire(payer for payer in self._leases if payer.organisation == organisation)
         return organisation in self.retired_organisations
 
     def retire_idle(self) -> None:
-        """Stop using leases whose payers had no request lately; `synchronise` releases them."""
+        """Stop using the credit leases whose payers had no request lately; `synchronise` releases them to the
+        accounts.
+        """
         now = self._monotonic()
         self._retire(payer for payer, lease in self._leases.items() if lease.is_idle(now))
 
     def retire_all(self) -> None:
-        """Stop using all leases; `synchronise` releases them."""
+        """Stop using all credit leases of this gateway; `synchronise` releases them to the accounts."""
         self._retire(self._leases)
 
     @property
     def retired_organisations(self) -> Collection[str]:
-        """The organisations that have retired leases which are not released yet."""
+        """Ids of the organisations that have retired credit leases which `synchronise` must release to the accounts."""
         return set(self._retired.values())
 
     async def synchronise(self, organisation: str, in_use: Callable[[str], bool]) -> None:
-        """Read an account, then confirm and extend its leases and release the retired ones, each atomically.
+        """Read an organisation's account, then confirm and extend its credit leases, and release the retired ones, each
+        atomically.
 
-        `in_use` says whether a job's hold must still be taken from the lease with this id.
+        `in_use` returns whether a job's hold must still be taken from the lease with the given id.
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: the leases may not be up to date; repeat the call.
         """
         read_at = self._monotonic()
         balance = await self._balances.find(organisation)
@@ -221,7 +236,8 @@ class CreditLeases:
 
 
 def leasable(balance: Balance, payer: Payer) -> tuple[int, bool]:
-    """Return how many more nano-USD a payer may lease, and whether existing leases must be released.
+    """Return how many more nano-USD a payer may lease from an account, and whether its existing leases must be
+    released.
 
     Leases together may take 1/`LEASE_SHARE` of the credit and of each budget; over twice that they must be released.
     """

@@ -1,4 +1,4 @@
-"""Batching of holds: requests of one payer that wait for the account are held in one update.
+"""Batches holds of a gateway: the requests of one payer that wait for the account are held in one update.
 
 A hold that no credit lease covers is an update of the account's document, and updates of one document run one after
 another. Under load, with its leases used up or unconfirmed, a gateway would make one update per request and fall
@@ -36,7 +36,10 @@ class HoldBatcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
-        """Hold the maximum cost (nano-USD) of one request's jobs, all or none; return whether the account allowed it.
+        """Hold the maximum cost (nano-USD) of one request's jobs, all or none, in one update with other requests of the
+        payer.
+
+        Return whether the account allowed it; if not, nothing is held.
 
         Args:
             jobs: jobs of one request, with the same payer.

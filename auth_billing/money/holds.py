@@ -1,4 +1,4 @@
-"""Requests for holds, and the names of the budgets and months that a hold counts against.
+"""Describes the holds that jobs need before they are queued, and names budgets and months that holds count against.
 
 A hold sets credit aside before a job runs. It covers the most that the job can cost, so no job costs more than it
 (docs/design/money.md#settlement).
@@ -54,25 +54,26 @@ def budget_names(project: str, key: str) -> Iterator[str]:
 
 
 def project_budget(project: str) -> str:
-    """Return the name of a project's budget."""
+    """Return the name of a project's budget within its organisation, from the project's id."""
     return f"project:{project}"
 
 
 def key_budget(key: str) -> str:
-    """Return the name of an API key's budget, by the key's id."""
+    """Return the name of an API key's budget within its organisation, from the key's id."""
     return f"key:{key}"
 
 
 def month_of(at: float) -> str:
-    """Return the budget month (UTC) of a time in Unix seconds, e.g. `2026-11`."""
+    """Return the calendar month (UTC) of the Unix time `at` by which budgets are counted, e.g. `2026-11`."""
     return time.strftime("%Y-%m", time.gmtime(at))
 
 
 def check_id(id: str) -> str:
-    """Return `id` if it can be part of a field's path in the store: 1 to 128 letters, digits, `_` and `-`.
+    """Return `id` unchanged if it may be a part of a field's path in a MongoDB document: 1 to 128 letters, digits, `_`
+    and `-`.
 
     Raises:
-        ValueError: anything else.
+        ValueError: `id` is anything else.
     """
     if not _ID.fullmatch(id):
         raise ValueError(f"id {id!r}: only letters, digits, _ and - are allowed, at most 128")

@@ -1,4 +1,4 @@
-"""Usage of all organisations of an installation by day, model and organisation, for its operator.
+"""Usage of all organisations for the installation's operator: rows by day, model and organisation, and their query.
 
 It is read from the hourly rollups only (`usage_rollups.py`), so it lacks the last hours, and no job is scanned.
 """
@@ -30,12 +30,13 @@ class InstallationUsage(Protocol):
     """Queries over the rollups of all organisations. Each method raises `StoreUnavailable` if the store fails."""
 
     async def rows(self, since: int, until: int, limit: int) -> list[InstallationUsageRow]:
-        """Return the usage from `since` until before `until` (Unix seconds) by day, organisation and model.
-
-        At most `limit` rows, sorted by these.
+        """Return the settled usage of all organisations from `since` until before `until` (Unix seconds): one row per
+        day, organisation and model, sorted by these, at most `limit` rows.
         """
         ...
 
     async def complete_until(self) -> int | None:
-        """Return the time (Unix seconds) until which the usage of every organisation is rolled up; `None`: of none."""
+        """Return the time (Unix seconds) until which the usage of every organisation is rolled up and so reported;
+        `None`: no organisation's usage is rolled up yet.
+        """
         ...

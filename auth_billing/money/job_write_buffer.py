@@ -1,4 +1,4 @@
-"""Write-behind buffer of jobs: batches the writes of holds and job documents off the request path.
+"""Write-behind buffer of a gateway's jobs: batches the writes of holds and job documents off the request path.
 
 Jobs accepted within `FLUSH_DELAY` are written together: one update per account for the holds that were drawn from
 leases, and one insert for all documents. A job's hold is written before its document, and settlement needs the
@@ -55,34 +55,39 @@ class JobWriteBuffer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the oldest unwritten job has waited longer than `MAX_LAG` seconds."""
+        """Whether the oldest job that is not written to the store has waited longer than `MAX_LAG` seconds."""
         oldest = next(iter(self._pending.values()), None)
         return oldest is not None and self._monotonic() - oldest.since > MAX_LAG
 
     def is_written(self, job: str) -> bool:
-        """Return whether no write of the job with this id is pending; also true for a job that was never added."""
+        """Return whether no write of the job with this id is pending; also true for a job that was never added to the
+        buffer.
+        """
         return job not in self._pending
 
     def add(self, jobs: Sequence[JobRecord], lease: str | None = None) -> None:
-        """Buffer jobs for the next flush; `lease` is the id of the lease that their holds were drawn from, if any."""
+        """Buffer accepted jobs and start a flush, which writes them to the store soon; does not wait.
+
+        `lease`: id of the credit lease that the jobs' holds were drawn from; `None`: the account has the holds already.
+        """
         now = self._monotonic()
         self._pending.update((job.id, _PendingJob(job, lease, now)) for job in jobs)
         self._request_flush()
 
     async def flush_jobs(self, jobs: Collection[str]) -> None:
-        """Wait until the jobs with these ids are written; return at once if none of them is pending.
+        """Wait until the jobs with these ids are written to the store; return at once if none of them is pending.
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: some may be unwritten; repeat the call.
         """
         if any(job in self._pending for job in jobs):
             await self.flush()
 
     async def flush(self) -> None:
-        """Wait until all jobs that are pending now are written, and retired leases are released.
+        """Wait until all jobs that are pending now are written to the store, and retired credit leases are released.
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: some may be unwritten; repeat the call.
         """
         if self._pending or self._leases.retired_organisations or self._flushed is not None:
             await asyncio.shield(self._request_flush())

@@ -1,4 +1,4 @@
-"""Ledger entries of settled jobs. Double entry: each entry moves an amount from one account to another."""
+"""Makes the ledger entries of settled jobs. Double entry: each entry moves an amount from one account to another."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ SETTLE = "settle"
 
 
 def customer_account(organisation: str) -> str:
-    """Return the name of an organisation's ledger account, which has the credit it paid in and did not spend."""
+    """Return the name of the ledger account of an organisation, which has the credit that the organisation has and did
+    not spend.
+    """
     return f"customer:{organisation}"
 
 
 def settlement_entry(charge: Charge) -> LedgerEntry:
-    """Return the ledger entry of a job that cost something: from its customer's account to revenue."""
+    """Return the ledger entry of a settled job that cost something: it moves the cost from the customer's account to
+    revenue.
+
+    The entry is not stored here.
+    """
     job = charge.job
     return LedgerEntry(
         id=f"{job.id}:settle:0",

@@ -1,4 +1,4 @@
-"""Validation of messages from other processes: which ids and which usage can be true."""
+"""Checks messages of other processes to billing: whether their ids, token counts and parts of usage can be true."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ _ID = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
 def ids_error(*ids: str) -> str | None:
-    """Return the reason if one of these job or attempt ids is malformed, else `None`."""
+    """Return the reason why one of these job or attempt ids is malformed, `None` if all are valid."""
     return None if all(map(_ID.fullmatch, ids)) else "malformed job or attempt id"
 
 
 def usage_error(usage: Usage) -> str | None:
-    """Return the reason if the counts of a usage can't be true, or its units can't be stored, else `None`."""
+    """Return the reason why the counts of a message's usage can't be true, or its units can't be stored; `None` if
+    valid.
+    """
     counts = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, *usage.units.values())
     if any(not 0 <= n <= MAX_INT for n in counts):
         return "a number of tokens or units is negative or past 64 bits"
@@ -37,7 +39,9 @@ def usage_error(usage: Usage) -> str | None:
 
 
 def parts_error(parts: Sequence[UsagePart]) -> str | None:
-    """Return the reason if the parts of a job's usage can't be true, else `None`."""
+    """Return the reason why the parts of a job's usage (of its steps, by model) can't be true; `None` if they are
+    valid.
+    """
     if len(parts) > MAX_PARTS or any(not part.model or len(part.model) > MAX_NAME for part in parts):
         return "too many parts, or a malformed name of a model"
     return next((reason for part in parts if (reason := usage_error(part.usage)) is not None), None)

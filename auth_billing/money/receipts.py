@@ -1,4 +1,4 @@
-"""Settlement of receipts: a job costs what its gateway delivered to the client, once, despite redelivery.
+"""Settles jobs by gateways' receipts: a job costs what its gateway delivered to the client, once, despite redelivery.
 
 While the store is unavailable receipts stay unacknowledged and are retried. The first statement on a job is final; a
 different receipt that comes later is ignored and counted. A receipt for an unknown job, or one that cannot be true, is
@@ -37,9 +37,11 @@ class ReceiptHandler:
         self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[Receipt]], group: asyncio.TaskGroup) -> None:
-        """Settle a batch; return when each receipt is settled, left to a task that parks it, or redelivered elsewhere.
+        """Settle the jobs of a batch of receipts and acknowledge the receipts.
 
-        Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
+        Tasks of `group` park receipts that are invalid or whose job is unknown, on the queue for inspection. Retries
+        for as long as the store is unavailable, so it raises no `StoreUnavailable`; receipts that the broker redelivers
+        elsewhere meanwhile are dropped.
         """
         while batch:
             firsts: dict[str, Envelope[Receipt]] = {}
@@ -89,7 +91,7 @@ class ReceiptHandler:
 
 
 def receipt_error(receipt: Receipt) -> str | None:
-    """Return the reason if a receipt's ids or counts can't be true, else `None`."""
+    """Return the reason why a receipt's ids or counts can't be true, `None` if the receipt is valid."""
     return ids_error(receipt.job) or usage_error(receipt.usage) or parts_error(receipt.parts)
 
 

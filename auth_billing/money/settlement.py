@@ -1,4 +1,4 @@
-"""Consumer of the settlement queue: stores usage records as evidence and settles jobs by their receipts.
+"""Consumer of the settlement queue in the billing process: stores usage records as evidence, settles jobs by receipts.
 
 Records and receipts arrive in any order, and either may be missing. A usage record says what a worker did, a receipt
 what a client got. Only the receipt (or, if none arrives, the sweeper) determines the cost.
@@ -49,11 +49,14 @@ class SettlementConsumer:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether fewer messages than the prefetch are unacknowledged here, so that no receipt waits at the broker."""
+        """Whether this consumer has fewer unacknowledged messages than its prefetch, so that no receipt waits at the
+        broker.
+        """
         return len(self._records) + len(self._receipts) < PREFETCH
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Handle receipts and usage records until `stop` is set, then finish open ones for up to `STOP_TIMEOUT`.
+        """Consume receipts and usage records from the settlement queue until `stop` is set, then finish the received
+        ones for up to `STOP_TIMEOUT` seconds.
 
         Raises:
             BrokerUnavailable: the broker did not accept the consumer.

@@ -1,4 +1,4 @@
-"""Settlement of jobs: each job's cost becomes final, its hold is released and the ledger gets its entry.
+"""Settles jobs: makes each job's cost final, releases its hold, and posts the ledger entry.
 
 Any number of jobs take four writes, each journaled before the next and each idempotent, so that a settlement
 interrupted between two of them can be finished by another process (docs/design/money.md#settlement):
@@ -56,9 +56,11 @@ class Settler:
         self._clock = clock
 
     async def settle(self, statements: Mapping[str, UsageStatement]) -> dict[str, SettlementResult]:
-        """Settle jobs to the usage stated of each, by job id; return the effect of each statement, by job id.
+        """Settle jobs to the stated usage, given by job id: charge the account, release the hold, post the ledger
+        entry.
 
-        The first statement of a job is final. Costs are nano-USD, at most the job's hold.
+        Return the effect of each statement, by job id. The first statement of a job is final. Costs are nano-USD, at
+        most the job's hold.
 
         Raises:
             StoreUnavailable: some jobs may be settled or half-settled; repeating the call, or `finish`, completes them.
@@ -70,10 +72,11 @@ class Settler:
         return results
 
     async def finish(self, jobs: Sequence[JobRecord]) -> None:
-        """Finish the settlement of jobs that are `SETTLING`: account, ledger entry, state `SETTLED` (steps S5 to S7).
+        """Finish the interrupted settlement of jobs that are `SETTLING`: account, ledger entry, state `SETTLED` (steps
+        S5 to S7).
 
         Raises:
-            StoreUnavailable: to be repeated.
+            StoreUnavailable: some may be unfinished; repeat the call.
             ValueError: a job has no cost.
         """
         by_organisation: dict[str, list[Charge]] = defaultdict(list)

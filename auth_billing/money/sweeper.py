@@ -1,4 +1,4 @@
-"""Sweeper: settles jobs whose gateway, receipt or settler was lost, and releases orphaned holds and leases.
+"""Sweeper of the billing process: settles jobs whose gateway, receipt or settler was lost, releases orphaned holds.
 
 A job without a receipt is settled to the lesser of its worker's usage record and its gateway's last checkpoint; without
 a checkpoint it costs nothing. A job of a request with an idempotency key is settled to the receipt that is stored with
@@ -69,7 +69,11 @@ class Sweeper:
         self._reset()
 
     async def sweep(self) -> None:
-        """Finish interrupted settlements, then read jobs and accounts once, and settle or release what is overdue.
+        """Do one sweep: finish interrupted settlements, then read jobs and accounts, settle jobs whose gateway is
+        silent or whose deadline passed, and release orphaned holds and leases. The billing process calls this
+        periodically.
+
+        While receipts are not consumed or have a backlog, only settlements are finished.
 
         Raises:
             StoreUnavailable: the sweep is incomplete; after `max_sweep_gap` seconds of it, all observations start anew.
@@ -195,11 +199,13 @@ class FirstSeen:
         self._since: dict[str, float] = {}
 
     def seconds(self, key: str, now: float) -> float:
-        """Record that `key` is seen at `now`; return the seconds since it was first seen (0: just now)."""
+        """Record that a sweep has seen `key` at monotonic time `now`; return the seconds since `key` was first seen (0:
+        just now).
+        """
         return now - self._since.setdefault(key, now)
 
     def keep(self, keys: Collection[str]) -> None:
-        """Forget when keys were first seen, except those of `keys`."""
+        """Forget the keys that are not among `keys`, the ones that this sweep has seen; their times start anew."""
         kept = set(keys)
         self._since = {key: since for key, since in self._since.items() if key in kept}
 

@@ -1,4 +1,4 @@
-"""Storage of usage records: each is stored exactly once, then acknowledged, despite redelivery and reordering.
+"""Stores workers' usage records: each is stored exactly once, then acknowledged, despite redelivery and reordering.
 
 A batch is one write; records that it does not store are stored one by one. While the store is unavailable a record
 stays unacknowledged and is retried, and the prefetch bounds memory. A record that cannot be true is parked for an
@@ -38,7 +38,8 @@ class UsageRecordHandler:
         self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[UsageRecord]], group: asyncio.TaskGroup) -> None:
-        """Store and acknowledge a batch in one write; tasks of `group` retry, acknowledge or park what was not stored.
+        """Store a batch of usage records in one write and acknowledge the messages; tasks of `group` retry, acknowledge
+        or park what was not stored.
 
         Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
         """
@@ -104,7 +105,9 @@ class UsageRecordHandler:
 
 
 def record_error(record: UsageRecord) -> str | None:
-    """Return the reason if a usage record's names, time, ids or counts can't be true, else `None`."""
+    """Return the reason why a usage record's names, time, ids or counts can't be true, `None` if the record is
+    valid.
+    """
     if any(len(text) > MAX_TEXT for text in (record.tenant, record.model, record.worker, record.digest)):
         return f"a name is longer than {MAX_TEXT} characters"
     if not math.isfinite(record.at):

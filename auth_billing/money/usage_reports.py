@@ -1,4 +1,4 @@
-"""Usage reports: records and query port for requests, tokens and costs of settled jobs, by time bucket and group.
+"""Usage reports: records and store interface for requests, tokens and costs of settled jobs, by time and group.
 
 A job counts at the time of its settlement (`final.at`), once; a job that was never queued does not count. The ledger's
 entries are made of the same jobs.
@@ -85,18 +85,19 @@ class UsageReports(Protocol):
     """Queries over settled jobs. Each method raises `StoreUnavailable` if the store does not answer in time."""
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return the usage of the selected jobs, summed per bucket of `width` seconds and per group of `by` values.
+        """Return the usage of the jobs that `selection` matches, one row per bucket of `width` seconds and per group of
+        values of the dimensions `by`.
 
         At most `limit` rows, sorted by bucket and group.
         """
         ...
 
     async def count(self, selection: UsageFilter, limit: int) -> int:
-        """Return the number of selected jobs, or `limit` if there are more."""
+        """Return the number of jobs that `selection` matches, or `limit` if there are more."""
         ...
 
     def jobs(self, selection: UsageFilter) -> AsyncIterator[JobRecord]:
-        """Iterate over the selected jobs in the order of their settlement."""
+        """Iterate over the records of the settled jobs that `selection` matches, in the order of their settlement."""
         ...
 
 

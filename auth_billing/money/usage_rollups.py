@@ -1,4 +1,4 @@
-"""Hourly usage rollups: usage reports read one row per past hour and group instead of every job.
+"""Aggregates usage by hour (rollups), so that usage reports read one row per past hour and group instead of every job.
 
 A job is read once for its rollup, some minutes after the hour in which it was settled. Hours are rolled up in order,
 and the organisation's `RollupSpan` says how far that has come: a report takes hours within the span from rollups and
@@ -38,23 +38,29 @@ class RollupStore(Protocol):
     """Store of hourly rollups. Each method raises `StoreUnavailable` if the store does not answer in time."""
 
     async def organisations(self) -> Sequence[Organisation]:
-        """Return all organisations."""
+        """Return all organisations of the installation, whose usage is rolled up."""
         ...
 
     async def is_settling(self, before: float) -> bool:
-        """Return whether a settlement that began before this time (Unix seconds) is unfinished."""
+        """Return whether a settlement of a job that began before the time `before` (Unix seconds) is unfinished, so
+        that usage may be missing.
+        """
         ...
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours that are rolled up of an organisation; `None` if `start` was never called for it."""
+        """Return the hours of an organisation that are rolled up; `None` if `start` was never called for the
+        organisation.
+        """
         ...
 
     async def start(self, organisation: str, at: int) -> None:
-        """Set the first hour to roll up for an organisation (Unix seconds), unless one is set."""
+        """Set the first hour to roll up for an organisation (its begin in Unix seconds), unless one is set."""
         ...
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Store the rollup of the hour from `hour` (Unix seconds); extend the span if it ends there. Idempotent."""
+        """Aggregate the usage of an organisation's jobs settled in the hour that begins at `hour` (Unix seconds), store
+        the rows, and extend the rolled-up span if it ends there. A repetition has no effect.
+        """
         ...
 
 
@@ -66,10 +72,11 @@ class UsageRollups:
         self._clock = clock
 
     async def roll_up_all(self) -> None:
-        """Store the missing hourly rollups of all organisations, unless a settlement of these hours is unfinished.
+        """Store the missing rollups of all past hours of all organisations; does nothing while a settlement of these
+        hours is unfinished. The billing process calls this periodically.
 
         Raises:
-            StoreUnavailable: to be repeated; hours that are done stay done.
+            StoreUnavailable: some hours are missing; repeat the call.
         """
         until = int((self._clock() - SETTLEMENT_DELAY) // HOUR) * HOUR
         if await self._store.is_settling(until):

@@ -1,4 +1,4 @@
-"""Port of the store of usage records.
+"""Defines the interface of the store of workers' usage records, which the MongoDB store implements.
 
 Times are Unix seconds. Each method raises `StoreUnavailable` if the store does not answer in time.
 """
@@ -27,9 +27,10 @@ class UsageStore(Protocol):
     """Store of usage records, which are immutable."""
 
     async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
-        """Store the records that are not stored yet durably in one write; return of each whether this call stored it.
+        """Store those of the usage records that are not stored yet, durably, in one write.
 
-        Pass the others to `add`, which tells repeated from conflicting records.
+        Return for each record whether this call stored it. Pass the others to `add`, which tells repeated from
+        conflicting records.
 
         Raises:
             RecordRefused: the store can't hold one of the records; the others may be stored.
@@ -37,7 +38,8 @@ class UsageStore(Protocol):
         ...
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store a record durably unless its attempt has one; return whether it is new, repeated or conflicting.
+        """Store a usage record durably, unless one of its attempt is stored; return whether it is new, repeated or
+        conflicting.
 
         Raises:
             RecordRefused: the store can't hold the record.
@@ -45,5 +47,5 @@ class UsageStore(Protocol):
         ...
 
     async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, JobUsage]]:
-        """Return a pair of job id and usage for each recorded attempt at these jobs."""
+        """Return a pair of job id and usage for each attempt at these jobs that has a usage record."""
         ...

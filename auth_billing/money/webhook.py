@@ -63,11 +63,12 @@ class Webhook:
         )
 
     async def close(self) -> None:
-        """Close the HTTP connections to the receiver."""
+        """Close the HTTP connections to the webhook's receiver; the webhook can't be used afterwards."""
         await self._client.aclose()
 
     async def send(self, id: str, message: dict[str, object]) -> None:
-        """Post a signed event to the receiver, in up to `MAX_TRIES` tries if it is unreachable or overloaded.
+        """Post a signed event (`message`, with the event's `id`) to the operator's URL, in up to `MAX_TRIES` tries if
+        the receiver is unreachable or overloaded.
 
         Raises:
             AlertNotSent: the receiver refused the event, or all tries failed.

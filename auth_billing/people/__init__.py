@@ -1,1 +1,1 @@
-"""Organisations, projects, members and roles; invitations, passwords and browser sessions."""
+"""User accounts: sign-up, sign-in and browser sessions; organisations, projects, members with roles, invitations."""

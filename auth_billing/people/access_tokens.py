@@ -1,4 +1,4 @@
-"""Access tokens of browser sessions: JWTs valid for 15 minutes, validated by the rules of RFC 8725.
+"""Issues and validates access tokens of browser sessions: JWTs valid for 15 minutes, by the rules of RFC 8725.
 
 The verification key and its algorithm are looked up by `kid` among the installation's own keys. No other header field
 is used: `jku`, `jwk` and `x5u` could name an attacker's key, and pyjwt refuses `crit`. Whether the session is still

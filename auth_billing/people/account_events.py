@@ -1,4 +1,4 @@
-"""Audit entries about a person's account, which concern every organisation that the person is a member of."""
+"""Writes audit log entries about a person's account to the logs of all organisations that the person is a member of."""
 
 from __future__ import annotations
 

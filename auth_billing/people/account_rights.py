@@ -1,4 +1,4 @@
-"""The rule for who may act on another person's account: reset the password or the second factor.
+"""Checks whether an administrator may act on another person's account: reset the password or the second factor.
 
 An administrator who resets both can sign in as the person. So the person must be a member of no other organisation,
 and have a lower role than the administrator, who must not have lowered it first: a former higher role counts too, also

@@ -1,6 +1,4 @@
-"""Facade of user accounts for the web chat: builds sign-in, sessions, members, invitations and projects over the
-stores.
-"""
+"""Facade of user accounts for the web chat: builds sign-in, sessions, members and projects over the given stores."""
 
 from __future__ import annotations
 
@@ -147,5 +145,7 @@ class BrowserAccess:
         )
 
     def csrf_token(self, session_id: str) -> str:
-        """Return the CSRF token of a session: the chat page must send it with each state-changing request."""
+        """Return the CSRF token of the browser session with this id: the chat page must send it with each
+        state-changing request.
+        """
         return hmac.new(self._pepper, f"csrf:{session_id}".encode(), hashlib.sha256).hexdigest()

@@ -36,17 +36,19 @@ def checked_email(text: str) -> str:
 
 
 def is_reserved(email: str) -> bool:
-    """Whether an e-mail address is one that Headrace makes for its own accounts, and that receives no mail."""
+    """Return whether an e-mail address is one that Headrace makes for its own accounts, and that receives no mail."""
     return fold_email(email).endswith(RESERVED_DOMAIN)
 
 
 def fold_email(email: str) -> str:
-    """Return the case-folded form of an address, in which two spellings of one address are equal."""
+    """Return the case-folded form of an e-mail address, by which two spellings of one address compare equal."""
     return unicodedata.normalize("NFKC", email.casefold())
 
 
 def checked_name(text: str, param: str = "name") -> str:
-    """Check a display name and return it in its normal form (NFC); `param` is the field's name in the error.
+    """Check a display name (of a person, project or organisation) and return it in its normal form (NFC).
+
+    `param` is the field's name in the error.
 
     Raises:
         UnacceptableValue: the name is empty, too long, or has invisible characters.

@@ -1,4 +1,4 @@
-"""Invitations to an organisation: single-use links that grant a role and expire after some days.
+"""Manages invitations to an organisation: single-use links that grant a role and expire after some days.
 
 A token is 256 random bits; the store keeps its HMAC under the installation's pepper. No e-mail is sent: the link is
 shown once to its creator, who passes it on. `sign_up.py` accepts invitations.
@@ -39,9 +39,10 @@ class Invitations:
         self._clock = clock
 
     async def invite(self, actor: Actor, role: Role, email: str = "") -> tuple[Invitation, str]:
-        """Create an invitation; return it with its token, which is not stored.
+        """Create an invitation to the actor's organisation; return it with the token of its link, which is not stored.
 
         Args:
+            role: the role of the member who accepts the invitation.
             email: only a user with this address may accept it; empty: anyone with the link.
 
         Raises:
@@ -73,7 +74,7 @@ class Invitations:
         return token
 
     async def all(self, organisation: str) -> list[Invitation]:
-        """Return all invitations of an organisation in any state, newest first."""
+        """Return all invitations of an organisation, pending, accepted, expired and revoked, newest first."""
         return await self._store.of_organisation(organisation)
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation:
@@ -88,7 +89,8 @@ class Invitations:
         return invitation
 
     async def revoke(self, actor: Actor, invitation_id: str) -> Invitation:
-        """Revoke an invitation and return it; one that was accepted keeps its status, an expired one becomes revoked.
+        """Revoke an invitation of the actor's organisation and return it; an accepted one keeps its status, an expired
+        one becomes revoked.
 
         Raises:
             NotPermitted: the actor may not assign the invitation's role.
@@ -100,7 +102,9 @@ class Invitations:
         return await self.find(actor.organisation, invitation_id)
 
     async def revoke_of(self, organisation: str, user: User) -> None:
-        """Revoke the pending invitations to an organisation that a user has made, and those to the user's address."""
+        """Revoke the pending invitations to an organisation that a removed member has made, and those to the member's
+        address.
+        """
         now, address = self._clock(), fold_email(user.email)
         for each in await self._store.of_organisation(organisation):
             is_theirs = each.invited_by == user.id or fold_email(each.email) == address
@@ -108,7 +112,7 @@ class Invitations:
                 await self._store.revoke(organisation, each.id, now)
 
     async def open(self, token: str) -> Invitation:
-        """Return the pending invitation that a token belongs to, without using it up.
+        """Return the pending invitation that a link's token belongs to, without using the invitation up.
 
         Raises:
             InvitationVoid: the invitation is unknown, accepted, expired or revoked.
@@ -119,7 +123,8 @@ class Invitations:
         return invitation
 
     async def claim(self, token: str, user: str) -> None:
-        """Mark an invitation as accepted by a user, before the user joins, so that it lets one user in once.
+        """Mark the invitation of a token as accepted by a user, before the user joins, so that the invitation lets one
+        user in once.
 
         Raises:
             InvitationVoid: it was accepted, also by the same user, or it expired or was revoked.
@@ -128,6 +133,6 @@ class Invitations:
             raise InvitationVoid("accepted, expired or revoked")
 
     def digest(self, token: str) -> bytes:
-        """Return the stored form of a token: its HMAC-SHA256, 32 bytes."""
+        """Return the form in which an invitation's token is stored: its HMAC-SHA256, 32 bytes."""
         # The colon is in no key's secret, so this is never what `key_format.digest` computes.
         return hmac.digest(self._pepper, b"invitation:" + token.encode(errors="replace"), hashlib.sha256)

@@ -1,4 +1,4 @@
-"""The local owner of a development installation: signed in by a link that the launcher prints at each start.
+"""Signs in the local owner of a development installation, by a link that the launcher prints at each start.
 
 Its account has a random password that is not kept, so the link is the only way to sign in. Once a user with a password
 of their own owns the organisation, the launcher makes no more links.
@@ -25,12 +25,12 @@ PASSWORD_BYTES = 32
 
 
 def local_owner_email(organisation: str) -> str:
-    """Return the address of an organisation's local owner: a reserved one, with which no user can sign up."""
+    """Return the e-mail address of an organisation's local owner: a reserved one, with which no user can sign up."""
     return f"owner@{organisation}{RESERVED_DOMAIN}"
 
 
 async def is_unowned(users: UserStore, memberships: MembershipStore, organisation: str) -> bool:
-    """Whether the organisation has no owner except, perhaps, the local owner."""
+    """Return whether the organisation with this id has no owner except, perhaps, the local owner."""
     local = await users.find_by_email(local_owner_email(organisation))
     return not await memberships.has_owner(organisation, besides="" if local is None else local.id)
 
@@ -48,7 +48,8 @@ class LocalOwner:
     clock: Callable[[], float] = time.time
 
     async def sign_in(self, token: str) -> SignedIn:
-        """Open a session for the token of a first owner's invitation made by the launcher. Works once per token.
+        """Open a browser session of the local owner for the token of a first owner's invitation, which the launcher
+        made and prints. Works once per token.
 
         Raises:
             InvitationVoid: the token is used, is of another kind of invitation, or the organisation has an owner.

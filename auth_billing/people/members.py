@@ -1,4 +1,4 @@
-"""Members of an organisation and their roles, and the rules for who may change them.
+"""Manages the members of an organisation and their roles, and checks who may change them.
 
 Removing a member also ends what the member could use later: API keys, browser sessions and pending invitations. They
 are ended after the membership. Code that creates one checks the membership afterwards, so none is missed.
@@ -29,7 +29,8 @@ class Member:
 
 
 async def current_actor(memberships: MembershipStore, actor: Actor) -> Actor:
-    """Return an actor with the role that its user has now: the request may have been authorised seconds ago.
+    """Return the actor with the role that its user has in the organisation now, read from the store: the request may
+    have been authorised seconds ago.
 
     Raises:
         NotPermitted: the user has left the organisation.
@@ -62,7 +63,7 @@ class Members:
     clock: Callable[[], float] = time.time
 
     async def all(self, organisation: str) -> list[Member]:
-        """Return all members of an organisation, oldest membership first."""
+        """Return all members of an organisation (users with their roles), oldest membership first."""
         memberships = await self.memberships.of_organisation(organisation)
         users = {user.id: user for user in await self.users.find_all([each.user for each in memberships])}
         return [Member(users[each.user], each.role, each.added) for each in memberships if each.user in users]
@@ -85,7 +86,8 @@ class Members:
         return None if membership is None else membership.added
 
     async def join(self, organisation: str, user_id: str, role: Role, now: float, issuer: str = "") -> None:
-        """Make a user a member with `role`, from `now` (Unix seconds); an existing member keeps the current role.
+        """Make a user a member of an organisation with `role`, from `now` (Unix seconds); an existing member keeps the
+        current role.
 
         `issuer`: identity provider whose groups give the membership; empty: members of the organisation do.
         """
@@ -95,7 +97,8 @@ class Members:
             await self.accounts.add_owner(organisation, user_id)
 
     async def change_role(self, actor: Actor, user_id: str, role: Role) -> Member:
-        """Give a member another role, and revoke those of the member's keys that have more rights than the role allows.
+        """Give a member of the actor's organisation another role, revoke those of the member's keys that have more
+        rights than the role allows, and return the changed member.
 
         Raises:
             NotPermitted: the actor may not assign the new role or take the current one.
@@ -111,7 +114,8 @@ class Members:
         return await self.find(actor.organisation, user_id)
 
     async def set_role(self, membership: Membership, role: Role) -> None:
-        """Give a member another role without a check of rights; keys with more rights than it allows are revoked.
+        """Give a member another role without a check of an actor's rights; API keys with more rights than the role
+        allows are revoked.
 
         Raises:
             LastOwner: the member is the organisation's only owner.
@@ -127,8 +131,8 @@ class Members:
             await self.end_keys(KeySet(organisation=organisation, user=user_id, admin_only=admin_only))
 
     async def remove(self, actor: Actor, user_id: str) -> Member:
-        """End a membership, and with it the user's sessions, keys and invitations in the organisation; return the
-        former member. Each member may remove themselves.
+        """Remove a member from the actor's organisation, and end the user's sessions, keys and invitations there;
+        return the former member. Each member may remove themselves.
 
         Raises:
             NotPermitted: the actor may not remove this member.
@@ -150,7 +154,8 @@ class Members:
         return Member(user, membership.role, membership.added)
 
     async def remove_unconfirmed(self, membership: Membership, since: float) -> bool:
-        """End a membership that groups gave, as `remove` does, unless it was confirmed after `since` (Unix seconds).
+        """End a membership that groups of the identity provider gave, with sessions, keys and invitations, unless the
+        provider confirmed it after `since` (Unix seconds).
 
         Return whether it was ended.
         """

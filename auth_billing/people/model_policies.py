@@ -1,4 +1,4 @@
-"""Model policies of projects, roles and members: administrators restrict which models may be used.
+"""Reads and changes model policies, by which administrators restrict the models of projects, roles and members.
 
 A request may use a model if its API key, its project, its user's role and its user's own policy permit it. Owners are
 never restricted by role or as persons, and only owners restrict administrators: no one can widen their own access. A
@@ -35,19 +35,21 @@ class ModelPolicyStore(Protocol):
     """Store of model policies. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def find(self, organisation: str, subjects: Sequence[PolicySubject]) -> dict[PolicySubject, ModelPolicy]:
-        """Return the policies of these subjects of an organisation; a subject without a policy is left out."""
+        """Return the stored model policies of these subjects of an organisation, by subject; a subject without a policy
+        is left out.
+        """
         ...
 
     async def all(self, organisation: str) -> dict[PolicySubject, ModelPolicy]:
-        """Return all policies of an organisation."""
+        """Return all stored model policies of an organisation, by subject (a project, role or member)."""
         ...
 
     async def put(self, organisation: str, subject: PolicySubject, policy: ModelPolicy) -> None:
-        """Store a subject's policy durably, in place of the earlier one."""
+        """Store the model policy of one subject of an organisation durably, in place of the earlier one."""
         ...
 
     async def remove(self, organisation: str, subject: PolicySubject) -> None:
-        """Delete a subject's policy; no effect if there is none."""
+        """Delete the model policy of one subject of an organisation; no effect if there is none."""
         ...
 
 
@@ -66,9 +68,11 @@ class ModelPolicies:
     announce: Callable[[KeySet], None]
 
     async def access(self, organisation: str, project: str, user: str, role: Role | None = None) -> ModelAccess:
-        """Return the models that requests in a project may use, made by a user, a service account or neither (empty).
+        """Return which models requests in a project may use, by the policies of the project, of the user and of the
+        user's role.
 
-        `role`: the user's role if the caller has just looked it up.
+        `user`: id of a user or service account, empty for neither; `role`: the user's role if the caller has just
+        looked it up.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -84,11 +88,11 @@ class ModelPolicies:
         return ModelAccess(tuple(found[subject] for subject in applying if subject in found))
 
     async def all(self, organisation: str) -> Mapping[PolicySubject, ModelPolicy]:
-        """Return the policies of an organisation by subject; a subject that is not there is unrestricted."""
+        """Return all model policies of an organisation, by subject; a subject that is not there is unrestricted."""
         return await self.store.all(organisation)
 
     async def find(self, organisation: str, subject: PolicySubject) -> ModelPolicy:
-        """Return the policy of a project, role or member; `UNRESTRICTED` if none is set.
+        """Return the model policy of a project, role or member of an organisation; `UNRESTRICTED` if none is set.
 
         Raises:
             NoSuchRecord: the organisation has no such project or member, or there is no such role.
@@ -97,7 +101,8 @@ class ModelPolicies:
         return (await self.store.find(organisation, [subject])).get(subject, UNRESTRICTED)
 
     async def set(self, actor: Actor, subject: PolicySubject, policy: ModelPolicy) -> None:
-        """Set the policy of a project, role or member of the actor's organisation; `UNRESTRICTED` removes it.
+        """Store the model policy of a project, role or member of the actor's organisation (`UNRESTRICTED` removes it),
+        and publish to gateways which cached keys it concerns.
 
         Raises:
             NotPermitted: the actor is no administrator, or no owner and the subject is the role of administrators, or
@@ -141,9 +146,10 @@ class ModelPolicies:
 
 
 def audit_entry_of(subject: PolicySubject, policy: ModelPolicy) -> tuple[Event, str, dict[str, Detail]]:
-    """Return what the audit log has of a changed model policy: event, project (empty: none) and details.
+    """Return the event, the project's id (empty: none) and the details that the audit log gets for a changed model
+    policy.
 
-    `UNRESTRICTED` is logged as the removal of the policy.
+    `UNRESTRICTED` is logged as the removal of the policy. Nothing is written here.
     """
     project = subject.id if subject.kind == "project" else ""
     if policy == UNRESTRICTED:

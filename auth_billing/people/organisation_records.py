@@ -1,4 +1,4 @@
-"""Stored form of organisations and projects, and the port of their store.
+"""Defines the stored form of organisations and projects, and the interface of their store.
 
 Times are Unix seconds. Each method of the port raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -35,23 +35,23 @@ class OrganisationStore(Protocol):
     """Store of organisations and projects."""
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
-        """Store an organisation unless one with its id is stored."""
+        """Store a new organisation; no effect if one with its id is stored."""
         ...
 
     async def ensure_project(self, project: Project) -> None:
-        """Store a project unless one with its id is stored."""
+        """Store a new project; no effect if one with its id is stored."""
         ...
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
-        """Return the organisation with this id, or `None`."""
+        """Return the organisation with this id, or `None` if there is none."""
         ...
 
     async def find_organisations(self, ids: Sequence[str]) -> list[Organisation]:
-        """Return the organisations among these ids."""
+        """Return the organisations with these ids, in any order; unknown ids are left out."""
         ...
 
     async def page(self, after: str, limit: int) -> list[Organisation]:
-        """Return up to `limit` organisations whose ids sort after `after`, sorted by id."""
+        """Return a page of all organisations: up to `limit` whose ids sort after `after`, sorted by id."""
         ...
 
     async def projects(self, organisation: str) -> list[Project]:
@@ -63,17 +63,21 @@ class OrganisationStore(Protocol):
         ...
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:
-        """Change the project's name, if the project exists."""
+        """Change the name of an organisation's project; no effect if there is no such project."""
         ...
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
-        """Archive a project at `now` (Unix seconds); no effect if it is archived or does not exist."""
+        """Mark an organisation's project as archived at `now` (Unix seconds); no effect if it is archived or does not
+        exist.
+        """
         ...
 
     async def add_owner(self, organisation: str, user: str) -> None:
-        """Add a user id to the organisation's list of owners; no effect if it is there."""
+        """Add a user id to an organisation's list of owners; no effect if it is there."""
         ...
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
-        """Remove a user id from the organisation's list of owners; false, and no change, if no owner would remain."""
+        """Remove a user id from an organisation's list of owners; return false, and change nothing, if no owner would
+        remain.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Password reset by a one-time link, made by an administrator, by the operator, or for a mail to the user.
+"""Resets passwords by a one-time link, made by an administrator, by the operator, or for a mail to the user.
 
 A token is 256 random bits; the store keeps its HMAC under the installation's pepper, one per user, so a new link voids
 the one before. A link is bound to the user's version, which its use increments: it works once, and any other change of
@@ -52,15 +52,17 @@ class PasswordResetStore(Protocol):
     """Store of password reset links, one per user. Expired ones may be deleted."""
 
     async def put(self, reset: PasswordResetRecord) -> None:
-        """Store a user's link durably, in place of an earlier one."""
+        """Store a user's password reset link durably, in place of an earlier one."""
         ...
 
     async def find_by_digest(self, digest: bytes) -> PasswordResetRecord | None:
-        """Return the link whose token has this digest, even if it has expired, or `None`."""
+        """Return the password reset link whose token has this digest, even if it has expired, or `None` if there is
+        none.
+        """
         ...
 
     async def delete(self, user: str, digest: bytes) -> None:
-        """Delete a user's link, if it is still the one with this digest."""
+        """Delete a user's password reset link, if it is still the one whose token has this digest."""
         ...
 
 
@@ -75,7 +77,8 @@ class ResetLinks:
     clock: Callable[[], float] = time.time
 
     async def make_for_member(self, actor: Actor, user_id: str) -> tuple[User, str]:
-        """Make a link for a member of the actor's organisation; return the member and the token, which is not stored.
+        """Make and store a password reset link for a member of the actor's organisation; return the member and the
+        token, which is not stored.
 
         Raises:
             NotPermitted: the actor may not act on this account (`account_rights`), or it has no password.
@@ -88,7 +91,8 @@ class ResetLinks:
         return user, await self._make(user, organisation=actor.organisation, made_by=actor.user)
 
     async def make(self, user: User) -> str:
-        """Make a link for a user, by right of the operator or of the user's mailbox; return the token.
+        """Make and store a password reset link for a user, by right of the operator or of the user's mailbox; return
+        the token.
 
         Raises:
             NotPermitted: the account has no password: a local owner's, or one of an identity provider's users.
@@ -96,7 +100,7 @@ class ResetLinks:
         return await self._make(user)
 
     async def open(self, token: str) -> PasswordResetRecord:
-        """Return the valid link of a token.
+        """Return the valid password reset link that a token belongs to, without using the link up.
 
         Raises:
             ResetLinkVoid: it is unknown, used, expired or replaced, or its maker has lost the right to make it.
@@ -137,8 +141,8 @@ class PasswordReset:
     sessions: Sessions
 
     async def use(self, token: str, password: str, address: str) -> User:
-        """Set the password of the user whose link has this token, once; end all sessions of the user, and disconnect
-        the user's identities, unless the user can't sign in with the password.
+        """Set the password of the user whose reset link has this token, once, and return the user; end all sessions of
+        the user, and disconnect the user's identities, unless the user can't sign in with the password.
 
         Args:
             address: the client's network address.

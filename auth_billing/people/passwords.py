@@ -1,4 +1,4 @@
-"""Password hashing with argon2id, on a bounded number of threads.
+"""Hashes and verifies passwords with argon2id, on a bounded number of threads.
 
 A verification costs about 30 ms and 19 MiB by design (OWASP's minimum: m = 19 MiB, t = 2, p = 1). Two threads do the
 work and the queue is bounded, so that sign-ins cannot stall the gateway. Passwords are normalised to NFKC, so that two
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def owasp_hasher() -> argon2.PasswordHasher:
-    """Return an argon2id hasher with OWASP's minimum parameters."""
+    """Return an argon2id password hasher with OWASP's minimum parameters."""
     return argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
@@ -48,7 +48,8 @@ class Passwords:
         self._dummy_hash = self._hasher.hash("unknown user")
 
     async def hash(self, password: str) -> str:
-        """Check a new password against the rules, hash it on a thread, and return argon2id's encoded form.
+        """Check a new password against the rules, hash the password on a thread, and return the hash in argon2id's
+        encoded form.
 
         Raises:
             UnacceptableValue: too short, too long, or with control characters.
@@ -62,9 +63,10 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(prepared))
 
     async def rehash(self, stored: str, password: str) -> str:
-        """Return a hash of the password under the current parameters if `stored` has weaker ones, else `stored`.
+        """Return a hash of a verified password under the current parameters if the hash `stored` has weaker ones, else
+        `stored`.
 
-        `password` must have been verified; the rules for new passwords are not applied.
+        The rules for new passwords are not applied.
 
         Raises:
             PasswordsBusy: too many operations are waiting.
@@ -75,7 +77,7 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(prepared))
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Return whether `password` matches `stored`. Without a hash (unknown user, or a user without a
+        """Return whether `password` matches the hash `stored`. Without a hash (unknown user, or a user without a
         password) the answer is no, after the same work.
 
         Raises:
@@ -87,7 +89,7 @@ class Passwords:
         return await self._run(lambda: self._verify(stored, prepared))
 
     def close(self) -> None:
-        """Shut down the threads that compute hashes; waiting operations are cancelled. Does not block."""
+        """Shut down the threads that compute password hashes; waiting operations are cancelled. Does not block."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _verify(self, stored: str | None, prepared: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Stored form of users, memberships and invitations, and the ports of their stores.
+"""Defines the stored form of users, memberships and invitations, and the interfaces of their stores.
 
 Times are Unix seconds. Each method of a port raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -44,7 +44,7 @@ class Membership:
 
     @property
     def highest_role(self) -> Role:
-        """The highest role that the member has or had."""
+        """The highest role that the member has, or had before, in the organisation."""
         return max(self.role, self.former or self.role, key=lambda role: role.rank)
 
 
@@ -76,7 +76,7 @@ class Invitation:
     revoked: float | None = None
 
     def status(self, now: float) -> InvitationStatus:
-        """Return the invitation's state at `now` (Unix seconds)."""
+        """Return the invitation's state at `now` (Unix seconds): pending, accepted, expired or revoked."""
         if self.accepted is not None:
             return InvitationStatus.ACCEPTED
         if self.revoked is not None:
@@ -92,19 +92,21 @@ class UserStore(Protocol):
         ...
 
     async def find(self, user_id: str) -> User | None:
-        """Return the user with this id, or `None`."""
+        """Return the user with this id, or `None` if there is none."""
         ...
 
     async def find_by_email(self, email: str) -> User | None:
-        """Return the user with this e-mail address, compared case-folded, or `None`."""
+        """Return the user with this e-mail address, compared case-folded, or `None` if there is none."""
         ...
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
-        """Return the existing users among these ids, in any order."""
+        """Return the users with these ids, in any order; unknown ids are left out."""
         ...
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
-        """Replace the hash `old` of the same password by `new`; return false if `old` is no longer the stored hash."""
+        """Replace the hash `old` of a user's unchanged password by `new`; return false if `old` is no longer the stored
+        hash.
+        """
         ...
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
@@ -122,7 +124,7 @@ class UserStore(Protocol):
         ...
 
     async def end_sessions(self, user_id: str) -> None:
-        """End all sessions of a user, by incrementing the user's version."""
+        """End all browser sessions of a user, by incrementing the user's version."""
         ...
 
 
@@ -130,16 +132,17 @@ class MembershipStore(Protocol):
     """Store of memberships."""
 
     async def add(self, membership: Membership) -> None:
-        """Store a new membership durably, with the highest role of an earlier one as `former`; an existing one is left
-        unchanged."""
+        """Store a user's new membership of an organisation durably, with the highest role of an earlier one as
+        `former`; an existing one is left unchanged.
+        """
         ...
 
     async def find(self, organisation: str, user: str) -> Membership | None:
-        """Return a user's membership of an organisation, or `None`."""
+        """Return a user's membership of an organisation, or `None` if the user is no member."""
         ...
 
     async def of_user(self, user: str) -> list[Membership]:
-        """Return all memberships of a user, oldest first."""
+        """Return a user's memberships of all organisations, oldest first."""
         ...
 
     async def of_organisation(self, organisation: str) -> list[Membership]:
@@ -151,21 +154,26 @@ class MembershipStore(Protocol):
         ...
 
     async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
-        """Give a member another role, and store the highest `former` one if given; false if there is no such member."""
+        """Give a member of an organisation another role, and store the highest `former` one if given; return false if
+        there is no such member.
+        """
         ...
 
     async def confirm(self, organisation: str, user: str, now: float) -> None:
-        """Note that the issuer's groups gave the membership's role at `now` (Unix seconds)."""
+        """Note that the identity provider's groups gave a membership its role at `now` (Unix seconds)."""
         ...
 
     async def unconfirmed(self, since: float) -> list[Membership]:
-        """Return the memberships from an issuer's groups that were last confirmed before `since` (Unix seconds)."""
+        """Return all memberships that groups of an identity provider gave and last confirmed before `since` (Unix
+        seconds).
+        """
         ...
 
     async def remove(self, organisation: str, user: str, unconfirmed_since: float | None = None) -> bool:
-        """End a membership, and keep its highest role for a later one; return false if there was none.
+        """End a user's membership of an organisation, and keep its highest role for a later one; return false if there
+        was none.
 
-        `unconfirmed_since`: only one that `unconfirmed` would return (Unix seconds), in one update.
+        `unconfirmed_since`: end it only if `unconfirmed` would return it for this time (Unix seconds), in one update.
         """
         ...
 
@@ -174,29 +182,35 @@ class InvitationStore(Protocol):
     """Store of invitations."""
 
     async def add(self, invitation: Invitation) -> None:
-        """Store a new invitation durably."""
+        """Store a new invitation to an organisation durably."""
         ...
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation | None:
-        """Return the organisation's invitation with this id, or `None`."""
+        """Return the invitation of an organisation with this id, in any state, or `None` if there is none."""
         ...
 
     async def find_by_digest(self, digest: bytes) -> Invitation | None:
-        """Return the invitation whose token has this digest, in any state, or `None`."""
+        """Return the invitation whose token has this digest, in any state, or `None` if there is none."""
         ...
 
     async def of_organisation(self, organisation: str) -> list[Invitation]:
-        """Return all invitations of an organisation, newest first."""
+        """Return all invitations of an organisation in any state, newest first."""
         ...
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Mark an invitation as accepted by a user; false if it is not pending at `now` (Unix seconds)."""
+        """Mark the invitation whose token has this digest as accepted by a user; return false, and change nothing, if
+        it is not pending at `now` (Unix seconds).
+        """
         ...
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
-        """Revoke an invitation at `now` (Unix seconds); return false if it was accepted or revoked before."""
+        """Revoke an invitation of an organisation at `now` (Unix seconds); return false if it was accepted or revoked
+        before.
+        """
         ...
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke the pending invitations of an owner without an address that no user made, at `now` (Unix seconds)."""
+        """Revoke at `now` (Unix seconds) an organisation's pending invitations of a first owner: for the role of owner,
+        for any e-mail address, made by no user.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Organisations and their projects. A project groups API keys, budgets and rate limits."""
+"""Creates organisations and their projects. A project groups API keys, budgets and rate limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Projects:
         self._clock = clock
 
     async def create_organisation(self, name: str) -> Organisation:
-        """Create an organisation with one project. It has no members and no credit yet."""
+        """Create and store an organisation with one project, and return it. It has no members and no credit yet."""
         organisation = Organisation(new_id("org-"), checked_name(name, "organisation"), self._clock())
         await self._accounts.ensure_organisation(organisation)
         await self._accounts.ensure_project(
@@ -42,7 +42,7 @@ class Projects:
         return found
 
     async def all(self, organisation: str, *, archived: bool = False) -> list[Project]:
-        """Return the organisation's projects, oldest first; with `archived`, archived ones too."""
+        """Return all projects of an organisation, oldest first; with `archived`, archived ones too."""
         projects = await self._accounts.projects(organisation)
         return [project for project in projects if archived or project.archived is None]
 
@@ -80,7 +80,7 @@ class Projects:
         return project
 
     async def create(self, actor: Actor, name: str) -> Project:
-        """Create a project in the actor's organisation.
+        """Create a project in the actor's organisation, and return it.
 
         Raises:
             NotPermitted: the actor's role is below administrator.
@@ -104,7 +104,8 @@ class Projects:
         return await self.find(actor.organisation, project_id)
 
     async def archive(self, actor: Actor, project_id: str) -> Project:
-        """Archive a project permanently and return it; no effect if it is archived.
+        """Archive a project of the actor's organisation permanently and return it; no effect if it is archived. The
+        caller revokes its API keys.
 
         Raises:
             NotPermitted: the actor's role is below administrator.

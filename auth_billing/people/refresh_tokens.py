@@ -1,4 +1,4 @@
-"""Refresh tokens `<session id>.<256 random bits>`: each is good for one use, and stored as a digest.
+"""Makes and parses refresh tokens `<session id>.<256 random bits>`: each is good for one use, and stored as a digest.
 
 When a token is used, its successor is stored sealed with the used token. For a few seconds, a client that still sends
 the used one (a second tab, a browser whose response was lost) gets the same successor. The seal can't be opened without
@@ -29,20 +29,25 @@ class RefreshToken:
 
     @property
     def text(self) -> str:
-        """The token as the browser's cookie has it."""
+        """The refresh token as the browser's cookie has it."""
         return f"{self.session}.{base64.urlsafe_b64encode(self.secret).rstrip(b'=').decode()}"
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the secret, the stored form; a fast hash suffices for 256 random bits."""
+        """SHA-256 of the refresh token's secret, the stored form; a fast hash suffices for 256 random bits."""
         return hashlib.sha256(self.secret).digest()
 
     def seal(self, successor: RefreshToken) -> bytes:
-        """Encrypt the successor with this token's secret. (One pad for one message: a token has one successor.)"""
+        """Return the refresh token that replaces this one, encrypted with this token's secret.
+
+        The secret is a one-time pad: a token has one successor.
+        """
         return self._padded(successor.secret)
 
     def unseal(self, sealed: bytes) -> RefreshToken:
-        """Decrypt the successor that this token sealed; the result is garbage if another token sealed it."""
+        """Decrypt the refresh token that replaced this one from what `seal` returned; garbage if another token sealed
+        it.
+        """
         return RefreshToken(self.session, self._padded(sealed))
 
     def _padded(self, text: bytes) -> bytes:
@@ -51,12 +56,12 @@ class RefreshToken:
 
 
 def new_token(session: str) -> RefreshToken:
-    """Return a new random refresh token of the session with this id."""
+    """Return a new random refresh token of the browser session with this id; nothing is stored."""
     return RefreshToken(session, secrets.token_bytes(BYTES))
 
 
 def parse(text: str) -> RefreshToken:
-    """Return the refresh token in a cookie's text, without checking whether it is valid; reads no store.
+    """Parse the refresh token in a cookie's text, without checking in the store whether it is valid.
 
     Raises:
         InvalidSession: the text is not a refresh token.

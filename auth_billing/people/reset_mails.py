@@ -1,4 +1,4 @@
-"""Mails with a password reset link, sent off the request path, so that a request takes the same time for every address.
+"""Mails password reset links off the request path, so that a request takes the same time for every e-mail address.
 
 A request is queued in this process's memory: the queue is bounded, a mail that the SMTP server does not take is tried
 again for some minutes, and mails that wait when the process ends are lost, so the user asks for another.
@@ -71,11 +71,15 @@ class Mailer(Protocol):
     """Sends mails; `smtp.SmtpMailer` in production."""
 
     async def send(self, recipient: str, subject: str, text: str) -> None:
-        """Send a plain-text mail to one address; raise `MailNotSent` if it is not accepted."""
+        """Send a plain-text mail to one e-mail address.
+
+        Raises:
+            MailNotSent: the mail is not accepted.
+        """
         ...
 
     def close(self) -> None:
-        """Release the mailer's threads."""
+        """Release the threads of the mailer; it can't send mails afterwards."""
         ...
 
 
@@ -116,11 +120,12 @@ class ResetMails:
 
     @property
     def enabled(self) -> bool:
-        """Whether the installation sends mail."""
+        """Whether the installation sends mail, so that people can request reset links."""
         return self.mailer is not None
 
     async def request(self, request: ResetRequest) -> None:
-        """Queue a mail with a reset link. Neither the outcome nor the time depends on whether the account exists.
+        """Queue a mail with a password reset link; `run` sends it. Neither the outcome nor the time depends on whether
+        the account exists.
 
         Raises:
             MailUnavailable: the installation sends no mail.
@@ -138,12 +143,14 @@ class ResetMails:
             raise MailBusy("too many mails are waiting") from error
 
     async def run(self) -> None:
-        """Send the queued mails until cancelled."""
+        """Send the queued mails with password reset links until cancelled; a background task of the gateway."""
         if self.mailer is not None:
             await asyncio.gather(*(self._serve(self.mailer) for _ in range(SENDERS)))
 
     async def close(self) -> None:
-        """Wait up to `CLOSING_PERIOD` for the mails in the queue, and release the mailer. Cancel `run` afterwards."""
+        """Wait up to `CLOSING_PERIOD` for the queued mails with reset links, and release the mailer. Cancel `run`
+        afterwards.
+        """
         if self.mailer is None:
             return
         try:
@@ -198,7 +205,10 @@ class _Retries:
         self._ends = clock() + RETRY_PERIOD
 
     async def until_done(self, step: Callable[[], Awaitable[ResultT]]) -> ResultT | None:
-        """Return the result of `step`; `None`, with a line in the log, if it failed for good."""
+        """Call `step`, one step of sending a mail, until the step succeeds, and return its result.
+
+        Return `None`, with a line in the log, if the step can't succeed or `RETRY_PERIOD` has passed.
+        """
         while True:
             try:
                 return await step()

@@ -1,4 +1,4 @@
-"""Second factor: time-based one-time passwords (TOTP, RFC 6238) and single-use recovery codes.
+"""Enrols and checks second factors: time-based one-time passwords (TOTP, RFC 6238) and single-use recovery codes.
 
 No secret is stored: a user's TOTP secret is an HMAC of a stored random number under the installation's pepper, recovery
 codes are stored as HMACs. Each code counts once: the store keeps the newest time step that was accepted. Tries are
@@ -60,27 +60,35 @@ class SecondFactorStore(Protocol):
     """Store of second factors, one per user."""
 
     async def find(self, user: str) -> SecondFactorRecord | None:
-        """Return a user's second factor, confirmed or not, or `None`."""
+        """Return a user's second factor, confirmed or not, or `None` if there is none."""
         ...
 
     async def confirmed(self, users: Sequence[str]) -> frozenset[str]:
-        """Return those of the users who have a confirmed second factor."""
+        """Return those of the users with these ids who have a confirmed second factor."""
         ...
 
     async def begin(self, user: str, nonce: bytes) -> bool:
-        """Store an unconfirmed second factor in place of an unconfirmed one; false if a confirmed one is there."""
+        """Store a user's new, unconfirmed second factor, in place of an unconfirmed one; return false if a confirmed
+        one is there.
+        """
         ...
 
     async def confirm(self, user: str, nonce: bytes, now: float, step: int, recovery: Sequence[bytes]) -> bool:
-        """Confirm the second factor with this nonce at `now`; false if it is not the user's unconfirmed one."""
+        """Confirm a user's second factor with this nonce at `now` (Unix seconds), with its digests of recovery codes
+        and the time step of the first code; return false if it is not the user's unconfirmed one.
+        """
         ...
 
     async def accept_step(self, user: str, nonce: bytes, step: int) -> bool:
-        """Store the time step of an accepted code, once; false if it is not newer than the last, or not confirmed."""
+        """Store the TOTP time step of an accepted code, so that no code is accepted twice; return false if the step is
+        not newer than the last, or the second factor is not confirmed.
+        """
         ...
 
     async def use_recovery_code(self, user: str, digest: bytes) -> bool:
-        """Remove an unused recovery code of a confirmed second factor; false if there is no such one."""
+        """Remove the recovery code with this digest from a user's confirmed second factor; return false if there is no
+        such code.
+        """
         ...
 
     async def remove(self, user: str) -> bool:
@@ -98,7 +106,9 @@ class Enrolment:
     """The TOTP secret as an `otpauth:` URI."""
 
     def qr_code(self) -> str:
-        """Return the URI's QR code as a `data:` URL of an SVG image, which this process draws."""
+        """Return the QR code of the TOTP secret for an authenticator app, as a `data:` URL of an SVG image, which this
+        process draws.
+        """
         drawn = segno.make(self.uri, error="m", micro=False)
         return str(drawn.svg_data_uri(scale=4, border=4, light="#fff", encode_minimal=False))
 
@@ -115,16 +125,17 @@ class SecondFactor:
     clock: Callable[[], float] = time.time
 
     async def required(self, user_id: str) -> bool:
-        """Return whether the user's sign-in with a password needs a code."""
+        """Return whether a user has a second factor, so that a sign-in with a password needs a code."""
         return await self._confirmed(user_id) is not None
 
     async def recovery_codes_left(self, user_id: str) -> int | None:
-        """Return the number of the user's unused recovery codes; `None` if the user has no second factor."""
+        """Return the number of a user's unused recovery codes; `None` if the user has no second factor."""
         factor = await self._confirmed(user_id)
         return None if factor is None else len(factor.recovery)
 
     async def enrol(self, user: User) -> Enrolment:
-        """Begin the enrolment of a user, in place of an unconfirmed one; `confirm` ends it.
+        """Begin the enrolment of a user's second factor, in place of an unconfirmed one; return its secret. `confirm`
+        ends the enrolment.
 
         Raises:
             NotPermitted: the user has a second factor.
@@ -138,7 +149,8 @@ class SecondFactor:
         )
 
     async def confirm(self, user: User, code: str) -> list[str]:
-        """End an enrolment by the app's first code; return the recovery codes, which are not stored.
+        """End the enrolment of a user's second factor by the app's first code; return the recovery codes, which are
+        stored as digests only.
 
         Raises:
             InvalidCode: the code is wrong, or no enrolment has begun.
@@ -156,7 +168,7 @@ class SecondFactor:
         return codes
 
     async def verify(self, user_id: str, code: str) -> None:
-        """Accept a code of the app or a recovery code, once.
+        """Check a code of a user's authenticator app, or a recovery code, and use the code up.
 
         Raises:
             InvalidCode: the code is wrong or was used, or the user has no second factor.

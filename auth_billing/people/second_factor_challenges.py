@@ -1,4 +1,4 @@
-"""Challenges: signed tokens that prove a right password for five minutes, until the second factor is given.
+"""Issues and reads challenges: signed tokens that prove a right password for five minutes, until the second factor.
 
 A challenge is a JWT of its own audience and key, so that it is no access token, nor the other way round. It is bound to
 the user's version: a changed password, and sign-out everywhere, void it.
@@ -47,12 +47,14 @@ class Challenges:
         self._clock = clock
 
     def issue(self, challenge: Challenge) -> str:
-        """Return a challenge as a signed token."""
+        """Return a sign-in challenge (whose password was right, and which waits for the second factor) as a signed
+        token.
+        """
         payload = {"aud": AUDIENCE, "exp": int(self._clock()) + SECONDS_VALID, "challenge": asdict(challenge)}
         return jwt.encode(payload, self._key, ALGORITHM)
 
     def read(self, token: str) -> Challenge:
-        """Verify a token's signature and lifetime, and return its challenge.
+        """Verify the signature and lifetime of a challenge token, and return the sign-in that it describes.
 
         Raises:
             InvalidSession: the token is malformed, expired, or not a challenge of this installation.

@@ -1,4 +1,4 @@
-"""The second step of a sign-in with a password, and changes of the second factor, which need the password again."""
+"""Completes sign-ins by the second factor, and changes the second factor of users, who give the password again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class SecondFactorSignIn:
     throttle: SignInThrottle
 
     async def complete(self, token: str, code: str, address: str) -> tuple[SignedIn, Challenge]:
-        """Open the session that a challenge is about, if the code is right; return it with the challenge.
+        """Complete a sign-in by the second factor: if the code is right, open the session of the challenge; return it
+        with the challenge.
 
         Args:
             token: the challenge, as `SignIn.sign_in` or `SignUp.accept_invitation` returned it.
@@ -60,7 +61,8 @@ class SecondFactorSignIn:
         return await self.sign_in.sessions.begin(user, challenge.organisation), challenge
 
     async def enrol(self, user: User, password: str, address: str) -> Enrolment:
-        """Begin the enrolment of a signed-in user who gives the password, in place of an unconfirmed one.
+        """Begin to enrol a second factor of a signed-in user, who gives the password; return its secret. An unconfirmed
+        one is replaced.
 
         Raises:
             InvalidCredentials: the password is wrong, or the user has none.
@@ -72,7 +74,8 @@ class SecondFactorSignIn:
         return await self.factors.enrol(user)
 
     async def confirm(self, session: BrowserSession, code: str) -> tuple[list[str], SignedIn]:
-        """End the enrolment of a session's user by the app's first code, and all other sessions, which had no code.
+        """Enable the second factor of a session's user by the app's first code, and end all other sessions, which had
+        no code.
 
         Return the recovery codes, and a new session in place of this one.
 

@@ -1,4 +1,4 @@
-"""Stored form of a browser session, and the port of its store.
+"""Defines the stored form of a browser session, and the interface of the store of sessions.
 
 Times are Unix seconds. Each method of the port raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -41,29 +41,33 @@ class SessionStore(Protocol):
     """Store of browser sessions. Expired ones may be deleted."""
 
     async def add(self, session: SessionRecord) -> None:
-        """Store a new session durably."""
+        """Store a new browser session durably."""
         ...
 
     async def find(self, session_id: str) -> SessionRecord | None:
-        """Return the session with this id, even if it has expired or was revoked; `None` if there is none."""
+        """Return the browser session with this id, even if it has expired or was revoked; `None` if there is none."""
         ...
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Replace the valid digest `old` by `new` and store the new token sealed; false if `old` is not valid."""
+        """Replace a browser session's valid refresh token, by digest (`old`, `new`), and store the new token `sealed`
+        by the old one; return false, and change nothing, if `old` is not the valid digest.
+        """
         ...
 
     async def set_checked(self, session_id: str, before: float, at: float) -> bool:
-        """Set `checked` to `at` if it is before `before`; false if it is not, or the session was revoked."""
+        """Set the time of a browser session's last check with the identity provider to `at` if the stored one is before
+        `before` (Unix seconds); return false if it is not, or the session was revoked.
+        """
         ...
 
     async def keep_provider_token(self, session_id: str, token: str) -> None:
-        """Replace the encrypted refresh token of the identity provider."""
+        """Replace the identity provider's refresh token of a browser session; `token` is encrypted."""
         ...
 
     async def revoke(self, session_id: str, now: float) -> None:
-        """End a session at `now` (Unix seconds)."""
+        """End a browser session at `now` (Unix seconds)."""
         ...
 
     async def revoke_all(self, organisation: str, user: str, now: float) -> None:
-        """End all sessions of a user in an organisation at `now` (Unix seconds)."""
+        """End all browser sessions of a user in an organisation at `now` (Unix seconds)."""
         ...

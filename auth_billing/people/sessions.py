@@ -1,4 +1,4 @@
-"""Browser sessions: opened by sign-in, extended by refresh tokens, ended at every gateway within seconds.
+"""Opens browser sessions at sign-in, extends them by refresh tokens, and ends them at every gateway within seconds.
 
 A session is active while its record is not revoked, the user's version is unchanged and the user is still a member of
 the organisation. This is looked up again for each request with side effects, and every `CACHE_TTL` for others;
@@ -53,7 +53,7 @@ class BrowserSession:
 
     @property
     def actor(self) -> Actor:
-        """The actor of requests made in this session."""
+        """The session's user as the actor of permission checks, with the role in the session's organisation."""
         return Actor(self.organisation, self.user.id, self.role)
 
 
@@ -152,7 +152,9 @@ class Sessions:
         return session
 
     def issued(self, access_token: str) -> bool:
-        """Return whether an access token is signed by this installation and unexpired; its session may have ended."""
+        """Return whether an access token is signed by this installation and unexpired; its session may have ended.
+        Reads no store.
+        """
         try:
             self.tokens.read(access_token)
         except InvalidSession:
@@ -160,7 +162,8 @@ class Sessions:
         return True
 
     async def refresh(self, token: RefreshToken) -> SignedIn:
-        """Exchange a refresh token for a new pair of tokens, again if repeated within `GRACE_PERIOD` seconds.
+        """Exchange a refresh token for new access and refresh tokens; a repetition within `GRACE_PERIOD` seconds gets
+        the same refresh token.
 
         A token that was used longer ago ends the session, since it may be stolen.
 
@@ -178,30 +181,32 @@ class Sessions:
         return await self._signed_in(record, await self._successor_of(record, token))
 
     async def require_active(self, session_id: str) -> None:
-        """Look a session up, past the cache.
+        """Check in the store, past the cache, that the browser session with this id is active.
 
         Raises:
-            InvalidSession: it has ended.
+            InvalidSession: the session has ended.
         """
         self._cache.forget(session_id)
         await self._require_active(await self._record(session_id))
 
     def accepts_password(self, membership: Membership) -> bool:
-        """Return whether a sign-in with a password opens sessions of a membership."""
+        """Return whether a sign-in with a password may open a session for this membership."""
         return not membership.issuer and (self.password_sign_in or membership.role is Role.OWNER)
 
     async def end(self, session: BrowserSession) -> None:
-        """End this session; its tokens are rejected within `CACHE_TTL` seconds."""
+        """End one browser session; gateways reject its tokens within `CACHE_TTL` seconds."""
         await self.store.revoke(session.id, self.clock())
         self._cache.forget(session.id)
 
     async def end_all(self, session: BrowserSession) -> None:
-        """End all sessions of this session's user, in every organisation; gateways notice within `CACHE_TTL` s."""
+        """End all browser sessions of this session's user, in every organisation; gateways notice within `CACHE_TTL`
+        seconds.
+        """
         await self.users.end_sessions(session.user.id)
         self._cache.forget(session.id)
 
     async def end_others(self, session: BrowserSession) -> SignedIn:
-        """End all sessions of this session's user, as `end_all` does, and open a new one in place of this session.
+        """End all browser sessions of this session's user, and return a new one in place of this session.
 
         Raises:
             InvalidSession: this session has ended, maybe concurrently.

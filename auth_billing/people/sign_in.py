@@ -1,5 +1,4 @@
-"""Sign-in by e-mail address and password, and password changes; both are throttled. A user with a second factor gets a
-challenge before a session (`second_factor_sign_in.py`).
+"""Signs users in with e-mail address and password, after which a second factor may be needed, and changes passwords.
 
 An unknown address costs the same work as a wrong password: one store lookup and one argon2id verification.
 """
@@ -31,7 +30,7 @@ class SignIn:
     challenges: Challenges
 
     async def sign_in(self, email: str, password: str, address: str, organisation: str = "") -> SignedIn:
-        """Open a session for a user, if the password is right.
+        """Open a browser session for a user whose e-mail address and password are right; return it with its tokens.
 
         Args:
             address: the client's network address.
@@ -52,13 +51,14 @@ class SignIn:
         return await self.sessions.begin(user, chosen)
 
     async def require_no_code(self, user: User, organisation: str, invitation: str = "") -> None:
-        """Raise unless a user who gave the right password may sign in without a code.
+        """Check that a user who gave the right password has no second factor, so that the session may be opened now.
 
         Args:
+            organisation: id of the organisation that the user signs in to.
             invitation: token of the invitation that the user accepts by this sign-in.
 
         Raises:
-            SecondFactorRequired: the user has a second factor.
+            SecondFactorRequired: the user has a second factor; the error has the challenge for the code.
         """
         if await self.factors.required(user.id):
             challenge = Challenge(user.id, user.version, organisation, invitation)
@@ -86,7 +86,8 @@ class SignIn:
         return await self._rehashed(user, password)
 
     async def confirm_password(self, user: User, password: str, address: str) -> None:
-        """Count a sign-in attempt, and check the password of a signed-in user who gives it again.
+        """Check the password of a signed-in user who gives it again, before a sensitive change, and count a sign-in
+        attempt.
 
         Raises:
             InvalidCredentials: the password is wrong, or the user has none.
@@ -98,7 +99,7 @@ class SignIn:
             raise InvalidCredentials("no such user")
 
     async def change_password(self, session: BrowserSession, old: str, new: str, address: str) -> SignedIn:
-        """Change the password: end all sessions of the user, and open a new one.
+        """Change the password of a session's user: end all sessions of the user, and return a new one.
 
         Raises:
             InvalidCredentials: the old password is wrong, or was changed concurrently.

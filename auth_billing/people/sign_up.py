@@ -1,4 +1,4 @@
-"""Sign-up: by an invitation or, where the operator allows it, by self-registration with a new organisation.
+"""Creates user accounts: by an invitation or, where the operator allows it, by self-registration with an organisation.
 
 A client can't choose its role, ids or credit: the invitation sets the role, and a self-registered organisation has no
 credit. An interrupted sign-up can be started again until its invitation is used up.
@@ -50,7 +50,10 @@ class SignUp:
     clock: Callable[[], float] = time.time
 
     async def accept_invitation(self, token: str, sign_up: SignUpInput) -> SignedIn:
-        """Accept an invitation, once: create the user, or check the existing user's password; open a session.
+        """Accept an invitation, once: create the user, or check an existing user's password, and make the user a
+        member.
+
+        Return a new session in the organisation.
 
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.
@@ -70,7 +73,8 @@ class SignUp:
         return await self.join(token, user)
 
     async def join(self, token: str, user: User) -> SignedIn:
-        """Accept an invitation, once, as a user who was just authenticated; open a session.
+        """Make a user who was just authenticated a member by an invitation, once, and return a new session in the
+        organisation.
 
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.
@@ -81,7 +85,8 @@ class SignUp:
         return await self.sessions.begin(user, invitation.organisation)
 
     async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
-        """Create a user account and a new organisation without credit, whose owner the user is; open a session.
+        """Create a user account, and a new organisation without credit, whose owner the user is; return a new session
+        there.
 
         An account without an organisation (an interrupted sign-up) is used if the password is right, and it has no
         second factor.

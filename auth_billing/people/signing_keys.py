@@ -1,4 +1,4 @@
-"""Signing keys of browsers' access tokens: created at the first start, in a file beside the pepper.
+"""Loads the keys that sign browsers' access tokens; the first start creates one, in a file beside the pepper.
 
 The format is one or two `id:secret` entries: the first key signs, both verify. To rotate without signing users out: add
 the new key second, restart every gateway, put it first, restart again, then remove the old one. A leaked key lets an

@@ -1,4 +1,4 @@
-"""SMTP client: submits plain-text mails to the operator's server (RFC 6409), each over a connection of its own.
+"""SMTP client: sends plain-text mails to the operator's server (RFC 6409), each over a connection of its own.
 
 Only the operator sets the server. Certificates are checked, and a password is never sent unencrypted.
 """
@@ -58,7 +58,7 @@ class SmtpMailer:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="smtp")
 
     async def send(self, recipient: str, subject: str, text: str) -> None:
-        """Send a plain-text mail to one address.
+        """Send a plain-text mail to one e-mail address, over a new connection to the SMTP server.
 
         Raises:
             MailNotSent: the server can't be reached, or did not accept the mail.
@@ -71,7 +71,7 @@ class SmtpMailer:
         await asyncio.get_running_loop().run_in_executor(self._pool, self._submit, message, recipient)
 
     def close(self) -> None:
-        """Shut down the threads; mails that wait for a thread are not sent. Does not block."""
+        """Shut down the threads that send mails; mails that wait for a thread are not sent. Does not block."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, message: EmailMessage, recipient: str) -> None:

@@ -1,4 +1,4 @@
-"""Throttling of sign-ins, mailed reset links and second factors, per account and address, shared by all gateways.
+"""Throttles sign-ins, mailed reset links and codes of second factors, per account and address, for all gateways.
 
 Each attempt counts, successful or not, before any lookup or hashing.
 """

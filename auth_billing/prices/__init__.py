@@ -1,1 +1,1 @@
-"""Prices per token: exact integers, loaded from a file, kept in versions."""
+"""Prices of models per token and unit, as exact integers: loads them from files, keeps versions, computes costs."""

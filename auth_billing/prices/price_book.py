@@ -1,4 +1,4 @@
-"""The price list in force, and the creation of new versions.
+"""Reads and changes the price list in force: caches the newest version in each process, and adds new versions.
 
 The store has the prices. They are either loaded from the operator's files, and then only these change them, or edited
 version by version, and then no file does (ADR 0058).
@@ -47,7 +47,7 @@ class PriceStore(Protocol):
         ...
 
     async def add(self, version: PriceVersion) -> bool:
-        """Store a price version durably; return false if its number is taken."""
+        """Store a new price version durably; return false, and store nothing, if a version with its number exists."""
         ...
 
 
@@ -75,7 +75,8 @@ class PriceBook:
         self._reading = asyncio.Lock()
 
     async def current(self) -> PriceList:
-        """Return the price list in force, read from the store at most every `CACHE_TTL` seconds; version 0 is empty.
+        """Return the price list in force, read from the store at most every `CACHE_TTL` seconds; an empty list of
+        version 0 if no prices were ever set.
 
         Raises:
             StoreUnavailable: the store does not answer, and no version is known.
@@ -88,7 +89,8 @@ class PriceBook:
             return self._fresh() or await self._read()
 
     async def newest(self) -> PriceVersion:
-        """Return the price version in force, read from the store now.
+        """Return the price version in force, read from the store now, past the cache; an empty one of version 0 if none
+        is stored.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -96,9 +98,9 @@ class PriceBook:
         return await self._store.newest() or PriceVersion(NO_PRICES, 0.0)
 
     async def load(self, file: PriceFile) -> PriceVersion:
-        """Put the prices of the operator's files in force, which locks them: `edit` is refused from now on.
+        """Put the prices of the operator's files in force, which locks the prices: `edit` is refused from now on.
 
-        A version is added unless the current one has the same prices and is locked.
+        Return the version in force. A version is added unless the current one has the same prices and is locked.
 
         Raises:
             StoreUnavailable: the version may or may not have been stored; loading again is safe.
@@ -113,10 +115,12 @@ class PriceBook:
                 return new
 
     async def unlock(self, initial: PriceFile) -> PriceVersion:
-        """Let the prices be edited: those in force stay; `initial` is only for a store that has none.
+        """Let the prices be edited by `edit`, when the operator has no price file; return the version in force.
+
+        The prices in force stay; a store without any gets those of `initial`.
 
         Raises:
-            StoreUnavailable: as in `load`.
+            StoreUnavailable: the version may or may not have been stored; repeating the call is safe.
         """
         while True:
             there = await self.newest()
@@ -129,7 +133,7 @@ class PriceBook:
                 return new
 
     async def edit(self, model: str | None, rates: RateCard | None, *, seen: int) -> PriceVersion:
-        """Add a version in which `model` has other rates, or none if `rates` is `None`; return the version.
+        """Store and return a new price version in which one model has other rates, or none if `rates` is `None`.
 
         Args:
             model: its name; `None`: the default of models without an entry.

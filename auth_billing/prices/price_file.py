@@ -135,7 +135,8 @@ class Tokens(_Table):
         return self
 
     def rate(self, factor: Decimal) -> TokenRate:
-        """Return these prices as nano-USD per token and unit, multiplied by `factor` (of a service class).
+        """Convert the prices of one model in the price file (USD) to nano-USD per token and unit, multiplied by
+        `factor`, which is that of a service class.
 
         Raises:
             ValueError: a price is not a whole number of nano-USD, or too large; the message names it.
@@ -179,7 +180,9 @@ class Entry(Tokens):
         return self
 
     def rates(self) -> RateCard:
-        """Return the model's rate in every service class, in nano-USD per token."""
+        """Return the rate of the price file's entry for one model in every service class, in nano-USD per token and
+        unit.
+        """
         return {each: self._of(each) for each in ServiceClass}
 
     def _of(self, service_class: ServiceClass) -> TokenRate:
@@ -205,7 +208,7 @@ class PriceFile(_Table):
         return self
 
     def price_list(self, version: int) -> PriceList:
-        """Return the file's prices as a price list with the number `version`."""
+        """Return the prices of the file as a price list, which gets the version number `version`; nothing is stored."""
         models = {name: entry.rates() for name, entry in self.models.items()}
         return PriceList(version, models, None if self.default is None else self.default.rates())
 
@@ -229,7 +232,7 @@ class Source:
 
 
 def source(path: Path) -> Source:
-    """Read a price file, or a catalogue with prices, and return its path with its unparsed content.
+    """Read a price file, or a proxy's catalogue with prices, from disk; return its path with its unparsed content.
 
     Raises:
         StartupError: the file can't be read.
@@ -241,10 +244,11 @@ def source(path: Path) -> Source:
 
 
 def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
-    """Parse a price file, and add the prices in a proxy's catalogue (its models' `price`, an entry as in the file).
+    """Parse the price file `file`, add the prices in a proxy's catalogue (its models' `price`, an entry as in the
+    file), and return all of them.
 
     Raises:
-        StartupError: not TOML, or a price is invalid or not exact; the message names it.
+        StartupError: not TOML, a model has a price in both, or a price is invalid or not exact; the message names it.
     """
     prices = _parse(file, PriceFile)
     if catalogue is None:
@@ -257,7 +261,7 @@ def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
 
 
 def has_prices(catalogue: Source) -> bool:
-    """Return whether a proxy's catalogue gives a model a price.
+    """Return whether at least one model in a proxy's catalogue (unparsed TOML) has a price.
 
     Raises:
         StartupError: not TOML, or a price is invalid.
@@ -266,7 +270,9 @@ def has_prices(catalogue: Source) -> bool:
 
 
 def unpriced(prices: PriceList, catalogue: Source) -> list[str]:
-    """Return the names of models in a proxy's catalogue that have no entry in `prices`, so that its default applies."""
+    """Return the names, sorted, of the models in a proxy's catalogue that have no entry in `prices`, so that the
+    default price applies to them.
+    """
     return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
 
 

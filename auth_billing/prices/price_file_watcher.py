@@ -1,4 +1,4 @@
-"""Watches the operator's price file: loads it at start and whenever it changes.
+"""Watches the operator's price file: puts its prices in force at the start and whenever the file changes.
 
 Without a price file, and without prices in a proxy's catalogue, the store's prices can be edited, and this process only
 gives a new installation the shipped ones.
@@ -55,7 +55,7 @@ class PriceFileWatcher:
         self._loaded: list[Source] = []
 
     async def load(self) -> None:
-        """Read the price file and put its prices in force.
+        """Read the operator's price file, put its prices in force and log that in the audit log; called at start-up.
 
         Raises:
             StartupError: the file can't be read or is invalid.
@@ -64,17 +64,22 @@ class PriceFileWatcher:
         await self._put_in_force(await self._read())
 
     async def check(self) -> None:
-        """Put the prices of the file in force if it has changed and two reads agree (so it is not just being written).
+        """Read the operator's price file once; put its prices in force if they changed and the read before agrees (so
+        the file is not just being written).
 
         Raises:
-            StartupError, StoreUnavailable: as `load`.
+            StartupError: the file can't be read or is invalid.
+            StoreUnavailable: the prices may or may not be in force.
         """
         before, self._last_read = self._last_read, await self._read()
         if before == self._last_read != self._loaded:
             await self._put_in_force(self._last_read)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Check the file repeatedly for changes, and put changed prices in force, until `stop` is set."""
+        """Check the operator's price file every few seconds, and put changed prices in force, until `stop` is set.
+
+        Errors are logged, and leave the prices unchanged.
+        """
         said = ""
         while not stop.is_set():
             try:

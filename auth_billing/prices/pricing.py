@@ -1,4 +1,4 @@
-"""Prices of tokens and units, and the cost of usage.
+"""Computes the cost of usage from the prices of tokens and units, and finds a model's price in a price list.
 
 Amounts are integer nano-USD, never rounded (docs/design/money.md#amounts).
 """
@@ -48,22 +48,26 @@ class Price(TokenRate):
     version: int
 
     def cost(self, usage: Usage) -> int:
-        """Return the cost of `usage` in nano-USD; cached tokens are part of the prompt's tokens."""
+        """Return the cost of `usage` at this price in nano-USD: its tokens, of which cached ones are part of the
+        prompt's, and units.
+        """
         fresh = usage.prompt_tokens - usage.cached_tokens
         tokens = fresh * self.input + usage.cached_tokens * self.cached_input + usage.completion_tokens * self.output
         return tokens + self.unit_cost(usage)
 
     def unit_cost(self, usage: Usage) -> int:
-        """Return the cost of the units in `usage`, in nano-USD; a unit without a price costs nothing."""
+        """Return the cost of only the units in `usage` (images, calls of tools) in nano-USD; a unit without a price
+        costs nothing.
+        """
         return sum(count * self.units.get(unit, 0) for unit, count in usage.units.items())
 
     def covers(self, usage: Usage) -> bool:
-        """Return whether each unit in `usage` has a price."""
+        """Return whether each unit in `usage` (images, calls of tools) has a price here."""
         return usage.units.keys() <= self.units.keys()
 
 
 def check_rate(rate: TokenRate) -> TokenRate:
-    """Return `rate` if its prices are integers from 0 to their maxima, and cached input is not above input.
+    """Return `rate` unchanged if its prices are integers from 0 to their maxima, and cached input is not above input.
 
     Raises:
         UnacceptableValue: anything else, or the name of a unit is malformed.
@@ -83,10 +87,10 @@ def check_rate(rate: TokenRate) -> TokenRate:
 
 
 def check_unit(unit: str) -> str:
-    """Return the name of a unit if it has 1 to 32 letters, digits, `_` and `-`.
+    """Return the name of a priced unit unchanged if it has 1 to 32 letters, digits, `_` and `-`.
 
     Raises:
-        UnacceptableValue: anything else.
+        UnacceptableValue: the name is anything else.
     """
     if not UNIT_NAME.fullmatch(unit):
         raise UnacceptableValue("units", f"unit {unit[:64]!r}: only letters, digits, _ and -, at most 32")
@@ -110,7 +114,7 @@ class PriceList:
     default: RateCard | None = None
 
     def price(self, model: str, service_class: ServiceClass) -> Price:
-        """Return the price of `model` in a service class, in this version.
+        """Return the price of `model` in a service class: the model's own in this version, else the default.
 
         Raises:
             NoPrice: the model has no entry and there is no default.
@@ -122,7 +126,8 @@ class PriceList:
         return Price(rate.input, rate.cached_input, rate.output, self.version, units=rate.units)
 
     def price_of(self, model: str, usage: Usage, service_class: ServiceClass) -> Price:
-        """Return the price of `model` for `usage` of it, which may be of a tool; a tool without an entry is free.
+        """Return the price of a model, or of a tool, that covers all units in `usage`, in a service class; a tool
+        without an entry is free.
 
         Raises:
             NoPrice: the model has no price, or none of a unit in `usage`.

@@ -1,1 +1,1 @@
-"""Rate limits that all gateways share: requests and tokens over time, and concurrent requests."""
+"""Rate limits that all gateways share: limits requests and tokens over time, and concurrent requests, per subject."""

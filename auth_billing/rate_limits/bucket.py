@@ -1,4 +1,4 @@
-"""Arithmetic of a bucket that refills steadily, whose only state is the time at which it will be full.
+"""Arithmetic of a token bucket that refills steadily, whose only state is the time at which the bucket will be full.
 
 (This is the generic cell rate algorithm, ITU-T I.371; the time is its theoretical arrival time.) Taking units moves the
 time forward by the time in which they refill; giving units back moves it backward. A bucket holds one period's units,
@@ -21,19 +21,25 @@ ROUNDING = 1e-6
 
 
 def missing_seconds(rate: BucketRate, full_at: float, now: float) -> float:
-    """Return the seconds from `now` until a bucket that is full at `full_at` is full: 0 to two periods."""
+    """Return in how many seconds from `now` the bucket will be full, given the stored time `full_at`: 0 to two
+    periods.
+    """
     ahead = full_at - now
     return 0.0 if ahead <= 0 or ahead > MAX_PERIODS * rate.period else ahead
 
 
 def available(rate: BucketRate, full_at: float, now: float) -> int:
-    """Return the whole units in a bucket that is full at `full_at`; negative: the bucket's debt."""
+    """Return how many whole units a rate-limit bucket has at `now`, given the time `full_at` at which it will be full.
+
+    A negative number is the bucket's debt.
+    """
     there = math.floor((rate.period - missing_seconds(rate, full_at, now) + ROUNDING) / rate.unit)
     return min(there, rate.capacity)
 
 
 def after(rate: BucketRate, full_at: float, now: float, taken: float) -> float:
-    """Return when a bucket that was to be full at `full_at` will be full after `taken` units are taken at `now`.
+    """Return the new time at which a rate-limit bucket will be full, after `taken` units are taken from it at `now`;
+    `full_at` is the time before.
 
     A negative `taken` gives units back. The bucket's debt is limited to one period's units.
     """
@@ -42,7 +48,9 @@ def after(rate: BucketRate, full_at: float, now: float, taken: float) -> float:
 
 
 def wait(rate: BucketRate, full_at: float, now: float, units: int) -> float:
-    """Return the seconds until a bucket that is full at `full_at` holds `units`, if none are taken; 0: it does now."""
+    """Return in how many seconds from `now` a rate-limit bucket, full at `full_at`, will have `units`, if none are
+    taken; 0: it has them now.
+    """
     if available(rate, full_at, now) >= units:
         return 0.0
     return missing_seconds(rate, full_at, now) + units * rate.unit - rate.period

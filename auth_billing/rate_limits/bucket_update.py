@@ -1,4 +1,4 @@
-"""Applies an update to a subject's buckets and slots. Pure arithmetic; the stores keep the result."""
+"""Computes an update of one subject's rate-limit buckets and slots. Pure arithmetic; the stores keep the result."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ class SubjectState:
 
 
 def apply_update(state: SubjectState, update: BucketUpdate, now: float) -> tuple[SubjectState | None, UpdateResult]:
-    """Compute an update of a subject's buckets and slots: return their new state, `None` if the update can't be
-    applied, and the result. `now`: the store's time in seconds. Stores nothing.
+    """Compute an update of one subject's rate-limit buckets and slots, without storing it.
+
+    Return the new state, `None` if the update can't be applied, and the result for the caller. `now`: the store's time
+    in seconds.
     """
     others = {name: held for name, held in state.holders.items() if name != update.holder and held.until > now}
     other_slots = sum(held.slots for held in others.values())

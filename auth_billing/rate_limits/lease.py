@@ -1,4 +1,4 @@
-"""A gateway's lease on one subject's limits: units and slots taken from the store in advance, served from memory.
+"""Serves one subject's rate limits from a gateway's memory, by a lease of units and slots taken from the store before.
 
 A lease takes what a request needs and, under load, what the requests of the next second will need; units that are
 unused a second later are given back. So under load most requests are decided in memory, an occasional request costs one
@@ -107,12 +107,17 @@ class Lease:
 
     @property
     def used(self) -> bool:
-        """Whether the lease has units, running requests, or had a request within `IDLE_LEASE_TTL` seconds."""
+        """Whether the lease has units or running requests, or had a request within `IDLE_LEASE_TTL` seconds; if not, it
+        may be dropped.
+        """
         lately = self._circuit.now() - self._used_at < IDLE_LEASE_TTL
         return lately or bool(self._running) or any(local.left for local in self._local.values())
 
     def reserve_at_once(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge | None:
-        """Reserve as `reserve` does, but from memory; `None` if the store is needed (then call `reserve`)."""
+        """Take `units` of the subject's limited dimensions for one request, and a slot if `slot` is set, from memory.
+
+        Return the charge, or `None`, with nothing taken, if units must come from the store: then call `reserve`.
+        """
         charge = self._charge(units, slot=slot)
         if not self._covers(charge):
             return None
@@ -120,7 +125,8 @@ class Lease:
         return charge
 
     async def reserve(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge:
-        """Take `units` of the dimensions that are limited, and a slot if `slot` is set and concurrency is limited.
+        """Take `units` of the subject's limited dimensions for one request, from memory or from the store, and a slot
+        if `slot` is set and concurrency is limited; return the charge.
 
         Raises:
             RateLimitExceeded: a limit is reached; nothing is taken.
@@ -139,7 +145,8 @@ class Lease:
         return charge
 
     def correct(self, charge: Charge, dimension: Dimension, used: int) -> None:
-        """Settle a charge with the units actually used: give the rest back, or take the missing ones.
+        """Correct one dimension of a request's charge to the units actually `used`: give the rest back, or take the
+        missing ones.
 
         Units that have refilled in the meantime are not given back.
         """
@@ -153,25 +160,27 @@ class Lease:
         charge.units = {**charge.units, dimension: used}
 
     def undo(self, charge: Charge) -> None:
-        """Give back all units and the slot of a charge, as if the request had not been made."""
+        """Give back all units and the slot of a request's charge, as if the request had not been made."""
         for dimension, units in charge.units.items():
             self._local[dimension].left += units
         self.release(charge)
 
     def release(self, charge: Charge) -> None:
-        """Free the slot of a charge whose request has ended. Idempotent."""
+        """Free the concurrency slot of a request's charge when the request has ended; a repetition has no effect."""
         if charge.slot:
             charge.slot = False
             self._running -= 1
 
     def statuses(self) -> dict[Dimension, LimitStatus]:
-        """Return the limit, the remaining units and the reset time of each dimension, as known in this process."""
+        """Return the state of each limited dimension of the subject, as known in this process: limit, remaining units,
+        reset time.
+        """
         now = self._circuit.now()
         rates = self.limits.rates
         return {dimension: _status(rate, self._local[dimension], now) for dimension, rate in rates.items()}
 
     async def maintain(self) -> None:
-        """Give unused units back to the store, and renew the slots in use. Called often; mostly a no-op.
+        """Give the lease's unused units back to the store, and renew the slots in use. Called often; mostly a no-op.
 
         Raises:
             StoreUnavailable: nothing was changed.
@@ -183,7 +192,7 @@ class Lease:
             await self._give_back(idle, slots, now)
 
     async def close(self) -> None:
-        """Give all units and slots that are not in use back to the store.
+        """Give all units and slots of the lease that are not in use back to the store, when the process stops.
 
         Raises:
             StoreUnavailable: the units and slots were not returned; slots expire by themselves.

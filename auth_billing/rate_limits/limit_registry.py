@@ -1,4 +1,4 @@
-"""Resolves the limits of a subject: the operator's, which administrators of the organisation can lower; cached.
+"""Looks up the rate limits of subjects, with a cache: the operator's, which an organisation's administrators can lower.
 
 A change takes effect here at once, and in other gateways within `CACHE_TTL`; units that these have leased are returned
 within another second (`lease.py`).
@@ -31,12 +31,13 @@ class LimitSetting:
 
     @property
     def in_force(self) -> Limits:
-        """The ceiling, lowered where the administrators' limit is lower."""
+        """The limits in force: the operator's, lowered where the administrators' limit is lower."""
         return self.ceiling.lowered_by(self.own)
 
 
 async def inherit_limits(store: LimitStore, key_id: str, successor: str) -> None:
-    """Copy the limits of an API key, the operator's too, to the key that replaces it.
+    """Copy the stored rate limits of the API key `key_id`, administrators' and operator's, to the key `successor` that
+    replaces it.
 
     Raises:
         StoreUnavailable: some limits may be missing.
@@ -67,7 +68,8 @@ class LimitRegistry:
         self._reading: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
     async def limits_of(self, subjects: Sequence[Subject]) -> list[Limits]:
-        """Return the limits of each subject. While the store is away, cached limits stay in force.
+        """Return the rate limits in force of each subject, in order, from the cache or the store. While the store is
+        away, cached limits stay in force.
 
         Raises:
             StoreUnavailable: some limits are not cached and the store does not answer.
@@ -79,7 +81,8 @@ class LimitRegistry:
         return [self._known[subject.id][1] for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:
-        """Change the limits that administrators have set for a subject, durably; return the limits then in force.
+        """Store the rate limits that administrators set for a subject (those in `changes` that are not `None`),
+        durably; return the limits then in force.
 
         Raises:
             StoreUnavailable: the changes may or may not have been stored.
@@ -90,7 +93,8 @@ class LimitRegistry:
         return self._remember(subject, self._circuit.now(), {subject.id: said} | operators)
 
     async def settings_of(self, subjects: Sequence[Subject]) -> list[LimitSetting]:
-        """Read what administrators and the operator have set for each subject; not cached.
+        """Read from the store, past the cache, which rate limits administrators and operator have set for each subject,
+        in order.
 
         Raises:
             StoreUnavailable: the store does not answer.

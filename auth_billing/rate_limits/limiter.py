@@ -1,4 +1,4 @@
-"""Facade of rate limiting: decides whether a request of a caller to a model may run now.
+"""Rate limiter of a gateway: decides by the limits of all its subjects whether a request to a model may run now.
 
 A request is charged in two steps, because its model is known only after its body was read: first one request and a slot
 of its key, its person, its project and its organisation; then one request and a slot of the model within the project
@@ -57,7 +57,9 @@ class RateLimiter:
         self._leases: dict[str, Lease] = {}
 
     def allowance(self, principal: Principal) -> Allowance:
-        """Return what will charge a new request to its rate limits; call `enter` next, and `close` when it ends."""
+        """Return the object that charges one new request of `principal` to its rate limits; nothing is taken yet: call
+        `enter` next, and `close` when the request ends.
+        """
         return Allowance(self, principal)
 
     def __len__(self) -> int:
@@ -65,25 +67,32 @@ class RateLimiter:
         return len(self._leases)
 
     async def run(self) -> None:
-        """Call `maintain` periodically until cancelled."""
+        """Maintain the leases of all subjects every `MAINTENANCE_INTERVAL` seconds until cancelled; a background task
+        of the gateway.
+        """
         while True:
             await asyncio.sleep(MAINTENANCE_INTERVAL)
             await self.maintain()
 
     async def maintain(self) -> None:
-        """Give unused units back to the store, renew the slots in use, and drop unused leases, of all subjects."""
+        """Maintain the leases of all subjects once: give unused units back to the store, renew the slots in use, drop
+        unused leases.
+
+        While the store is unavailable, the units stay in the leases.
+        """
         for lease in list(self._leases.values()):
             await _ignoring_store_outage(lease.maintain())
             if not lease.used:
                 del self._leases[lease.subject.id]
 
     async def close(self) -> None:
-        """Give all units and slots that are not in use back to the store, of all subjects."""
+        """Give all units and slots of all subjects that are not in use back to the store, when the gateway stops."""
         for lease in self._leases.values():
             await _ignoring_store_outage(lease.close())
 
     async def leases_of(self, subjects: Sequence[Subject]) -> list[Lease]:
-        """Return this process's lease of each subject, created if it is missing, with the subject's current limits.
+        """Return this process's rate-limit lease of each subject, in order, with the subject's current limits; missing
+        leases are created.
 
         Raises:
             StoreUnavailable: the limits are not known.
@@ -139,7 +148,8 @@ class Allowance:
         self._open = 1
 
     async def enter(self) -> None:
-        """Take one request and a concurrency slot from the limits of key, person, project and organisation.
+        """Take one request and a concurrency slot for a new HTTP request from the limits of key, person, project and
+        organisation.
 
         Raises:
             RateLimitExceeded, StoreUnavailable: nothing was taken.
@@ -153,7 +163,8 @@ class Allowance:
         await self._reserve([_Wanted(lease, ONE_REQUEST, slot=True) for lease in self._leases])
 
     async def charge(self, model: str, *, most: TokenUse, least: int, used: Callable[[], TokenUse]) -> None:
-        """Take one request and a slot from the limits of each model; take tokens from these and all that `enter` used.
+        """Take tokens for the HTTP request from the limits that `enter` used, and a request, a slot and tokens from the
+        limits of each model that it may call.
 
         Args:
             model: the requested model.
@@ -182,11 +193,15 @@ class Allowance:
         await self._reserve(wanted)
 
     def retain(self) -> None:
-        """Count one more owner of this allowance: `close` must then be called once more."""
+        """Count one more owner of the request's allowance, such as a response that still streams: `close` must be
+        called once more.
+        """
         self._open += 1
 
     def close(self) -> None:
-        """Count one owner less; at the last one, free the slots and give unused tokens back."""
+        """Count one owner of the request's allowance less; at the last one, free its slots and give its unused tokens
+        back.
+        """
         self._open -= 1
         if self._open:
             return
@@ -200,7 +215,9 @@ class Allowance:
             lease.release(charge)
 
     def statuses(self) -> list[tuple[SubjectKind, Dimension, LimitStatus]]:
-        """Return the state of each per-minute and per-day limit of the request, with its kind of subject."""
+        """Return the state of each per-minute and per-day limit that applies to the request, with the kind of its
+        subject.
+        """
         return [
             (lease.subject.kind, dimension, status)
             for lease in self._leases

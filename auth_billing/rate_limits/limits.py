@@ -1,4 +1,4 @@
-"""Rate limits and their subjects, and the notation in which operators write them."""
+"""Defines rate limits and their subjects, and parses the notation in which operators write limits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Dimension(StrEnum):
 
     @property
     def period(self) -> float:
-        """Length of the limit's period in seconds, e.g. 60."""
+        """Length of the limit's period in seconds: 60, or 86400 of a limit per day."""
         return _DAY if self is Dimension.REQUESTS_PER_DAY else _MINUTE
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether the dimension counts tokens, not requests."""
+        """Whether the dimension limits tokens; otherwise it limits requests."""
         return self is Dimension.TOKENS_PER_MINUTE
 
 
@@ -41,7 +41,7 @@ class BucketRate:
 
     @property
     def unit(self) -> float:
-        """Seconds in which one unit of the bucket refills."""
+        """Seconds in which one unit (a request or token) of the bucket refills."""
         return self.period / self.capacity
 
 
@@ -66,22 +66,28 @@ class Limits:
 
     @cached_property
     def rates(self) -> dict[Dimension, BucketRate]:
-        """The per-minute and per-day limits as bucket rates, by dimension; unlimited dimensions are missing."""
+        """The per-minute and per-day limits of the subject as bucket rates, by dimension; unlimited dimensions are
+        missing.
+        """
         said = {dimension: getattr(self, dimension.value) for dimension in Dimension}
         return {d: BucketRate(limit, d.period) for d, limit in said.items() if limit is not None and limit < UNLIMITED}
 
     @property
     def concurrent(self) -> int | None:
-        """Largest number of concurrent requests; `None`: unlimited."""
+        """Largest number of concurrent requests of the subject; `None`: unlimited."""
         limit = self.concurrent_requests
         return None if limit is None or limit >= UNLIMITED else limit
 
     def overridden_by(self, other: Limits) -> Limits:
-        """Return a copy of these limits in which the limits that `other` sets replace the ones here."""
+        """Return a copy of these rate limits in which each limit that `other` sets, lower or higher, replaces the one
+        here.
+        """
         return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 
     def lowered_by(self, other: Limits) -> Limits:
-        """Return a copy of these limits in which each lower limit of `other` replaces the one here."""
+        """Return a copy of these rate limits in which each limit of `other` that is lower, or alone, replaces the one
+        here.
+        """
         lower = {name: min(limit, getattr(self, name) or limit) for name, limit in asdict(other).items() if limit}
         return replace(self, **lower)
 
@@ -93,7 +99,8 @@ class Limits:
 
 
 def parse_limits(text: str) -> Limits:
-    """Parse an operator's limits: `600 requests/minute, 90000 tokens/minute, 64 concurrent`; empty: none.
+    """Parse an operator's rate limits, such as `600 requests/minute, 90000 tokens/minute, 64 concurrent`; an empty text
+    sets none.
 
     Raises:
         ValueError: the text is malformed.
@@ -143,19 +150,23 @@ class Subject:
 
     @property
     def operator_id(self) -> str:
-        """Id under which the store has the subject's limits set by the operator; administrators can only lower them."""
+        """Id under which the store has the limits that the operator set for the subject; administrators can only lower
+        these.
+        """
         return f"operator:{self.id}"
 
 
 def key_subject(key_id: str, user: str) -> Subject:
-    """Return the subject of rate limits of an API key, or of a signed-in user (`key_id` is empty)."""
+    """Return the subject that stands for an API key in rate limits, or for a signed-in user's chats (`key_id` is
+    empty).
+    """
     if key_id:
         return Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
     return Subject(SubjectKind.KEY, f"user:{user}", "your chats")
 
 
 def person_subject(organisation: str, user: str) -> Subject:
-    """Return the subject of rate limits of a user or service account, over all its API keys and chats.
+    """Return the subject that stands for a user or service account in rate limits, over all API keys and chats.
 
     The limits that one organisation sets do not apply to the same user in another.
     """
@@ -164,21 +175,21 @@ def person_subject(organisation: str, user: str) -> Subject:
 
 
 def organisation_subject(organisation: str) -> Subject:
-    """Return the subject of rate limits of an organisation, over all its projects."""
+    """Return the subject that stands for an organisation in rate limits, over all its projects."""
     return Subject(SubjectKind.ORGANISATION, f"organisation:{organisation}", "this organisation")
 
 
 def organisation_model_subject(organisation: str, model: str) -> Subject:
-    """Return the subject of rate limits of a model within an organisation, over all its projects."""
+    """Return the subject that stands for one model within an organisation in rate limits, over all its projects."""
     kind = SubjectKind.ORGANISATION_MODEL
     return Subject(kind, f"organisation:{organisation}:{model}", f"{model} in this organisation")
 
 
 def project_subject(project: str) -> Subject:
-    """Return the subject of rate limits of a project, over all its models."""
+    """Return the subject that stands for a project in rate limits, over all its models."""
     return Subject(SubjectKind.PROJECT, f"project:{project}", f"project {project}")
 
 
 def model_subject(project: str, model: str) -> Subject:
-    """Return the subject of rate limits of a model within a project."""
+    """Return the subject that stands for one model within a project in rate limits."""
     return Subject(SubjectKind.MODEL, f"project:{project}:{model}", f"{model} in project {project}")

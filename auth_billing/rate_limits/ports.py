@@ -1,4 +1,4 @@
-"""Ports of the stores of limits and buckets, implemented in `store/`.
+"""Interfaces of the stores of configured rate limits and of shared buckets, which `store/` implements.
 
 Each method raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -16,15 +16,17 @@ class LimitStore(Protocol):
     """Store of configured rate limits, by subject id."""
 
     async def find(self, subjects: Sequence[str]) -> dict[str, Limits]:
-        """Return the configured limits of these subjects; subjects without any are missing."""
+        """Return the configured rate limits of the subjects with these ids, by id; subjects without any are missing."""
         ...
 
     async def change(self, subject: str, changes: Limits) -> Limits:
-        """Set the subject's limits that are not `None` in `changes` durably; return all limits that it has then."""
+        """Set those rate limits of the subject with this id that are not `None` in `changes`, durably; return all its
+        limits.
+        """
         ...
 
     async def remove(self, subject: str) -> None:
-        """Remove all limits of a subject durably."""
+        """Remove all configured rate limits of the subject with this id, durably."""
         ...
 
 
@@ -82,5 +84,9 @@ class BucketStore(Protocol):
     """Store of rate-limit buckets and concurrency slots. Each update is atomic."""
 
     async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
-        """Apply an update to a subject's buckets and slots. An update that can't be applied writes nothing."""
+        """Apply one update to the rate-limit buckets and slots of the subject with this id, atomically; return the
+        result.
+
+        An update that can't be applied writes nothing; the result says so.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Circuit breaker of the rate-limit store: fails fast for a second after a time-out."""
+"""Circuit breaker of the rate-limit store: after a time-out, calls fail at once for a second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class StoreCircuit:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Context manager for one call to the store; fails at once if a call failed within the last second.
+        """Return a context manager around one call to the rate-limit store; it fails at once if a call timed out a
+        moment ago.
 
         Raises:
             StoreUnavailable: this call timed out, or an earlier one did within the last second.

@@ -1,1 +1,1 @@
-"""MongoDB stores of accounts, people, keys and billing. Only `store/` packages may import motor."""
+"""MongoDB stores of accounts, people, API keys and billing. Only `store/` packages may import motor."""

@@ -1,4 +1,4 @@
-"""MongoDB store of budget and credit alerts.
+"""MongoDB store of budget and credit alerts: finds accounts that may need alerts, keeps alerts, leases unsent ones.
 
     alerts {_id, organisation, month, budget, threshold, limit, amount, at, sent, lease, rounds, expires}
 
@@ -32,30 +32,40 @@ class MongoAlertStore:
         self._accounts = connection.durable(balances.COLLECTION)
 
     async def candidates(self, low_credit: int) -> Sequence[Balance]:
-        """Return the accounts that may need alerts: with budgets, or with less than `low_credit` nano-USD available."""
+        """Return the organisations' accounts that may need alerts: those with budgets, and those with less than
+        `low_credit` nano-USD available.
+        """
         query = {"$or": [{"budgets": {"$ne": {}}}, {"available": {"$lt": low_credit}}]}
         return [balances.from_document(each) async for each in self._accounts.find(query)]
 
     async def add(self, alerts: Sequence[Alert]) -> None:
-        """Store alerts durably; those that are stored already are skipped."""
+        """Store alerts durably, to be sent; alerts that are stored already are skipped."""
         stored = {each["_id"] async for each in self._alerts.find({"_id": {"$in": [a.id for a in alerts]}}, {"_id": 1})}
         new = [_to_document(each) for each in alerts if each.id not in stored]
         if new:
             await self._alerts.insert_new(new)
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent, unclaimed alert until `until` (Unix seconds), in one update; `None`: there is none."""
+        """Claim one unsent alert, which no other process has claimed at `now`, until the time `until` (both Unix
+        seconds).
+
+        Return the claimed alert, `None` if there is none.
+        """
         document = await self._alerts.find_one_and_update(
             {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": until}}, return_document=ReturnDocument.AFTER
         )
         return None if document is None else ClaimedAlert(from_document(Alert, document), document["rounds"])
 
     async def postpone(self, id: str, until: float) -> None:
-        """Count a failed round of sending an alert; it can't be claimed before the time `until` (Unix seconds)."""
+        """Count a failed round of sending the alert `id`; no process can claim the alert before the time `until` (Unix
+        seconds).
+        """
         await self._alerts.update_one({"_id": id}, {"$set": {"lease": until}, "$inc": {"rounds": 1}})
 
     async def mark_done(self, id: str, at: float) -> None:
-        """Mark an alert as sent or dropped, at a time in Unix seconds."""
+        """Mark the alert `id` as sent or dropped at the time `at` (Unix seconds), so that no process claims it
+        again.
+        """
         await self._alerts.update_one({"_id": id}, {"$set": {"sent": at}})
 
 

@@ -23,35 +23,41 @@ class MongoApiKeyStore:
         self._keys = connection.durable(COLLECTION)
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
-        """Return the key with this id, revoked and expired ones included; `None` if there is none."""
+        """Return the stored API key with this id, also a revoked or expired one; `None` if there is none."""
         return await self._keys.find_record(_from_document, {"_id": key_id})
 
     async def add(self, record: ApiKeyRecord) -> None:
-        """Store a new key durably."""
+        """Store a new API key durably: its record with the secret's digest."""
         await self._keys.insert_one(_to_document(record))
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
-        """Return the unrevoked keys of a project (empty: the organisation's admin keys), newest first."""
+        """Return the unrevoked API keys of an organisation's project (empty: the organisation's admin keys), newest
+        first.
+        """
         query = {"organisation": organisation, "project": project, "revoked": None}
         found = self._keys.find(query).sort([("created", -1), ("_id", 1)])
         return [_from_document(document) async for document in found]
 
     async def rename(self, key_id: str, name: str) -> None:
-        """Change the name of the key with this id; no effect if there is none."""
+        """Change the name of the API key with this id; no effect if there is none."""
         await self._keys.update_one({"_id": key_id}, {"$set": {"name": name}})
 
     async def expire(self, key_id: str, at: float) -> None:
-        """Set a key's expiry to `at` (Unix seconds), in one update, unless it expires sooner."""
+        """Set the expiry of the API key with this id to `at` (Unix seconds), unless the key expires earlier already."""
         lives_longer = {"_id": key_id, "$or": [{"expires": None}, {"expires": {"$gt": at}}]}
         await self._keys.update_one(lives_longer, {"$set": {"expires": at}})
 
     async def set_last_used(self, uses: Mapping[str, float]) -> None:
-        """Store the last use of keys (Unix seconds by key id) in one write; a stored later time is kept."""
+        """Store when API keys were last used (Unix seconds by key id), in one write, which a crash may lose; a later
+        stored time is kept.
+        """
         writes = [UpdateOne({"_id": key_id}, {"$max": {"last_used": at}}) for key_id, at in uses.items()]
         await self._keys.bulk_write(writes, ordered=False)
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke the unrevoked keys that `keys` selects, each atomically; return their number. Empty `keys`: none."""
+        """Revoke at `now` (Unix seconds) the unrevoked API keys that `keys` selects, each atomically, and return their
+        number; none if `keys` has no criteria.
+        """
         query = _query(keys)
         if not query:
             return 0

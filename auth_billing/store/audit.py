@@ -36,36 +36,42 @@ class MongoAuditStore:
         self._usage = connection.durable(usage.COLLECTION)
 
     async def accounts(self, after: str, limit: int) -> Sequence[str]:
-        """Return up to `limit` account ids that sort after `after`, in order."""
+        """Return a page of the ids of all accounts (organisation ids): up to `limit` that sort after `after`, in
+        order.
+        """
         return await _ids(self._accounts, after, limit)
 
     async def job_ids(self, after: str, limit: int) -> Sequence[str]:
-        """Return up to `limit` job ids that sort after `after`, in order."""
+        """Return a page of the ids of all stored jobs: up to `limit` that sort after `after`, in order."""
         return await _ids(self._jobs, after, limit)
 
     async def rows(self, after: str, limit: int) -> Sequence[RawLedgerEntry]:
-        """Return up to `limit` ledger entries whose ids sort after `after`, in order."""
+        """Return a page of the ledger's entries as stored: up to `limit` whose ids sort after `after`, in order."""
         with pymongo.timeout(READ_TIMEOUT):
             page = self._ledger.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)
             return [_row(each) async for each in page]
 
     async def balance(self, organisation: str) -> Balance | str | None:
-        """Return an account, a reason why its document is malformed, or `None` if there is none."""
+        """Return an organisation's account; a text with the reason if its document is malformed, `None` if there is
+        none.
+        """
         with pymongo.timeout(READ_TIMEOUT):
             document = await self._accounts.find_one({"_id": organisation})
         return None if document is None else _read(balances.from_document, document)
 
     async def read_jobs(self, jobs: Collection[str]) -> JobsRead:
-        """Return the stored jobs among these ids, and for each malformed one the reason."""
+        """Read the stored jobs with these ids: return the valid ones, and for each malformed one the reason; unknown
+        ids are left out.
+        """
         return _sorted_out(await _all(self._jobs, {"_id": {"$in": list(jobs)}}))
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
-        """Return the ledger entries that settle these jobs, by job id."""
+        """Return the ledger entry that settles each of these jobs, by job id; a job without an entry is left out."""
         ids = {f"{job}:settle:0": job for job in jobs}
         return {ids[each["_id"]]: _row(each) for each in await _all(self._ledger, {"_id": {"$in": list(ids)}})}
 
     async def worked(self, jobs: Collection[str]) -> Mapping[str, Mapping[str, JobUsage]]:
-        """Return the usage that workers recorded for these jobs, by job id and attempt id."""
+        """Return the usage records of these jobs, which workers sent: the usage by job id and attempt id."""
         found: dict[str, dict[str, JobUsage]] = defaultdict(dict)
         for document in await _all(self._usage, {"job": {"$in": list(jobs)}}):
             used = _read(usage.used_from_document, document)
@@ -74,12 +80,16 @@ class MongoAuditStore:
         return found
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:
-        """Return an organisation's jobs that are `SETTLING`."""
+        """Return an organisation's jobs in the state `SETTLING`: their cost is written, the settlement is not
+        finished.
+        """
         query = {"organisation": organisation, "state": JobState.SETTLING.value}
         return list(_sorted_out(await _all(self._jobs, query)).jobs.values())
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """Return sums of an organisation's ledger entries (nano-USD), of credit entries only numbers 1 to `credits`."""
+        """Return the sums (nano-USD) of an organisation's ledger entries; of its credit entries only numbers 1 to
+        `credits` count.
+        """
         settled, _ = await self._sum({"organisation": organisation, "kind": SETTLE})
         credited, count = await self._sum({"organisation": organisation, "number": {"$gt": 0, "$lte": credits}})
         with pymongo.timeout(READ_TIMEOUT):

@@ -1,4 +1,4 @@
-"""MongoDB store of the audit log, insert-only.
+"""MongoDB store of the audit log of administrators' actions: inserts entries, and finds them; entries never change.
 
     audit_log {_id, organisation, event, target, actor, at, project, details}
 
@@ -23,14 +23,16 @@ class MongoAuditLogStore:
         self._entries = connection.durable(COLLECTION)
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store an audit log entry durably, unless one with its id is stored."""
+        """Store an audit log entry durably, unless an entry with the same id is stored."""
         details = {name: _plain(value) for name, value in entry.details.items()}
         actor = dict(vars(entry.actor))
         document = to_document(entry, event=entry.event.value, actor=actor, details=details)
         await self._entries.insert_if_absent(document)
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return up to `query.limit` entries, newest first; with `before`, the ones directly before that entry."""
+        """Return the up to `query.limit` audit log entries that match `query`, newest first; with `query.before` (an
+        entry's id) those directly before that entry.
+        """
         upwards = query.before is not None and query.after is None
         cursor = self._entries.find(_filter(query)).sort("_id", 1 if upwards else -1).limit(query.limit)
         entries = [_from_document(document) async for document in cursor]

@@ -1,4 +1,4 @@
-"""MongoDB store of accounts: one document per organisation, so that one conditional update is atomic.
+"""MongoDB store of organisations' accounts: one document each, so that a single conditional update is atomic.
 
 See docs/design/money.md#documents.
 
@@ -53,22 +53,23 @@ class MongoBalanceStore:
         self._unjournaled = connection.unjournaled(COLLECTION)
 
     async def create(self, organisation: str) -> None:
-        """Create an empty account unless the organisation has one."""
+        """Create an empty credit account for an organisation, unless the organisation has one."""
         await self._accounts.insert_if_absent({"_id": organisation, **_EMPTY})
 
     async def find(self, organisation: str) -> Balance | None:
-        """Return an organisation's account, or `None` if it has none."""
+        """Return an organisation's credit account, or `None` if the organisation has none."""
         return await self._accounts.find_record(from_document, {"_id": organisation})
 
     async def with_holds(self) -> Sequence[Balance]:
-        """Return the accounts that have at least one open hold or credit lease."""
+        """Return the credit accounts of all organisations that have at least one open hold or credit lease."""
         return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
-        """Take the jobs' holds (nano-USD) out of what is available, in one update, all or none; false if not allowed.
+        """Take the jobs' holds (nano-USD) out of the account's available credit, in one update, all or none.
 
-        The query compares with `budgets` instead of an expression over the document's own fields, because that takes
-        the embedded store twice as long. Not journaled.
+        Return false, with nothing changed, if the account does not allow them or has other budgets than `budgets`. The
+        query compares with `budgets` instead of an expression over the document's own fields, because that takes the
+        embedded store twice as long. Not journaled.
         """
         allowing = _allowing(jobs[0].organisation, jobs[0], sum(job.hold for job in jobs), budgets)
         if allowing is None:
@@ -77,15 +78,18 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, _held(jobs))
 
     async def restore_hold(self, job: JobRecord, version: int) -> bool:
-        """Restore a hold that a store crash lost, to settle the job; false if the account changed after `version`."""
+        """Restore the hold of a job, which a crash of the store lost, so that the job can be settled.
+
+        Return false, with nothing changed, if the account's version is not `version` any more.
+        """
         query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
         return await self._accounts.update_matching(query, _held([job]))
 
     async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
         """Move `lease.amount` (nano-USD) from the account's available credit to the lease `id`, in one update.
 
-        Return false, with nothing changed, if the account does not allow it or has other budgets than `seen`, or the
-        lease was created or released after `seen`. Not journaled.
+        Create the lease if `seen` does not have it. Return false, with nothing changed, if the account does not allow
+        it, has other budgets than `seen`, or the lease was created or released after `seen`. Not journaled.
         """
         allowing = _allowing(seen.organisation, lease, lease.amount, seen.budgets)
         if allowing is None:
@@ -99,7 +103,11 @@ class MongoBalanceStore:
         )
 
     async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
-        """Turn parts of leases into the holds of jobs (by lease id), all or none; false if a lease has too little."""
+        """Turn parts of an organisation's credit leases into the holds of jobs, in one update, all or none.
+
+        `jobs`: by lease id, the jobs to hold from that lease, which have the lease's project, key and month. Return
+        false, with nothing changed, if a lease has too little left or a job is held already. Not journaled.
+        """
         amounts = {f"held_map.{lease}.amount": sum(job.hold for job in its_jobs) for lease, its_jobs in jobs.items()}
         entries = {f"held_map.{job.id}": _entry(job) for its_jobs in jobs.values() for job in its_jobs}
         query = {
@@ -111,7 +119,9 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, {"$inc": increase, "$set": entries})
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
-        """Turn the jobs' holds into costs (nano-USD) and available credit, journaled; false if a job is not held."""
+        """Turn the holds of jobs of one organisation into costs (nano-USD) and available credit, in one journaled
+        update, all or none; return false, with nothing changed, if one of the jobs is not held.
+        """
         held = {f"held_map.{charge.job.id}": {"$exists": True} for charge in charges}
         increase = {"available": 0, "spent": 0, "version": 1}
         for charge in charges:
@@ -124,7 +134,10 @@ class MongoBalanceStore:
         )
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Make the amount of a job's hold or a lease (`id`) available again; false if none has this amount."""
+        """Make the amount of the hold of a job, or of a credit lease, with this id available to the organisation again.
+
+        Return false, with nothing changed, if the account has no such hold or lease with the amount of `hold`.
+        """
         increase = {"available": hold.amount, "version": 1}
         _reduce_use(increase, hold, hold.amount)
         entry = f"held_map.{id}"
@@ -133,11 +146,17 @@ class MongoBalanceStore:
         )
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
-        """Delete the budget usage of past months (`2026-11`), all of whose jobs were settled long ago."""
+        """Delete an account's record of its budgets' use in past months (e.g. `2026-08`), all of whose jobs were
+        settled long ago.
+        """
         await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Reopen an account (`to` true) or close it: new holds are refused, open ones settled. False: it is missing."""
+        """Open an organisation's account (`to` true) or close it; a closed account refuses new holds, open holds are
+        settled.
+
+        Return false if the organisation has no account.
+        """
         return await self._accounts.update_matching({"_id": organisation}, {"$set": {"open": to}})
 
 
@@ -176,7 +195,7 @@ def _reduce_use(increase: dict[str, int], of: JobRecord | Hold, amount: int) -> 
 
 
 def from_document(document: Mapping[str, Any]) -> Balance:
-    """Convert a document of the collection `accounts` to an account's balance."""
+    """Convert a MongoDB document of the collection `accounts` to an organisation's account."""
     return Balance(
         organisation=document["_id"],
         available=document["available"],

@@ -1,4 +1,4 @@
-"""The MongoDB stores that settlement needs, over one connection."""
+"""Builds the MongoDB stores that settlement needs, over one connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from auth_billing.store.ledger import MongoLedgerStore
 
 
 def mongo_billing_stores(connection: StoreConnection) -> BillingStores:
-    """Return the stores of accounts, jobs, ledger entries, heartbeats and stored answers over a connection."""
+    """Return new MongoDB stores of accounts, jobs, ledger entries, heartbeats and stored answers, all over one
+    connection.
+    """
     return BillingStores(
         MongoBalanceStore(connection),
         MongoJobStore(connection),

@@ -1,4 +1,4 @@
-"""MongoDB collections whose operations raise the errors of `auth_billing.errors` instead of the driver's."""
+"""Wraps MongoDB collections: their operations raise the errors of `auth_billing.errors` instead of the driver's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ RecordT = TypeVar("RecordT")
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Context manager that raises the driver's errors as errors of `auth_billing`, except `DuplicateKeyError`.
+    """Return a context manager in which the MongoDB driver's errors are raised as errors of `auth_billing`, except
+    `DuplicateKeyError`.
 
     Raises:
         RecordRefused: the document can't be encoded (an integer past int64 is an `OverflowError`).
@@ -60,17 +61,19 @@ class Cursor:
         self._raw = raw
 
     def sort(self, *order: Any) -> Cursor:
-        """Sort the documents by a field and direction, or by a list of such pairs; return this cursor."""
+        """Sort the documents that a query finds by a field and direction, or by a list of such pairs; return this
+        cursor.
+        """
         self._raw.sort(*order)
         return self
 
     def limit(self, number: int) -> Cursor:
-        """Limit the result to `number` documents; return this cursor."""
+        """Limit the documents that a query finds to `number`; return this cursor."""
         self._raw.limit(number)
         return self
 
     async def to_list(self, length: int | None) -> list[dict[str, Any]]:
-        """Return the next `length` documents, or all that are left."""
+        """Read and return the next `length` documents that the query finds, or all that are left."""
         with translated_errors():
             return list(await self._raw.to_list(length))
 
@@ -102,7 +105,8 @@ class Collection:
     index_information = _translated("index_information")
 
     async def create_index(self, keys: Sequence[tuple[str, int]], **options: Any) -> None:
-        """Create an index, unless it exists, over fields and their directions; waits up to `INDEX_TIMEOUT` seconds.
+        """Create a MongoDB index over fields and their directions, unless it exists; waits up to `INDEX_TIMEOUT`
+        seconds.
 
         Raises:
             StoreUnavailable: the store does not answer; this takes only the connection's timeout.
@@ -113,22 +117,30 @@ class Collection:
                 await self.raw.create_index(keys, **options)
 
     def find(self, *args: Any, **options: Any) -> Cursor:
-        """Return a cursor over the documents that match a query; they are read when it is iterated over."""
+        """Return a cursor over the documents that match a MongoDB query; they are read when the cursor is iterated
+        over.
+        """
         return Cursor(self.raw.find(*args, **options))
 
     def aggregate(self, stages: Sequence[Any]) -> Cursor:
-        """Return a cursor over the documents that an aggregation pipeline yields; it runs when it is iterated over."""
+        """Return a cursor over the documents that a MongoDB aggregation pipeline yields; the pipeline runs when the
+        cursor is iterated over.
+        """
         return Cursor(self.raw.aggregate(stages))
 
     async def find_record(
         self, read: Callable[[dict[str, Any]], RecordT], *query: Any, **options: Any
     ) -> RecordT | None:
-        """Find the first document that matches a query and return it converted by `read`; `None` if there is none."""
+        """Find the first MongoDB document that matches a query, and return the record that `read` makes of the
+        document; `None` if none matches.
+        """
         document = await self.find_one(*query, **options)
         return None if document is None else read(document)
 
     async def insert_if_absent(self, document: dict[str, Any]) -> bool:
-        """Insert a document; false, and no change, if one with its `_id` or another unique value is stored."""
+        """Insert one document; return false, and insert nothing, if one with its `_id` or another unique value is
+        stored.
+        """
         try:
             await self.insert_one(document)
         except DuplicateKeyError:
@@ -136,11 +148,12 @@ class Collection:
         return True
 
     async def update_matching(self, query: dict[str, Any], change: dict[str, Any] | list[dict[str, Any]]) -> bool:
-        """Apply `change` to one document that matches `query`; false if none matches."""
+        """Apply the update `change` to one document that matches `query`; return false if none matches."""
         return bool((await self.update_one(query, change)).matched_count)
 
     async def insert_new(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
-        """Insert the documents (at least one) whose `_id` is not stored yet; return of each whether it was inserted.
+        """Insert those of the documents (at least one) whose `_id` is not stored yet; return for each whether it was
+        inserted.
 
         Raises:
             StoreUnavailable, RecordRefused: some of the documents may be written.

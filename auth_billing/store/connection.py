@@ -1,4 +1,4 @@
-"""Connection to MongoDB, or to the embedded store that speaks its protocol: timeouts, durability and errors.
+"""Connects to MongoDB, or to the embedded store that speaks its protocol: timeouts, durability and translated errors.
 
 Every operation has a timeout, so that requests fail quickly instead of piling up when the store is unavailable or slow
 (docs/design/reliability-contract.md#F14).
@@ -55,11 +55,15 @@ class StoreConnection:
         self._database: Any = self._client.get_default_database(DATABASE)
 
     def durable(self, collection: str) -> Collection:
-        """Return a collection whose writes are acknowledged when a majority journaled them."""
+        """Return the collection with this name for writes that are acknowledged only when a majority of servers
+        journaled them.
+        """
         return Collection(self._database.get_collection(collection, write_concern=DURABLE))
 
     def unjournaled(self, collection: str) -> Collection:
-        """Return a collection whose writes are acknowledged before they are journaled, and may be lost in a crash."""
+        """Return the collection with this name for writes that are acknowledged before they are journaled, and that a
+        crash may lose.
+        """
         return Collection(self._database.get_collection(collection, write_concern=UNJOURNALED))
 
     async def ping(self) -> None:
@@ -72,7 +76,7 @@ class StoreConnection:
             await self._client.admin.command("ping")
 
     async def server_time(self) -> float:
-        """Return the server's time in Unix seconds.
+        """Return the MongoDB server's time in Unix seconds.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -82,5 +86,5 @@ class StoreConnection:
         return local_time.replace(tzinfo=UTC).timestamp()
 
     def close(self) -> None:
-        """Close the client and its sockets."""
+        """Close the MongoDB client and its sockets; the connection can't be used afterwards."""
         self._client.close()

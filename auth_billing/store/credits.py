@@ -37,7 +37,9 @@ class MongoCreditStore:
         self._balances = MongoBalanceStore(connection)
 
     async def applied(self, organisation: str) -> tuple[int, int]:
-        """Return how many entries were applied to the account, and their sum in nano-USD; create a missing account."""
+        """Return how many credit entries were applied to an organisation's account, and their sum in nano-USD; create a
+        missing account.
+        """
         account = await self._accounts.find_one({"_id": organisation}, {"credits": 1, "credited": 1})
         if account is None:
             await self._balances.create(organisation)
@@ -45,11 +47,11 @@ class MongoCreditStore:
         return account.get("credits", 0), account.get("credited", 0)
 
     async def find(self, id: str) -> CreditEntry | None:
-        """Return the credit entry with this id, or `None`."""
+        """Return the credit entry (top-up, promotion, refund, withdrawal) with this id, or `None` if there is none."""
         return await self._ledger.find_record(_from_document, {"_id": id})
 
     async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
-        """Return the organisation's credit entry with this number, or `None`."""
+        """Return the organisation's credit entry with this sequence number, or `None` if there is none."""
         return await self._ledger.find_record(_from_document, {"organisation": organisation, "number": number})
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
@@ -64,27 +66,31 @@ class MongoCreditStore:
         return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
 
     async def refunded(self, organisation: str, job: str) -> int:
-        """Return the sum of the refunds of a job in nano-USD."""
+        """Return the sum of an organisation's refunds of a job in nano-USD, 0 if there are none."""
         query = {"organisation": organisation, "number": {"$gt": 0}, "job": job}
         return sum([int(each["amount"]) async for each in self._ledger.find(query, {"amount": 1})])
 
     async def append(self, entry: CreditEntry) -> bool:
-        """Store a credit entry durably; false if the organisation has an entry with its id or its sequence number."""
+        """Append a credit entry to the ledger durably; return false if an entry with its id or its number is stored."""
         return await self._ledger.insert_if_absent(_to_document(entry))
 
     async def apply(self, entry: CreditEntry) -> None:
-        """Add a credit entry to its organisation's account, in one update, if it is the next number to apply."""
+        """Add the amount of a credit entry to its organisation's account, in one update, if its number is the next to
+        apply; else change nothing.
+        """
         before = entry.number - 1
         query = {"_id": entry.organisation, "credits": before if before else {"$in": [None, 0]}}
         increase = {"available": entry.amount, "credited": entry.amount, "credits": 1}
         await self._accounts.update_one(query, {"$inc": increase})
 
     async def credited_since(self, at: float) -> Sequence[str]:
-        """Return the ids of organisations that have credit entries since `at` (Unix seconds)."""
+        """Return the ids of the organisations that have credit entries made since `at` (Unix seconds)."""
         return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
     async def withdrawal_state(self, organisation: str) -> WithdrawalState:
-        """Return the withdrawals of an account; zeros if there is none."""
+        """Return how many withdrawals an organisation's account has, and the credit available for the next; zeros if
+        there is no account.
+        """
         account = await self._accounts.find_one({"_id": organisation}) or {}
         unposted = account.get("withdrawal")
         return WithdrawalState(
@@ -94,7 +100,12 @@ class MongoCreditStore:
         )
 
     async def withdraw(self, entry: CreditEntry) -> bool:
-        """Take a withdrawal out of the available credit, in one update, if its number is next and it is available."""
+        """Take the amount of a withdrawal out of the account's available credit, and keep the entry in the account
+        until it is posted to the ledger, in one update.
+
+        Return false, with nothing changed, if less is available, `entry.number` is not the next one, or the last
+        withdrawal is not posted.
+        """
         before = entry.number - 1
         query = {
             "_id": entry.organisation,
@@ -107,13 +118,15 @@ class MongoCreditStore:
         return await self._accounts.update_matching(query, change)
 
     async def post_withdrawal(self, entry: CreditEntry) -> None:
-        """Store a withdrawal in the ledger unless it is there; then remove its copy from the account."""
+        """Append a withdrawal that an account has taken to the ledger, unless it is there; then remove its copy from
+        the account.
+        """
         await self._ledger.insert_if_absent(_to_document(entry))
         posted = {"_id": entry.organisation, "withdrawal.withdrawal": entry.number}
         await self._accounts.update_one(posted, {"$unset": {"withdrawal": ""}})
 
     async def unposted_withdrawals(self) -> Sequence[CreditEntry]:
-        """Return the withdrawals of all organisations that the ledger may not have yet."""
+        """Return the withdrawals of all organisations that accounts have and that the ledger may not have yet."""
         found = self._accounts.find({"withdrawal": {"$exists": True}}, {"withdrawal": 1})
         return [_from_document(each["withdrawal"]) async for each in found]
 

@@ -24,7 +24,7 @@ class MongoHeartbeatStore:
         self._heartbeats = connection.unjournaled(COLLECTION)
 
     async def increment(self, gateway: str) -> None:
-        """Increment a gateway's heartbeat count, atomically."""
+        """Increment the stored heartbeat count of the gateway with this id, atomically. Not journaled."""
         change = {"$inc": {"beat": 1}, "$currentDate": {"at": True}}
         try:
             await self._heartbeats.update_one({"_id": gateway}, change, upsert=True)
@@ -32,5 +32,5 @@ class MongoHeartbeatStore:
             await self._heartbeats.update_one({"_id": gateway}, change)
 
     async def counts(self) -> Mapping[str, int]:
-        """Return the heartbeat count of each gateway that sent one within the last day."""
+        """Return the heartbeat count of each gateway that sent one within the last day, by gateway id."""
         return {each["_id"]: each["beat"] async for each in self._heartbeats.find({})}

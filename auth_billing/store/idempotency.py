@@ -1,4 +1,4 @@
-"""MongoDB store of API requests' idempotency keys.
+"""MongoDB store of the idempotency keys of API requests, with the state and the stored answer of each request.
 
     idempotency {
         _id: record,
@@ -52,7 +52,9 @@ class MongoIdempotencyStore:
         self._keys = connection.durable(COLLECTION)
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store a new record and return `None`; if one with its id is stored, change nothing and return that one."""
+        """Store the record of an idempotency key that is used for the first time, and return `None`; if a record with
+        its id is stored, change nothing and return the stored one.
+        """
         for _ in range(MAX_TRIES):
             if await self._keys.insert_if_absent(_to_document(record)):
                 return None
@@ -62,32 +64,39 @@ class MongoIdempotencyStore:
         raise StoreUnavailable("the record keeps being deleted and inserted")
 
     async def find(self, record_id: str) -> IdempotencyRecord | None:
-        """Return the record with this id, `None` if there is none."""
+        """Return the stored record of an idempotency key by the record's id, `None` if there is none."""
         stored = await self._keys.find_one({"_id": record_id})
         return None if stored is None else await _from_document(stored)
 
     async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
-        """Return, by job id, what the receipts that are stored with the answers of these records state."""
+        """Return the usage and outcome that the receipts of jobs state, by job id: the receipts stored with the answers
+        of these idempotency records (`records`: their ids).
+        """
         query = {"_id": {"$in": list(records)}, "answer.usage": {"$exists": True}}
         found = [each["answer"]["usage"] async for each in self._keys.find(query, {"answer.usage": 1})]
         return {job: _statement(stated) for usage in found for job, stated in usage.items()}
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Replace `old` by `new`, in one update; false if the stored run or lease is not that of `old`."""
+        """Replace the stored record `old` of an idempotency key by `new`, in one update; return false, and change
+        nothing, if the stored run or lease is not that of `old`.
+        """
         result = await self._keys.replace_one(
             {"_id": old.id, "attempt": old.run_id, "lease": old.lease}, _to_document(new)
         )
         return bool(result.matched_count)
 
     async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
-        """Extend a run's lease to the Unix time `lease`; false if another run has the record."""
+        """Extend the lease of the run `run_id` on an idempotency record to the Unix time `lease`; return false if
+        another run holds the record.
+        """
         return await self._update(record_id, run_id, {"lease": lease})
 
     async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
-        """Store the response of a run, in one update; false if another run has the record.
+        """Store the HTTP answer of the run `run_id` in its idempotency record; return false if another run holds the
+        record.
 
         Raises:
-            RecordRefused: the response is too large for a document.
+            RecordRefused: the answer is too large for the store.
         """
         body = None if answer.body is None else await asyncio.to_thread(zlib.compress, answer.body, 1)
         usage = {each.job: _stated(each) for each in answer.receipts}
@@ -95,7 +104,9 @@ class MongoIdempotencyStore:
         return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
 
     async def release(self, record_id: str, run_id: str) -> bool:
-        """Delete the record of a run that ended without a response; false if the run does not hold the record."""
+        """Delete the idempotency record of the run `run_id`, which ended without an answer; return false, and delete
+        nothing, if the run does not hold the record.
+        """
         deleted = await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
         return bool(deleted.deleted_count)
 

@@ -25,26 +25,34 @@ class MongoIdentityStore:
         self._states = connection.durable(STATES)
 
     async def add(self, identity: Identity) -> bool:
-        """Store a new identity durably; false if its id is stored."""
+        """Store a new identity, an account at the identity provider that signs in as a user, durably; return false if
+        its id is stored.
+        """
         return await self._identities.insert_if_absent(to_document(identity))
 
     async def find(self, identity_id: str) -> Identity | None:
-        """Return the identity with this id, or `None`."""
+        """Return the identity (account at the identity provider) with this id, or `None` if there is none."""
         return await self._identities.find_record(_identity, {"_id": identity_id})
 
     async def of_user(self, user: str) -> list[Identity]:
-        """Return the identities of a user, oldest first."""
+        """Return the identities (accounts at the identity provider) that sign in as a user, oldest first."""
         found = self._identities.find({"user": user}).sort([("created", 1), ("_id", 1)])
         return [_identity(document) async for document in found]
 
     async def remove(self, identity_id: str, user: str) -> bool:
-        """Delete an identity of a user; false if the user has no such identity."""
+        """Delete one identity of a user, so that this account at the identity provider signs in as the user no more;
+        return false if the user has no such identity.
+        """
         return bool((await self._identities.delete_one({"_id": identity_id, "user": user})).deleted_count)
 
     async def remove_all(self, user: str) -> None:
-        """Delete the identities of a user."""
+        """Delete all identities of a user, so that no account at the identity provider signs in as the user any
+        more.
+        """
         await self._identities.delete_many({"user": user})
 
     async def use_state(self, state: str, expires: float) -> bool:
-        """Mark the state of a sign-in as used; false if it was used before. A TTL index deletes it after `expires`."""
+        """Mark the `state` value of a sign-in at the identity provider as used; return false if it was used before. A
+        TTL index deletes the mark after `expires` (Unix seconds).
+        """
         return await self._states.insert_if_absent({"_id": state, EXPIRES: datetime.fromtimestamp(expires, UTC)})

@@ -1,4 +1,4 @@
-"""Creation of the MongoDB indexes that queries need, at start; creating an existing index has no effect."""
+"""Creates the MongoDB indexes that queries of `auth_billing` need, at start-up; existing ones are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MongoDB queries of the usage of all organisations: from `usage_hours` and `usage_spans` (`usage_rollups.py`)."""
+"""MongoDB queries of all organisations' usage for the operator, from the rollups in `usage_hours` and `usage_spans`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class MongoInstallationUsage:
         self._spans = connection.durable(usage_rollups.SPANS)
 
     async def rows(self, since: int, until: int, limit: int) -> list[InstallationUsageRow]:
-        """Return the usage from `since` until before `until` (Unix seconds) by day, organisation and model."""
+        """Return the settled usage of all organisations from `since` until before `until` (Unix seconds): one row per
+        day, organisation and model, sorted by these, at most `limit` rows.
+        """
         day = {"$toLong": {"$floor": {"$divide": ["$at", DAY_SECONDS]}}}
         key = {"day": day, "organisation": "$organisation", "model": "$model"}
         pipeline: list[dict[str, Any]] = [
@@ -37,7 +39,9 @@ class MongoInstallationUsage:
             return [_row(document) async for document in self._hours.aggregate(pipeline)]
 
     async def complete_until(self) -> int | None:
-        """Return the time until which the usage of every organisation is rolled up; `None`: of none."""
+        """Return the time (Unix seconds) until which the usage of every organisation is rolled up and so reported;
+        `None`: no organisation's usage is rolled up yet.
+        """
         first = await self._spans.find_one({}, {"until": 1}, sort=[("until", 1)])
         return None if first is None else int(first["until"])
 

@@ -1,4 +1,4 @@
-"""MongoDB store of jobs: owner, hold, settlement state, usage and cost of each. Usage reports read them.
+"""MongoDB store of jobs as billing sees them: owner, hold, settlement state, usage and cost. Usage reports read them.
 
     jobs {
         _id: job,
@@ -63,7 +63,7 @@ class MongoJobStore:
         self._unjournaled = connection.unjournaled(COLLECTION)
 
     async def insert(self, jobs: Sequence[JobRecord]) -> None:
-        """Store new jobs durably; a job that is stored already is not changed."""
+        """Store the billing records of new jobs durably; a job that is stored already is not changed."""
         documents = [_to_document(job) for job in jobs]
         if len(documents) == 1:  # takes two thirds of the time of `insert_many` on the embedded store
             await self._jobs.insert_if_absent(documents[0])
@@ -71,12 +71,14 @@ class MongoJobStore:
             await self._jobs.insert_new(documents)
 
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
-        """Return the stored jobs among these ids, by id."""
+        """Return the billing records of the jobs with these ids, by id; unknown ids are left out."""
         found = [job_from_document(each) async for each in self._jobs.find({"_id": {"$in": list(jobs)}})]
         return {job.id: job for job in found}
 
     async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
-        """Raise the checkpoints of jobs that are `HELD` to the delivered usage; none decreases. Not journaled."""
+        """Raise the checkpoints of jobs that are `HELD` to the usage delivered so far, given by job id; none decreases.
+        Not journaled.
+        """
         if not usage:
             return
         checkpoint = _higher_tokens(usage)
@@ -88,7 +90,11 @@ class MongoJobStore:
             )
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """Move jobs from `HELD` to `SETTLING` with cost (nano-USD) and usage, journaled; return if all were `HELD`."""
+        """Store the cost of jobs, and so move them from `HELD` to `SETTLING`, each atomically; return whether all were
+        `HELD`.
+
+        A job in a later state is not changed: the first charge is final.
+        """
         jobs = [charge.job.id for charge in charges]
         charged = {
             "state": JobState.SETTLING.value,
@@ -100,7 +106,9 @@ class MongoJobStore:
         return bool(result.modified_count == len(charges))
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Move the jobs with these ids from `SETTLING` to `SETTLED`; jobs in another state are not changed."""
+        """Mark the settlement of the jobs with these ids as finished: `SETTLING` becomes `SETTLED`, other states
+        stay.
+        """
         with pymongo.timeout(BATCH_TIMEOUT):
             await self._jobs.update_many(
                 {"_id": {"$in": list(jobs)}, "state": JobState.SETTLING.value},
@@ -108,19 +116,25 @@ class MongoJobStore:
             )
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs that became `SETTLING` before `before` (Unix seconds) and are not `SETTLED` yet."""
+        """Return up to `limit` jobs whose settlement is unfinished: `SETTLING` since before the time `before` (Unix
+        seconds).
+        """
         return await self._some({"state": JobState.SETTLING.value, "final.at": {"$lt": before}}, limit)
 
     async def held(self, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs that are `HELD`, earliest deadline first."""
+        """Return up to `limit` jobs of all gateways that are `HELD` (accepted, not settled), earliest deadline
+        first.
+        """
         return await self._some({"state": JobState.HELD.value}, limit)
 
     async def held_by_gateways(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs of these gateways that are `HELD`, earliest deadline first."""
+        """Return up to `limit` jobs of the gateways with these ids that are `HELD` (accepted, not settled), earliest
+        deadline first.
+        """
         return await self._some({"state": JobState.HELD.value, "gateway": {"$in": list(gateways)}}, limit)
 
     async def gateways(self) -> Collection[str]:
-        """Return the ids of the gateways that have jobs that are `HELD`."""
+        """Return the ids of the gateways that have jobs in the state `HELD` (accepted, not settled)."""
         return set(await self._jobs.distinct("gateway", {"state": JobState.HELD.value}))
 
     async def _some(self, query: dict[str, Any], limit: int) -> Sequence[JobRecord]:
@@ -187,7 +201,7 @@ def _to_document(job: JobRecord) -> dict[str, Any]:
 
 
 def job_from_document(document: Mapping[str, Any]) -> JobRecord:
-    """Convert a document of the collection `jobs` to a job record."""
+    """Convert a MongoDB document of the collection `jobs` to billing's record of the job."""
     checkpoint, final = document.get("checkpoint"), document.get("final")
     return JobRecord(
         id=document["_id"],

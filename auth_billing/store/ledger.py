@@ -1,4 +1,4 @@
-"""MongoDB store of the ledger: double entry, insert-only.
+"""MongoDB store of billing's ledger: appends double-entry ledger entries, which never change.
 
     ledger {
         _id: str,                     "<job>:settle:0" for a job; derived from the transaction
@@ -37,7 +37,7 @@ class MongoLedgerStore:
         self._ledger = connection.durable(COLLECTION)
 
     async def post(self, entries: Sequence[LedgerEntry]) -> None:
-        """Store ledger entries durably; an entry that is stored already is skipped."""
+        """Append entries to the ledger durably; an entry whose id is stored already is skipped."""
         if entries:
             with pymongo.timeout(BATCH_TIMEOUT):
                 await self._ledger.insert_new([_to_document(each) for each in entries])

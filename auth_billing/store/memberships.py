@@ -26,7 +26,9 @@ class MongoMembershipStore:
         self._memberships = connection.durable(COLLECTION)
 
     async def add(self, membership: Membership) -> None:
-        """Store a new membership durably, with the highest role of an earlier one; a present one is not changed."""
+        """Store a user's new membership of an organisation durably, with the highest role of an earlier one as
+        `former`; an existing one is left unchanged.
+        """
         ended = {"_id": _id(membership.organisation, membership.user), "organisation": None}
         former = await self._memberships.find_record(_highest_role, ended)
         if former is None:
@@ -35,11 +37,11 @@ class MongoMembershipStore:
             await self._memberships.update_one(ended, {"$set": _document(replace(membership, former=former))})
 
     async def find(self, organisation: str, user: str) -> Membership | None:
-        """Return a user's membership of an organisation, or `None`."""
+        """Return a user's membership of an organisation, or `None` if the user is no member."""
         return await self._memberships.find_record(_membership, _present(organisation, user))
 
     async def of_user(self, user: str) -> list[Membership]:
-        """Return all memberships of a user, oldest first."""
+        """Return a user's memberships of all organisations, oldest first."""
         return await self._all({"user": user})
 
     async def of_organisation(self, organisation: str) -> list[Membership]:
@@ -47,25 +49,33 @@ class MongoMembershipStore:
         return await self._all({"organisation": organisation})
 
     async def has_owner(self, organisation: str, besides: str = "") -> bool:
-        """Return whether an organisation has an owner besides the user `besides`."""
+        """Return whether the organisation has an owner other than the user `besides`."""
         owner = {"organisation": organisation, "role": Role.OWNER.value, "user": {"$ne": besides}}
         return await self._memberships.find_one(owner) is not None
 
     async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
-        """Change a member's role, and the highest `former` one if given, in one update; false if no such member."""
+        """Give a member of an organisation another role, and store the highest `former` one if given; return false if
+        there is no such member.
+        """
         change = {"$set": {"role": role.value, **({"former": former.value} if former else {})}}
         return await self._memberships.update_matching(_present(organisation, user), change)
 
     async def confirm(self, organisation: str, user: str, now: float) -> None:
-        """Note that the issuer's groups gave the membership's role at `now` (Unix seconds)."""
+        """Note that the identity provider's groups gave a membership its role at `now` (Unix seconds)."""
         await self._memberships.update_one(_present(organisation, user), {"$set": {"confirmed": now}})
 
     async def unconfirmed(self, since: float) -> list[Membership]:
-        """Return the memberships from an issuer's groups that were last confirmed before `since` (Unix seconds)."""
+        """Return all memberships that groups of an identity provider gave and last confirmed before `since` (Unix
+        seconds).
+        """
         return await self._all(_unconfirmed(since))
 
     async def remove(self, organisation: str, user: str, unconfirmed_since: float | None = None) -> bool:
-        """End a membership, and keep its highest role for a later one; false if there was none (unconfirmed)."""
+        """End a user's membership of an organisation, and keep its highest role for a later one; return false if there
+        was none.
+
+        `unconfirmed_since`: end it only if `unconfirmed` would return it for this time (Unix seconds), in one update.
+        """
         query = _present(organisation, user)
         if unconfirmed_since is not None:
             query |= _unconfirmed(unconfirmed_since)

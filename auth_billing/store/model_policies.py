@@ -19,15 +19,17 @@ class MongoModelPolicyStore:
         self._policies = connection.durable(COLLECTION)
 
     async def find(self, organisation: str, subjects: Sequence[PolicySubject]) -> dict[PolicySubject, ModelPolicy]:
-        """Return the policies of these subjects of an organisation; a subject without a policy is left out."""
+        """Return the stored model policies of these subjects of an organisation, by subject; a subject without a policy
+        is left out.
+        """
         return await self._find({"_id": {"$in": [_id(organisation, subject) for subject in subjects]}})
 
     async def all(self, organisation: str) -> dict[PolicySubject, ModelPolicy]:
-        """Return all policies of an organisation."""
+        """Return all stored model policies of an organisation, by subject (a project, role or member)."""
         return await self._find({"organisation": organisation})
 
     async def put(self, organisation: str, subject: PolicySubject, policy: ModelPolicy) -> None:
-        """Store a subject's policy durably, in one update, in place of the earlier one."""
+        """Store the model policy of one subject of an organisation durably, in place of the earlier one."""
         fields = {
             "organisation": organisation,
             "kind": subject.kind,
@@ -38,7 +40,7 @@ class MongoModelPolicyStore:
         await self._policies.update_one({"_id": _id(organisation, subject)}, {"$set": fields}, upsert=True)
 
     async def remove(self, organisation: str, subject: PolicySubject) -> None:
-        """Delete a subject's policy; no effect if there is none."""
+        """Delete the model policy of one subject of an organisation; no effect if there is none."""
         await self._policies.delete_one({"_id": _id(organisation, subject)})
 
     async def _find(self, query: Mapping[str, Any]) -> dict[PolicySubject, ModelPolicy]:

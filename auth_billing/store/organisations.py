@@ -27,23 +27,23 @@ class MongoOrganisationStore:
         self._projects = connection.durable(PROJECTS)
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
-        """Store an organisation unless one with its id is stored."""
+        """Store a new organisation; no effect if one with its id is stored."""
         await self._organisations.insert_if_absent(to_document(organisation))
 
     async def ensure_project(self, project: Project) -> None:
-        """Store a project unless one with its id is stored."""
+        """Store a new project; no effect if one with its id is stored."""
         await self._projects.insert_if_absent(to_document(project))
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
-        """Return the organisation with this id, or `None`."""
+        """Return the organisation with this id, or `None` if there is none."""
         return await self._organisations.find_record(_organisation, {"_id": organisation})
 
     async def find_organisations(self, ids: Sequence[str]) -> list[Organisation]:
-        """Return the organisations among these ids."""
+        """Return the organisations with these ids, in any order; unknown ids are left out."""
         return [_organisation(each) async for each in self._organisations.find({"_id": {"$in": list(ids)}})]
 
     async def page(self, after: str, limit: int) -> list[Organisation]:
-        """Return up to `limit` organisations whose ids sort after `after`, sorted by id."""
+        """Return a page of all organisations: up to `limit` whose ids sort after `after`, sorted by id."""
         found = self._organisations.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)
         return [_organisation(each) async for each in found]
 
@@ -57,20 +57,24 @@ class MongoOrganisationStore:
         return await self._projects.find_record(_project, {"_id": project, "organisation": organisation})
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:
-        """Rename the organisation's project, if there is such a project."""
+        """Change the name of an organisation's project; no effect if there is no such project."""
         await self._projects.update_one({"_id": project, "organisation": organisation}, {"$set": {"name": name}})
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
-        """Archive the organisation's project at `now` (Unix seconds), unless it is archived or does not exist."""
+        """Mark an organisation's project as archived at `now` (Unix seconds); no effect if it is archived or does not
+        exist.
+        """
         open_one = {"_id": project, "organisation": organisation, "archived": None}
         await self._projects.update_one(open_one, {"$set": {"archived": now}})
 
     async def add_owner(self, organisation: str, user: str) -> None:
-        """Add a user id to the organisation's list of owners, in one update; no effect if it is there."""
+        """Add a user id to an organisation's list of owners; no effect if it is there."""
         await self._organisations.update_one({"_id": organisation}, {"$addToSet": {"owners": user}})
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
-        """Remove a user id from the organisation's owners, in one update; false, and no change, if it is the last."""
+        """Remove a user id from an organisation's list of owners; return false, and change nothing, if no owner would
+        remain.
+        """
         one_of_several = {"_id": organisation, "owners": user, "owners.1": {"$exists": True}}
         if await self._organisations.update_matching(one_of_several, {"$pull": {"owners": user}}):
             return True

@@ -21,16 +21,18 @@ class MongoPasswordResetStore:
         self._resets = connection.durable(COLLECTION)
 
     async def put(self, reset: PasswordResetRecord) -> None:
-        """Store a user's link durably, in place of an earlier one."""
+        """Store a user's password reset link durably, in place of an earlier one."""
         document = to_document(reset, **{EXPIRES: datetime.fromtimestamp(reset.expires, UTC)})
         await self._resets.replace_one({"_id": reset.id}, document, upsert=True)
 
     async def find_by_digest(self, digest: bytes) -> PasswordResetRecord | None:
-        """Return the link whose token has this digest, even if it has expired, or `None`."""
+        """Return the password reset link whose token has this digest, even if it has expired, or `None` if there is
+        none.
+        """
         return await self._resets.find_record(_record, {"digest": digest})
 
     async def delete(self, user: str, digest: bytes) -> None:
-        """Delete a user's link, if it is still the one with this digest."""
+        """Delete a user's password reset link, if it is still the one whose token has this digest."""
         await self._resets.delete_one({"_id": user, "digest": digest})
 
 

@@ -27,7 +27,7 @@ class MongoPriceStore:
         return await self._prices.find_record(_from_document, {}, sort=[("_id", -1)])
 
     async def add(self, version: PriceVersion) -> bool:
-        """Store a price version durably; false if a version with its number is stored."""
+        """Store a new price version durably; return false, and store nothing, if a version with its number exists."""
         return await self._prices.insert_if_absent(_to_document(version))
 
 
@@ -54,5 +54,7 @@ def _from_document(document: dict[str, Any]) -> PriceVersion:
 
 
 def rate_to_document(rate: TokenRate) -> dict[str, Any]:
-    """Convert a rate or price to the fields of a document; `units` is left out if there are none."""
+    """Convert a rate or price to the fields that a MongoDB document has for it; `units` is left out if there are
+    none.
+    """
     return {name: value for name, value in vars(rate).items() if name != "units" or value}

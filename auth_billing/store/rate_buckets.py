@@ -1,4 +1,4 @@
-"""MongoDB store of rate limits' token buckets and slots.
+"""MongoDB store of rate limits' token buckets and of slots for concurrent requests, shared by all gateways.
 
     rate_buckets {_id: subject, version, full_at: {dimension: s}, holders: {...}, expires}
 
@@ -43,7 +43,10 @@ class MongoBucketStore:
         self._seen: dict[str, dict[str, Any]] = {}
 
     async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
-        """Apply an update to a subject's buckets and slots, atomically; an update that can't be applied writes nothing.
+        """Apply one update to the rate-limit buckets and slots of the subject with this id, atomically; return the
+        result.
+
+        An update that can't be applied writes nothing; the result says so.
 
         Raises:
             StoreUnavailable: the store does not answer, or too many processes write the same bucket.

@@ -18,17 +18,19 @@ class MongoLimitStore:
         self._limits = connection.durable(COLLECTION)
 
     async def find(self, subjects: Sequence[str]) -> dict[str, Limits]:
-        """Return the limits of these subjects; a subject without limits is left out."""
+        """Return the configured rate limits of the subjects with these ids, by id; subjects without any are missing."""
         documents = await self._limits.find({"_id": {"$in": list(subjects)}}).to_list(None)
         return {document["_id"]: from_document(Limits, document) for document in documents}
 
     async def change(self, subject: str, changes: Limits) -> Limits:
-        """Set the limits in `changes` that are not `None`, in one update; return all limits of the subject."""
+        """Set those rate limits of the subject with this id that are not `None` in `changes`, durably; return all its
+        limits.
+        """
         changed = {name: limit for name, limit in vars(changes).items() if limit is not None}
         await self._limits.update_one({"_id": subject}, {"$set": changed}, upsert=True)
         document = await self._limits.find_one({"_id": subject})
         return from_document(Limits, document)
 
     async def remove(self, subject: str) -> None:
-        """Delete the document with a subject's limits, if there is one."""
+        """Remove all configured rate limits of the subject with this id, durably."""
         await self._limits.delete_one({"_id": subject})

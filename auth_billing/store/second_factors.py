@@ -20,38 +20,46 @@ class MongoSecondFactorStore:
         self._factors = connection.durable(COLLECTION)
 
     async def find(self, user: str) -> SecondFactorRecord | None:
-        """Return a user's second factor, confirmed or not, or `None`."""
+        """Return a user's second factor, confirmed or not, or `None` if there is none."""
         return await self._factors.find_record(_record, {"_id": user})
 
     async def confirmed(self, users: Sequence[str]) -> frozenset[str]:
-        """Return those of the users who have a confirmed second factor."""
+        """Return those of the users with these ids who have a confirmed second factor."""
         found = self._factors.find({"_id": {"$in": list(users)}, "confirmed": _CONFIRMED}, {"_id": 1})
         return frozenset([document["_id"] async for document in found])
 
     async def begin(self, user: str, nonce: bytes) -> bool:
-        """Store an unconfirmed second factor in place of an unconfirmed one; false if a confirmed one is there."""
+        """Store a user's new, unconfirmed second factor, in place of an unconfirmed one; return false if a confirmed
+        one is there.
+        """
         new = to_document(SecondFactorRecord(user, nonce), recovery=[])
         if await self._factors.insert_if_absent(new):
             return True
         return await self._factors.update_matching({"_id": user, "confirmed": None}, {"$set": {"nonce": nonce}})
 
     async def confirm(self, user: str, nonce: bytes, now: float, step: int, recovery: Sequence[bytes]) -> bool:
-        """Confirm the second factor with this nonce, in one update; false if it is not the user's unconfirmed one."""
+        """Confirm a user's second factor with this nonce at `now` (Unix seconds), with its digests of recovery codes
+        and the time step of the first code; return false if it is not the user's unconfirmed one.
+        """
         change = {"confirmed": now, "last_step": step, "recovery": list(recovery)}
         return await self._factors.update_matching({"_id": user, "nonce": nonce, "confirmed": None}, {"$set": change})
 
     async def accept_step(self, user: str, nonce: bytes, step: int) -> bool:
-        """Store the time step of an accepted code, in one update; false if it is not newer than the last."""
+        """Store the TOTP time step of an accepted code, so that no code is accepted twice; return false if the step is
+        not newer than the last, or the second factor is not confirmed.
+        """
         older = {"_id": user, "nonce": nonce, "confirmed": _CONFIRMED, "last_step": {"$lt": step}}
         return await self._factors.update_matching(older, {"$set": {"last_step": step}})
 
     async def use_recovery_code(self, user: str, digest: bytes) -> bool:
-        """Remove an unused recovery code, in one update; false if there is no such one."""
+        """Remove the recovery code with this digest from a user's confirmed second factor; return false if there is no
+        such code.
+        """
         unused = {"_id": user, "confirmed": _CONFIRMED, "recovery": digest}
         return await self._factors.update_matching(unused, {"$pull": {"recovery": digest}})
 
     async def remove(self, user: str) -> bool:
-        """Delete a user's second factor; false if there was none."""
+        """Delete a user's second factor; return false if there was none."""
         return bool((await self._factors.delete_one({"_id": user})).deleted_count)
 
 

@@ -1,4 +1,4 @@
-"""The database server's clock: one clock for all processes that share a store.
+"""Reads the database server's clock: one clock for all processes that share a store.
 
 It is read every few seconds and extrapolated by this process's monotonic clock in between.
 """

@@ -20,12 +20,14 @@ class MongoServiceAccountStore:
         await self._accounts.insert_one(to_document(account))
 
     async def of_project(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """Return all service accounts of a project, oldest first."""
+        """Return all service accounts of an organisation's project, oldest first."""
         found = self._accounts.find({"organisation": organisation, "project": project})
         return [from_document(ServiceAccount, each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
     async def rename(self, account: ServiceAccount) -> None:
-        """Set a service account's name to `account.name`; no effect if it is not stored."""
+        """Set the stored name of the service account `account` to `account.name`; no effect if the account is not
+        stored.
+        """
         await self._accounts.update_one({"_id": account.id}, {"$set": {"name": account.name}})
 
     async def remove(self, account: ServiceAccount) -> None:

@@ -22,36 +22,40 @@ class MongoSessionStore:
         self._sessions = connection.durable(COLLECTION)
 
     async def add(self, session: SessionRecord) -> None:
-        """Store a new session durably."""
+        """Store a new browser session durably."""
         expires = datetime.fromtimestamp(session.expires, UTC)
         await self._sessions.insert_one(to_document(session, **{EXPIRES: expires}))
 
     async def find(self, session_id: str) -> SessionRecord | None:
-        """Return the session with this id, even if it has expired or was revoked; `None` if there is none."""
+        """Return the browser session with this id, even if it has expired or was revoked; `None` if there is none."""
         return await self._sessions.find_record(_record, {"_id": session_id})
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Replace the current token digest `old` by `new`, in one update; false if `old` is not current."""
+        """Replace a browser session's valid refresh token, by digest (`old`, `new`), and store the new token `sealed`
+        by the old one; return false, and change nothing, if `old` is not the valid digest.
+        """
         change = {"current": new, "previous": old, "sealed": sealed, "used": now}
         return await self._sessions.update_matching(
             {"_id": session_id, "current": old, "revoked": None}, {"$set": change}
         )
 
     async def set_checked(self, session_id: str, before: float, at: float) -> bool:
-        """Set `checked` to `at` if it is before `before`, in one update; false if it is not, or if revoked."""
+        """Set the time of a browser session's last check with the identity provider to `at` if the stored one is before
+        `before` (Unix seconds); return false if it is not, or the session was revoked.
+        """
         due = {"_id": session_id, "checked": {"$lt": before}, "revoked": None}
         return await self._sessions.update_matching(due, {"$set": {"checked": at}})
 
     async def keep_provider_token(self, session_id: str, token: str) -> None:
-        """Replace the encrypted refresh token of the identity provider."""
+        """Replace the identity provider's refresh token of a browser session; `token` is encrypted."""
         await self._sessions.update_one({"_id": session_id}, {"$set": {"provider_token": token}})
 
     async def revoke(self, session_id: str, now: float) -> None:
-        """Revoke a session at `now` (Unix seconds); no effect if it is revoked."""
+        """End a browser session at `now` (Unix seconds)."""
         await self._sessions.update_one({"_id": session_id, "revoked": None}, {"$set": {"revoked": now}})
 
     async def revoke_all(self, organisation: str, user: str, now: float) -> None:
-        """Revoke all sessions of a user in an organisation at `now` (Unix seconds)."""
+        """End all browser sessions of a user in an organisation at `now` (Unix seconds)."""
         active = {"user": user, "organisation": organisation, "revoked": None}
         await self._sessions.update_many(active, {"$set": {"revoked": now}})
 

@@ -30,18 +30,22 @@ class MongoUsageStore:
         self._usage = connection.durable(COLLECTION)
 
     async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
-        """Store the records that are not stored yet in one write; return of each whether this call stored it.
+        """Store those of the usage records that are not stored yet, durably, in one write.
+
+        Return for each record whether this call stored it. Pass the others to `add`, which tells repeated from
+        conflicting records.
 
         Raises:
-            RecordRefused: one of the records can't be encoded; the others may be stored.
+            RecordRefused: the store can't hold one of the records; the others may be stored.
         """
         return await self._usage.insert_new([_to_document(each) for each in records])
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store a record unless one with its job and attempt exists; return whether it is new, repeated or conflicting.
+        """Store a usage record durably, unless one of its attempt is stored; return whether it is new, repeated or
+        conflicting.
 
         Raises:
-            RecordRefused: the record can't be encoded.
+            RecordRefused: the store can't hold the record.
         """
         document = _to_document(record)
         if await self._usage.insert_if_absent(document):
@@ -50,7 +54,7 @@ class MongoUsageStore:
         return Insertion.REPEATED if _same(stored, document) else Insertion.CONFLICTING
 
     async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, JobUsage]]:
-        """Return a pair of job id and usage for each recorded attempt at these jobs."""
+        """Return a pair of job id and usage for each attempt at these jobs that has a usage record."""
         found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True, "parts": True})
         return [(each["job"], used_from_document(each)) async for each in found]
 
@@ -68,7 +72,7 @@ def _to_document(record: UsageRecord) -> dict[str, Any]:
 
 
 def used_from_document(document: Mapping[str, Any]) -> JobUsage:
-    """Convert a usage record's document to the usage that it records."""
+    """Convert the MongoDB document of a usage record to the usage that the worker recorded, with its parts."""
     return JobUsage(usage_from_document(document["usage"]), parts_from_documents(document.get("parts", ())))
 
 

@@ -1,4 +1,4 @@
-"""Aggregation stages and expressions that usage reports and rollups share. All totals are integers."""
+"""MongoDB aggregation stages and expressions that usage reports and rollups share. All totals are integers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PART_MODEL = "$final.parts.model"
 
 
 def job_stages(selection: UsageFilter) -> list[dict[str, Any]]:
-    """Return the aggregation stages that select the jobs of a report: settled ones that were not voided.
+    """Return the MongoDB aggregation stages that select the jobs of a usage report: settled ones that were not voided.
 
     The time has its own stage, because the embedded store uses an index for a range only if it covers the whole
     condition, and scans the collection otherwise.
@@ -49,7 +49,8 @@ def job_stages(selection: UsageFilter) -> list[dict[str, Any]]:
 
 
 def part_stages(selection: UsageFilter) -> list[dict[str, Any]]:
-    """Return the aggregation stages that make a document of each part of the jobs of a report.
+    """Return the MongoDB aggregation stages that make one document of each part of a usage report's jobs (a step's
+    usage).
 
     A part is selected by its own model, and by the other dimensions of its job.
     """
@@ -80,7 +81,9 @@ def _settled(selection: UsageFilter) -> dict[str, Any]:
 
 
 def rollup_stages(selection: UsageFilter) -> list[dict[str, Any]]:
-    """Return the aggregation stages that select the hourly rollups of a report on whole hours (`usage_rollups.py`)."""
+    """Return the MongoDB aggregation stages that select the hourly rollups of a usage report on whole hours
+    (`usage_rollups.py`).
+    """
     matched = _one_of(selection) if selection.kind is None else _one_of(selection) | {KIND: selection.kind.value}
     return [{"$match": _during(selection, "at")}, {"$match": matched}]
 

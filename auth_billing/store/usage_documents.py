@@ -1,4 +1,4 @@
-"""Conversion of usage, and of the parts of a job's usage, to the fields of MongoDB documents and back.
+"""Converts usage, and the parts of a job's usage, to the fields of MongoDB documents and back.
 
 usage: {prompt_tokens, completion_tokens, cached_tokens: int, units: {<unit>: int} | absent}
 part: {model: str, <the fields of usage>}
@@ -16,35 +16,41 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 def usage_to_document(usage: Usage) -> dict[str, Any]:
-    """Convert a usage to the fields that a document has for it; `units` is left out if there are none."""
+    """Convert a usage (token and unit counts) to the fields that a MongoDB document has for it; `units` is left out if
+    empty.
+    """
     counts: dict[str, Any] = {name: getattr(usage, name) for name in _COUNTS}
     return {**counts, "units": dict(usage.units)} if usage.units else counts
 
 
 def usage_from_document(document: Mapping[str, Any]) -> Usage:
-    """Convert the fields of a document to a usage; other fields are left out."""
+    """Convert the fields that a MongoDB document has for a usage (token and unit counts) back; other fields are left
+    out.
+    """
     counts = {name: document[name] for name in _COUNTS if name in document}
     return Usage(**counts, units=document.get("units", {}))
 
 
 def parts_to_documents(parts: Iterable[UsagePart]) -> list[dict[str, Any]]:
-    """Convert parts of a job's usage to a list for a document."""
+    """Convert the parts of a job's usage (of its steps, by model) to a list for a MongoDB document."""
     return [{"model": each.model, **usage_to_document(each.usage)} for each in parts]
 
 
 def parts_from_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[UsagePart, ...]:
-    """Convert a document's list to parts of a job's usage."""
+    """Convert a MongoDB document's list of a job's parts of usage back to the parts."""
     return tuple(UsagePart(model=each["model"], usage=usage_from_document(each)) for each in documents)
 
 
 def reported_to_document(reported: ReportedUsage) -> dict[str, Any]:
-    """Convert what a worker reported of a finished job to the fields of a document."""
+    """Convert the usage that a worker reported of a finished job to the fields of a MongoDB document."""
     document = {"attempt": reported.attempt, **usage_to_document(reported.usage)}
     return {**document, "parts": parts_to_documents(reported.parts)} if reported.parts else document
 
 
 def reported_from_document(document: Mapping[str, Any] | None) -> ReportedUsage | None:
-    """Convert the fields of a document to what a worker reported of a finished job; `None` without a document."""
+    """Convert the fields of a MongoDB document to the usage that a worker reported of a finished job; `None` without a
+    document.
+    """
     if document is None:
         return None
     parts = parts_from_documents(document.get("parts", ()))

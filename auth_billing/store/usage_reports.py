@@ -58,7 +58,8 @@ class MongoUsageReports:
         self._rollups = usage_rollups.MongoRollupStore(connection)
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return the usage of the selected jobs, summed per bucket of `width` seconds and per group of `by` values.
+        """Return the usage of the jobs that `selection` matches, one row per bucket of `width` seconds and per group of
+        values of the dimensions `by`.
 
         At most `limit` rows, sorted by bucket and group. If `width` is whole hours, past hours are read from rollups.
         """
@@ -80,13 +81,13 @@ class MongoUsageReports:
         ]
 
     async def count(self, selection: UsageFilter, limit: int) -> int:
-        """Return the number of selected jobs, or `limit` if there are more."""
+        """Return the number of jobs that `selection` matches, or `limit` if there are more."""
         with pymongo.timeout(REPORT_TIMEOUT):
             counted = self._jobs.aggregate([*job_stages(selection), {"$limit": limit}, {"$count": "jobs"}])
             return sum([int(each["jobs"]) async for each in counted])
 
     async def jobs(self, selection: UsageFilter) -> AsyncIterator[JobRecord]:
-        """Iterate over the selected jobs in the order of their settlement, read in batches."""
+        """Iterate over the records of the settled jobs that `selection` matches, in the order of their settlement."""
         found = self._jobs.aggregate([*job_stages(selection), {"$sort": {"final.at": 1, "_id": 1}}])
         while True:
             with pymongo.timeout(REPORT_TIMEOUT):

@@ -1,4 +1,4 @@
-"""MongoDB store of hourly usage rollups, insert-only.
+"""MongoDB store of hourly usage rollups: aggregates the settled jobs of an hour into rows, which never change.
 
 usage_hours {
     _id: "<organisation> <at> <...>",    the hour and the group, so that storing a rollup again has no effect
@@ -60,24 +60,30 @@ class MongoRollupStore:
         self._organisations = connection.durable(organisations.ORGANISATIONS)
 
     async def organisations(self) -> Sequence[Organisation]:
-        """Return all organisations."""
+        """Return all organisations of the installation, whose usage is rolled up."""
         return [from_document(Organisation, each) async for each in self._organisations.find()]
 
     async def is_settling(self, before: float) -> bool:
-        """Return whether a settlement that began before this time (Unix seconds) is unfinished."""
+        """Return whether a settlement of a job that began before the time `before` (Unix seconds) is unfinished, so
+        that usage may be missing.
+        """
         unfinished = {"state": JobState.SETTLING.value, "final.at": {"$lt": before}}
         return await self._jobs.find_one(unfinished, {"_id": 1}) is not None
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours that are rolled up of an organisation; `None` if `start` was never called for it."""
+        """Return the hours of an organisation that are rolled up; `None` if `start` was never called for the
+        organisation.
+        """
         return await self._spans.find_record(partial(from_document, RollupSpan), {"_id": organisation})
 
     async def start(self, organisation: str, at: int) -> None:
-        """Set the first hour to roll up for an organisation (Unix seconds), unless one is set."""
+        """Set the first hour to roll up for an organisation (its begin in Unix seconds), unless one is set."""
         await self._spans.insert_if_absent({"_id": organisation, "since": at, "until": at})
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Store the rollup of the hour from `hour` (Unix seconds); extend the span if it ends there. Idempotent."""
+        """Aggregate the usage of an organisation's jobs settled in the hour that begins at `hour` (Unix seconds), store
+        the rows, and extend the rolled-up span if it ends there. A repetition has no effect.
+        """
         selection = UsageFilter(organisation, hour, hour + HOUR)
         answers = [*job_stages(selection), _group(_GROUP, TOTALS)]
         parts = [*part_stages(selection), _group({**_GROUP, Dimension.MODEL.value: PART_MODEL}, PART_TOTALS)]

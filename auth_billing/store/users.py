@@ -26,15 +26,15 @@ class MongoUserStore:
         self._users = connection.durable(COLLECTION)
 
     async def add(self, user: User) -> bool:
-        """Store a new user durably; false if the e-mail address is taken."""
+        """Store a new user durably; return false if the e-mail address is taken."""
         return await self._users.insert_if_absent(to_document(user, **{UNIQUE: fold_email(user.email)}))
 
     async def find(self, user_id: str) -> User | None:
-        """Return the user with this id, or `None`."""
+        """Return the user with this id, or `None` if there is none."""
         return await self._users.find_record(_user, {"_id": user_id})
 
     async def find_by_email(self, email: str) -> User | None:
-        """Return the user with this e-mail address, compared case-folded, or `None`."""
+        """Return the user with this e-mail address, compared case-folded, or `None` if there is none."""
         return await self._users.find_record(_user, {UNIQUE: fold_email(email)})
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
@@ -42,25 +42,27 @@ class MongoUserStore:
         return [_user(document) async for document in self._users.find({"_id": {"$in": list(user_ids)}})]
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
-        """Replace the hash `old` of the same password by `new`, in one update; false if it changed meanwhile."""
+        """Replace the hash `old` of a user's unchanged password by `new`; return false if `old` is no longer the stored
+        hash.
+        """
         return await self._users.update_matching({"_id": user_id, "password": old}, {"$set": {"password": new}})
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
-        """Replace the password hash `old` by `new` and end all sessions of the user, in one update.
+        """Replace the password hash `old` by `new` and increment the user's version, which ends all sessions.
 
-        Return the user, or `None` if the hash changed meanwhile.
+        Return the changed user, or `None` if `old` is no longer the stored hash.
         """
         return await self._set_password({"_id": user_id, "password": old}, new)
 
     async def reset_password(self, user_id: str, version: int, new: str) -> User | None:
-        """Replace the password hash by `new` and end all sessions of the user, in one update.
+        """Replace the password hash by `new` and increment the user's version, which ends all sessions.
 
-        Return the user, or `None` if the version changed meanwhile.
+        Return the changed user, or `None` if the user's version is not `version` any more.
         """
         return await self._set_password({"_id": user_id, "version": version}, new)
 
     async def end_sessions(self, user_id: str) -> None:
-        """End all sessions of a user, by incrementing the user's version."""
+        """End all browser sessions of a user, by incrementing the user's version."""
         await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
 
     async def _set_password(self, query: dict[str, Any], new: str) -> User | None:

@@ -1,1 +1,1 @@
-"""Exports conversations as CSV, XLSX, JSON or Markdown files. A file is complete on disk before it is sent."""
+"""Exports conversations as CSV, XLSX, JSON or Markdown files; a file is complete on disk before it is sent."""

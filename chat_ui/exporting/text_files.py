@@ -21,7 +21,8 @@ _NOT_EXPORTED = ("conversation", "project", "attempt", "waiting")
 
 
 async def as_json(batches: Batches) -> BinaryIO:
-    """Write conversations to a temporary JSON file, all branches, one conversation a line, and return it open.
+    """Write conversations with all branches to a temporary JSON file, one conversation a line, and return the file,
+    open for reading.
 
     The form is `{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`.
     """
@@ -38,7 +39,7 @@ async def as_json(batches: Batches) -> BinaryIO:
 
 
 async def as_markdown(batches: Batches) -> BinaryIO:
-    """Write the selected branch of conversations to a temporary Markdown file, and return it open.
+    """Write the selected branch of conversations to a temporary Markdown file, and return the file, open for reading.
 
     Each conversation and each message has a heading; steps are blocks of JSON; message texts are inserted unchanged.
     """

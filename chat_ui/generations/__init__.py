@@ -1,1 +1,1 @@
-"""Generates answers in the background: an answer goes on whether or not a browser reads it."""
+"""Generates the chat's answers in background tasks: an answer goes on whether or not a browser reads it."""

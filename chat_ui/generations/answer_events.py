@@ -1,4 +1,4 @@
-"""Streams the events of an answer: from memory if this process writes it, else by polling the store.
+"""Streams the events of one answer to a browser: from memory if this process writes it, else by polling the store.
 
 Text events have ids, `ATTEMPT.CHARACTERS`. A reader that presents its last id gets only the rest; if the answer was
 restarted, or another process continued it from an earlier position, the reader gets the whole text. Steps have no ids:
@@ -68,9 +68,11 @@ class AnswerEvents:
         """The steps that the reader has, by number."""
 
     async def stream(self, message: Message, after: str) -> AsyncIterator[StreamEvent | None]:
-        """Yield the events of an answer until its end; `message`: the answer as loaded, `after`: last event id seen.
+        """Yield the events (text, steps, queue position, end, title) of an answer for one client until the answer's
+        end.
 
-        Yields `None` at least every `CHANGE_TIMEOUT` seconds without an event, so that the caller can do checks.
+        `message`: the answer as loaded from the store; `after`: id of the last event that the client has seen, "" if
+        none. Yields `None` at least every `CHANGE_TIMEOUT` seconds without an event, so that the caller can do checks.
         """
         self._position = _position(after, message)
         while True:

@@ -1,4 +1,4 @@
-"""Writes one answer: calls the model, collects its text, stores progress, and ends in exactly one final state."""
+"""Writes one answer of the chat: calls the model, collects the text, stores progress, ends in exactly one state."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class WriterContext:
 
     @property
     def lease(self) -> float:
-        """End of an answer's lease that begins now, in Unix seconds."""
+        """Unix time at which the lease of an answer ends if this process takes or renews the lease now."""
         return time.time() + self.timings.answer_lease
 
 
@@ -97,11 +97,15 @@ class AnswerWriter:
             self.live.attempt += 1  # readers may have seen more than was stored: a new attempt makes them reload
 
     def stop(self) -> None:
-        """Tell `run` to end the answer as stopped, with its text so far; does not wait."""
+        """Request that the answer end as stopped, with its text so far; `run` does that, this call does not wait."""
         self._stopping.set()
 
     async def run(self) -> Message | None:
-        """Write the answer to its end and return the stored message; `None`: another process continues it."""
+        """Call the model and write the answer to its end; return the stored final message, `None` if another process
+        continues the answer.
+
+        While the answer grows, progress is stored and the lease renewed.
+        """
         generating = asyncio.create_task(self._generate())
         renewing = asyncio.create_task(self._renew_lease())
         stopping = asyncio.create_task(self._stopping.wait())

@@ -1,4 +1,4 @@
-"""Starts and stops the answers that this process writes, and takes over answers whose process has died.
+"""Starts and stops the answers that a gateway process writes, and takes over answers of processes that died.
 
 Each answer is leased to one process, which renews its lease in the store. Writes are conditional on the writer's name,
 so a process that was only slow can't overwrite its successor. Clocks of processes must agree within seconds.
@@ -68,16 +68,20 @@ class Generations:
 
     @property
     def lease(self) -> float:
-        """End of an answer's lease that begins now, in Unix seconds."""
+        """Unix time at which the lease of an answer ends if this process takes the lease now."""
         return self._context.lease
 
     def live(self, message_id: str) -> LiveAnswer | None:
-        """Return an answer that this process writes or ended less than `RETENTION_PERIOD` ago; else `None`."""
+        """Return the in-memory answer with this message id, if this process writes the answer or ended it less than
+        `RETENTION_PERIOD` ago; else `None`.
+        """
         writer = self._writers.get(message_id)
         return None if writer is None else writer.live
 
     def start(self, owner: Owner, message: Message) -> None:
-        """Start a task that calls the model and writes the answer `message`, whose lease this process holds."""
+        """Start a task that calls the model and writes the stored, open answer `message`, whose lease this process
+        holds.
+        """
         writer = AnswerWriter(
             self._context,
             message,
@@ -91,19 +95,25 @@ class Generations:
         task.add_done_callback(lambda _: loop.call_later(RETENTION_PERIOD, self._forget, message.id, writer))
 
     def stop(self, message_id: str) -> None:
-        """Stop an answer if this process writes it, keeping its text; else do nothing."""
+        """Stop writing the answer with this message id, keeping its text, if this process writes it; else do
+        nothing.
+        """
         if (writer := self._writers.get(message_id)) is not None:
             writer.stop()
 
     async def title_after(self, message: Message) -> str:
-        """Wait for this answer's end and return the title that the conversation got after it; empty if none."""
+        """Wait for an answer's end and return the title that its conversation got after it; an empty text if the
+        conversation got none, or another process writes the answer.
+        """
         if (task := self._tasks.get(message.id)) is not None:
             await asyncio.wait({task})
             return "" if task.cancelled() else task.result()
         return ""
 
     async def run(self) -> None:
-        """Look regularly for unfinished answers of any process whose lease has expired, and continue writing them."""
+        """Take over unfinished answers of all processes whose lease has expired, and continue writing them, until
+        `stopping` is set; a background task that must run while the process serves.
+        """
         while not self.stopping.is_set():
             try:
                 for message_id in await self._context.answers.abandoned(time.time(), MAX_TAKEOVERS):
@@ -115,7 +125,9 @@ class Generations:
             await asyncio.sleep(self._context.timings.answer_scan_interval)
 
     async def close(self) -> None:
-        """Stop writing and release the leases, so that another process continues the answers."""
+        """Cancel the tasks that write answers and release the leases, so that another process continues the answers;
+        called at shutdown.
+        """
         self.stopping.set()
         for task in self._tasks.values():
             task.cancel()

@@ -1,4 +1,4 @@
-"""The current state of an answer that this process writes, shared by its writer and its readers."""
+"""Keeps the current state of an answer that this process writes in memory, shared by its writer and its readers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LiveAnswer:
 
     @property
     def text(self) -> str:
-        """The answer's text so far."""
+        """The text of the answer so far."""
         if len(self.pieces) > 1:
             self.pieces = ["".join(self.pieces)]
         return self.pieces[0] if self.pieces else ""
@@ -55,20 +55,24 @@ class LiveAnswer:
         )
 
     def add(self, text: str) -> None:
-        """Append text to the answer, mark it as running, and wake its readers."""
+        """Append a piece of text to the answer in memory, mark the answer as running, and wake its readers."""
         self.pieces.append(text)
         self.length += len(text)
         self.state = State.RUNNING
         self.notify()
 
     def put_step(self, step: Step) -> None:
-        """Add or replace a step by its number, mark the answer as running, and wake its readers."""
+        """Add a step to the answer in memory, or replace the step with its number; mark the answer as running, wake its
+        readers.
+        """
         self.steps[step.number] = step
         self.state = State.RUNNING
         self.notify()
 
     def restart(self) -> None:
-        """Drop the answer's text and steps, count a new attempt, and wake its readers."""
+        """Drop the answer's text and steps because the model starts again, count a new attempt, and wake its
+        readers.
+        """
         self.pieces.clear()
         self.steps.clear()
         self.length = 0
@@ -76,13 +80,15 @@ class LiveAnswer:
         self.notify()
 
     def notify(self) -> None:
-        """Increment `version` and wake all readers in `wait_for_change`."""
+        """Increment the answer's `version` and wake all readers that wait in `wait_for_change`."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def wait_for_change(self, version: int, seconds: float) -> None:
-        """Wait until the answer has changed since `version`, at most `seconds`."""
+        """Wait until the answer has changed since its `version` was `version`, at most `seconds`; return in both
+        cases.
+        """
         if self.version != version:
             return
         try:

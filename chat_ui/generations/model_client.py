@@ -1,4 +1,4 @@
-"""The port through which the chat calls models; `infra` implements it with the gateway.
+"""Defines the interface through which the chat calls models; `infra` implements it with the gateway.
 
 Closing the iterator of an answer cancels its generation at once.
 """
@@ -126,9 +126,13 @@ class ModelClient(Protocol):
     """Calls models on behalf of signed-in users."""
 
     def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
-        """Call a model, billed to `principal`; yield queue positions, text and the end of its answer.
+        """Call a model with a prompt, billed to `principal`, and yield the events of its answer: queue positions,
+        steps, text, end.
 
-        Raises `AnswerFailed`; the text before it is billed.
+        Raises:
+            AnswerFailed: the answer failed or is incomplete; the text before is billed.
+            ContinuationUnsupported: the model can't continue a partial answer.
+            ShuttingDown: this process is shutting down; another one may continue the answer.
         """
         ...
 
@@ -137,5 +141,5 @@ class ModelClient(Protocol):
         ...
 
     async def search_offer(self, principal: Principal) -> SearchOffer:
-        """Return what searches of `principal` can use."""
+        """Return what `principal` can use in searches for answers: the verifiers, and the largest numbers of tokens."""
         ...

@@ -11,12 +11,12 @@ from stored_objects.prompt_image_limits import MAX_IMAGES, MAX_TOTAL_BYTES, MAX_
 
 
 def prompt_turns(branch: Sequence[Message], present: Collection[str] = ()) -> list[Turn]:
-    """Return a branch as turns of alternating roles, as chat templates need: drop empty messages, merge equal roles.
+    """Convert a branch of a conversation to the turns of a prompt, with alternating roles, as chat templates need them:
+    empty messages are dropped, and neighbours of the same role merged.
 
-    A question's turn includes the text of its attached files, and its images: of all images in `present` (blob ids
-    that can be read) the latest that fit a prompt. Others are replaced by a note with their name.
-    An answer of steps alone, such as a drawn image, is a turn without text, so that its question is
-    not read as a part of the next one.
+    A question's turn includes the text of its attached files, and its images: of all images in `present` (blob ids that
+    can be read) the latest that fit a prompt. Others are replaced by a note with their name. An answer of steps alone,
+    such as a drawn image, is a turn without text, so that its question is not read as a part of the next one.
     """
     shown = _latest_images(branch, present)
     turns: list[Turn] = []
@@ -53,7 +53,7 @@ def _answered_by_tool(message: Message) -> bool:
 
 
 def question_with_files(message: Message) -> str:
-    """Return a question's text, preceded by the texts of its attached files."""
+    """Return the text of a question for a prompt: the texts of its attached files, then its own."""
     return "\n\n".join([*(_file(each) for each in message.attachments), message.text])
 
 

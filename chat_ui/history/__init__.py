@@ -1,1 +1,1 @@
-"""Stored conversations: records, size limits, search terms, and the ports of their stores."""
+"""Stored conversations of the chat: records, size limits, search terms, and the interfaces of their stores."""

@@ -1,4 +1,4 @@
-"""Images of conversations, as stored objects: those that people attach to questions, and those of answers' steps.
+"""Stores and releases the images of conversations: those that people attach to questions, and those of answers' steps.
 
 They are kept as long as their conversation; others expire after an hour. Images of questions are checked by the headers
 of their files, within the limits of prompts; only a worker's confined process decodes them.
@@ -43,7 +43,8 @@ class ConversationImages:
         self._conversations = conversations
 
     async def store(self, owner: Owner, file: bytes) -> StoredObject:
-        """Store an image that a person uploads, for an hour unless a question has it by then.
+        """Store an image that a person uploads as a stored object, for an hour unless a question has it by then; return
+        the object.
 
         Raises:
             InvalidField: it is no image of an accepted type, or too large.
@@ -65,11 +66,11 @@ class ConversationImages:
             raise ImagesUnavailable(str(error)) from error
 
     async def attach(self, owner: Owner, conversation: str, wanted: Sequence[ImageReference]) -> list[AttachedImage]:
-        """Check the images of a question, and keep them for its conversation.
+        """Check the uploaded images of a new question, keep them for its conversation, and return them as attachments.
 
         Raises:
-            InvalidField: one is not the owner's, has expired or is no image, or together they are too many or too
-                large for a prompt.
+            InvalidField: one is not the owner's, has expired or is no image, or together they are too many or too large
+                for a prompt.
             ImagesUnavailable, StoreUnavailable: they can't be read now.
         """
         if len(wanted) > MAX_IMAGES:
@@ -88,12 +89,12 @@ class ConversationImages:
         return attached
 
     async def release_if_deleted(self, owner: Owner, conversation: str) -> None:
-        """Keep no images for a conversation if it was deleted meanwhile."""
+        """Release the images that were kept for a conversation, if the conversation was deleted meanwhile."""
         if await self._conversations.find(owner, conversation) is None:
             await self.release(owner, conversation)
 
     async def present(self, owner: Owner, blobs: Collection[str]) -> set[str]:
-        """Return those of these blob ids that are the owner's and can be read."""
+        """Return those of these blob ids that are stored images or files of the owner."""
         found = set()
         for blob in blobs:
             try:
@@ -103,9 +104,10 @@ class ConversationImages:
         return found
 
     async def keep(self, owner: Owner, conversation: str, step: Step) -> None:
-        """Keep the images of a step that is done, if they are the owner's; one that can't be kept expires.
+        """Keep the images in a finished step of an answer for its conversation, so that they do not expire.
 
-        Deletions of conversations may run at the same time: if this one is gone, nothing stays kept for it.
+        An image that is not the owner's, or can't be kept, is left to expire. Deletions of conversations may run at the
+        same time: if this one is gone, nothing stays kept for it.
         """
         blobs = image_ids(step)
         try:
@@ -117,7 +119,9 @@ class ConversationImages:
             _log.warning("images of a conversation may expire", conversation=conversation, reason=str(error))
 
     async def release(self, owner: Owner, conversation: str) -> None:
-        """Keep no images for a conversation any more; they expire unless another one keeps them."""
+        """Stop keeping images for a conversation, when the conversation is deleted; the images expire unless another
+        conversation keeps them.
+        """
         await self._objects.release(_object_owner(owner), conversation)
 
     async def _read(self, owner: Owner, wanted: ImageReference, room: int) -> bytes:

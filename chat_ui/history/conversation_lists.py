@@ -1,4 +1,4 @@
-"""Queries for a person's conversations: lists by page, full-text search, and complete conversations for export."""
+"""Reads a person's conversations: lists by page, full-text search, and complete conversations for export."""
 
 from __future__ import annotations
 
@@ -36,13 +36,21 @@ class ConversationLists:
         self._messages = messages
 
     async def page(self, owner: Owner, *, archived: bool, before: str | None, limit: int) -> ListPage:
-        """Return a page of the owner's conversations, pinned ones first, then the newest; `before`: a page's `next`."""
+        """Return a page of up to `limit` of the owner's conversations, archived ones or the others, pinned ones first,
+        then the newest.
+
+        `before`: the `next` of the page before; `None`: the first page.
+        """
         found = await self._conversations.page(owner, PageQuery(archived, limit + 1, before))
         following = found[limit - 1].order if len(found) > limit else None
         return ListPage(await self._rows(owner, found[:limit], ()), following, None)
 
     async def search(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> ListPage:
-        """Return a page of conversations with all words of `query` (the last may be a prefix), ordered as by `page`."""
+        """Return a page of the owner's conversations that contain all words of `query` (the last may be a prefix), with
+        excerpts, pinned ones first, then the newest.
+
+        `before`: the `next` of the page before; `None`: the first page.
+        """
         words = query_words(query)
         found = await self._conversations.search(owner, words, archived=archived) if words else []
         rest = [each for each in found if before is None or each.order < before]
@@ -56,7 +64,9 @@ class ConversationLists:
     async def with_messages(
         self, owner: Owner, conversations: Sequence[Conversation]
     ) -> list[tuple[Conversation, list[Message]]]:
-        """Return pairs of a conversation and its messages, oldest first, with the text of the messages' attachments."""
+        """Read all messages of the owner's given conversations; return pairs of a conversation and its messages, oldest
+        first, with the text of the messages' attachments.
+        """
         found: dict[str, list[Message]] = {each.id: [] for each in conversations}
         for message in await self._messages.all_with_files(owner, list(found)):
             found[message.conversation].append(message)

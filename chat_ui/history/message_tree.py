@@ -1,4 +1,4 @@
-"""Walks the message tree of a conversation by parent ids."""
+"""Finds branches in the message tree of a conversation, by the ids of messages and of their parents."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class Node(Protocol):
 
     @property
     def id(self) -> str:
-        """The node's id."""
+        """The id of the message in the tree."""
         ...
 
     @property
     def parent(self) -> str | None:
-        """The parent's id; `None` for a root."""
+        """The id of the message that this one follows; `None` for a root of the tree."""
         ...
 
 
@@ -24,7 +24,11 @@ N = TypeVar("N", bound=Node)
 
 
 def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
-    """Return the messages from the root to the one with id `leaf`; a missing or repeated parent counts as none."""
+    """Return the branch of a conversation that ends at the message with id `leaf`, from the root on; `None`: an empty
+    list.
+
+    `messages`: the conversation's messages by id. A missing or repeated parent counts as none.
+    """
     found: list[N] = []
     seen: set[str] = set()
     node = messages.get(leaf) if leaf is not None else None
@@ -36,5 +40,5 @@ def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
 
 
 def by_id(messages: Sequence[N]) -> dict[str, N]:
-    """Return a dictionary of the messages by their ids, in the same order."""
+    """Return a dictionary of the messages by their ids, in the order of the list."""
     return {message.id: message for message in messages}

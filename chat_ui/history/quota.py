@@ -1,4 +1,4 @@
-"""The quota of conversations per person, checked against a cached count, because counting in the store is slow.
+"""Limits the number of conversations per person by a cached count, because counting in the store is slow.
 
 Between two counts only additions of this process are seen; deletions and other processes' additions are seen late. The
 quota protects the store from being filled and need not be exact.
@@ -27,7 +27,8 @@ class ConversationQuota:
         self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL, MAX_CACHED, time.monotonic)
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Count `more` conversations that the caller will create, in this process's cached count of the owner's.
+        """Count `more` conversations that the caller will create, in this process's cached count of the owner's
+        conversations.
 
         Approximate: other processes' additions, and all deletions, are seen up to `COUNT_TTL` seconds late.
 

@@ -1,4 +1,4 @@
-"""Records of conversations, messages, presets and shares, and the ports of their stores.
+"""Defines records of conversations, messages, presets and shares, and the interfaces of the stores that keep them.
 
 Every record belongs to an `Owner`, and every lookup is by owner, so records of other owners are never found. (A share's
 token and the list of abandoned answers are the two exceptions, and have ports of their own.) Times are Unix seconds.
@@ -81,7 +81,7 @@ class State(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the message is an answer that is waiting or still being written."""
+        """Whether a message in this state is an answer that waits or is still being written."""
         return self in (State.WAITING, State.RUNNING)
 
 
@@ -151,7 +151,7 @@ class Message:
 
     @property
     def model(self) -> str | None:
-        """The model that answered; `None` for questions."""
+        """Name of the model that answered; `None` for questions."""
         return None if self.settings is None else self.settings.model
 
 
@@ -208,15 +208,15 @@ class ConversationStore(Protocol):
     """Store of conversations."""
 
     async def add(self, owner: Owner, conversation: Conversation) -> None:
-        """Insert a conversation, durably."""
+        """Store a new conversation of the owner durably."""
         ...
 
     async def add_missing(self, owner: Owner, search_terms: Mapping[Conversation, Collection[str]]) -> None:
-        """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
+        """Store conversations of the owner durably, each with its search terms; existing ones are left unchanged."""
         ...
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
-        """Return the owner's conversation with this id, `None` if there is none."""
+        """Return the owner's conversation with this id, without its messages; `None` if there is none."""
         ...
 
     async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
@@ -224,11 +224,11 @@ class ConversationStore(Protocol):
         ...
 
     async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
-        """Return those of these conversations that exist and are the owner's, in any order."""
+        """Return those of the conversations with these ids that exist and are the owner's, in any order."""
         ...
 
     async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[SearchResult]:
-        """Return conversations that contain all words, sorted by `order`, descending, at most `limits.MAX_RESULTS`.
+        """Return the owner's conversations that contain all words, by descending `order`, up to `MAX_RESULTS`.
 
         `words` are normalised terms (`search_terms.py`), at least one; the last one may be a prefix.
         """
@@ -239,7 +239,7 @@ class ConversationStore(Protocol):
         ...
 
     async def stored_bytes(self, owner: Owner) -> int:
-        """Return the sum of `size` of the owner's conversations."""
+        """Return the bytes that all conversations of the owner are counted for: the sum of their `size`."""
         ...
 
     async def change(
@@ -249,11 +249,11 @@ class ConversationStore(Protocol):
         changes: Mapping[str, Any],
         increments: Mapping[str, int] | None = None,
     ) -> Conversation | None:
-        """Set fields by name, increment `messages` and `size`; return the conversation, `None` if it does not exist."""
+        """Set fields of a conversation and add `increments`; return the changed record, `None` if there is none."""
         ...
 
     async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
-        """Set a conversation's title if it is empty; return whether it was set."""
+        """Set a conversation's title if it has none; return whether the title was set."""
         ...
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
@@ -261,7 +261,7 @@ class ConversationStore(Protocol):
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete a conversation with its messages and share link; return false if it does not exist."""
+        """Delete a conversation with its messages and share link; return false if the owner has none with this id."""
         ...
 
 
@@ -269,15 +269,15 @@ class MessageStore(Protocol):
     """Store of messages."""
 
     async def add(self, owner: Owner, messages: Sequence[Message], writer: str = "", until: float = 0.0) -> None:
-        """Insert messages, durably; open ones are leased to `writer` until the time `until`."""
+        """Store new messages durably; open answers are leased to the process `writer` until `until` (Unix seconds)."""
         ...
 
     async def add_missing(self, owner: Owner, messages: Sequence[Message]) -> None:
-        """Insert finished messages, durably; existing ones are left unchanged."""
+        """Store finished messages durably; existing ones are left unchanged."""
         ...
 
     async def remove_all(self, owner: Owner, conversation_ids: Collection[str]) -> None:
-        """Delete all messages of these conversations."""
+        """Delete all messages of the owner's conversations with these ids."""
         ...
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
@@ -285,29 +285,29 @@ class MessageStore(Protocol):
         ...
 
     async def all_with_files(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
-        """Return all messages of these conversations with the text of their attachments, in any order."""
+        """Return all messages of the conversations with these ids, attachments with their text, in any order."""
         ...
 
     async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
-        """Return the messages of a conversation that have these ids, with attachments' text, in any order."""
+        """Return the messages of a conversation that have these ids, attachments with their text, in any order."""
         ...
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """Return one message, its attachments without their text; `None` if it does not exist."""
+        """Return one message of a conversation, attachments without their text; `None` if it does not exist."""
         ...
 
     async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
-        """Return the ids of those conversations in which an answer is being written."""
+        """Return the ids of those of these conversations in which an answer is being written, by any process."""
         ...
 
     async def matching_texts(
         self, owner: Owner, conversation_ids: Collection[str], pattern: str
     ) -> list[tuple[str, str]]:
-        """Return pairs of conversation id and text of messages that match `pattern`; only some if there are many."""
+        """Return (conversation id, text) of messages that match the regular expression `pattern`; only some if many."""
         ...
 
     async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """Set the stop flag that the answer's writer polls; return the message, `None` if it does not exist."""
+        """Set an answer's stop flag, which its writer polls; return the message, `None` if it does not exist."""
         ...
 
 
@@ -315,7 +315,7 @@ class PresetStore(Protocol):
     """Store of presets."""
 
     async def add(self, owner: Owner, preset: Preset) -> None:
-        """Store a preset, durably."""
+        """Store a preset (a named set of model settings) of the owner durably."""
         ...
 
     async def all(self, owner: Owner) -> list[Preset]:
@@ -323,11 +323,11 @@ class PresetStore(Protocol):
         ...
 
     async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
-        """Set `name` or `settings`; return the changed preset, `None` if it does not exist."""
+        """Change a preset's `name` or `settings`; return the changed preset, `None` if it does not exist."""
         ...
 
     async def remove(self, owner: Owner, preset_id: str) -> bool:
-        """Delete a preset; return false if it does not exist."""
+        """Delete a preset of the owner; return false if it does not exist."""
         ...
 
 
@@ -335,7 +335,7 @@ class ShareStore(Protocol):
     """Store of share links, by which people without an account read conversations; tokens are stored as digests."""
 
     async def put(self, owner: Owner, conversation_id: str, digest: bytes, joined: float) -> None:
-        """Store the digest of a conversation's share link token; an earlier link becomes invalid.
+        """Store the digest of the token of a conversation's share link; an earlier link becomes invalid.
 
         `joined`: when the owner's membership began, in Unix seconds.
         """
@@ -346,8 +346,8 @@ class ShareStore(Protocol):
         ...
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
-        """Return owner, id and `joined` (`None`: not stored) of the conversation whose share link token has this
-        digest; `None` if there is none.
+        """Return what the share link whose token has this digest shows: the owner, the conversation's id, and `joined`
+        (`None`: not stored); `None` if there is no such link.
         """
         ...
 
@@ -378,15 +378,15 @@ class AnswerStore(Protocol):
     """Store of answers in progress, each leased to one process, which renews its lease."""
 
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
-        """Lease an open answer until `until` to `writer` (a process) if its lease expired; `None`: another has it."""
+        """Lease an open answer to the process `writer` until `until`, if its lease ended before `now`; else `None`."""
         ...
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
-        """Return the ids of at most `limit` open answers, of all owners, whose lease ended before `now`."""
+        """Return ids of at most `limit` open answers, of all owners, whose lease ended before `now` (Unix seconds)."""
         ...
 
     async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
-        """Renew an answer's lease, store its progress; return its stop flag, `None` if `writer` lost the lease."""
+        """Extend an answer's lease, store its progress; return its stop flag, `None` if `writer` lost the lease."""
         ...
 
     async def release(self, message_id: str, writer: str) -> None:
@@ -394,5 +394,5 @@ class AnswerStore(Protocol):
         ...
 
     async def finish(self, message: Message, writer: str) -> bool:
-        """Store a finished answer, durably; return false and store nothing if `writer` has lost the lease."""
+        """Store a finished answer durably and end its lease; return false, and store nothing, if the lease was lost."""
         ...

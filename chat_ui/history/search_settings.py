@@ -1,4 +1,4 @@
-"""Settings of a search for an answer with test-time compute."""
+"""Defines the settings of a search for an answer with test-time compute, as conversations store them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search terms of conversations: words without case, accents and strokes (`Łódź` is found as `lodz`)."""
+"""Extracts search terms from texts: words without case, accents and strokes (`Łódź` is found as `lodz`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def _uncombined(letter: re.Match[str]) -> str:
 
 
 def search_terms(texts: Iterable[str]) -> list[str]:
-    """Return the distinct normalised words of texts in order of appearance, at most `MAX_TERMS`."""
+    """Return the distinct normalised words of the texts of a conversation in order of appearance, at most
+    `MAX_TERMS`.
+    """
     found: dict[str, None] = {}
     for text in texts:
         for match in _WORD.finditer(normalised(text)):
@@ -57,7 +59,7 @@ def excerpt(text: str, words: Iterable[str]) -> str | None:
 
 
 def accent_insensitive_pattern(word: str) -> str:
-    """Return a regular expression that finds a normalised word in original text: it accepts accented letters."""
+    """Return a regular expression that finds a normalised word in original texts: it also accepts accented letters."""
     return "".join(f"[{_FORMS[letter]}]" if letter in _FORMS else re.escape(letter) for letter in word)
 
 

@@ -1,4 +1,4 @@
-"""Steps of an answer: what was done before its text (by an assistant, by a search), stored with it, shown as cards.
+"""Stores the steps of an answer: what an assistant or a search did before the text, shown as cards in the chat.
 
 The data of steps is untrusted: it comes from tools and from imported files, and is stored only within limits.
 """
@@ -47,9 +47,9 @@ class Step:
 
 
 def bounded(step: Step) -> Step:
-    """Return a step within the limits of this module.
+    """Return a step of an answer, cut to the limits that this module sets for storage.
 
-    If the step exceeds them, it is without its result and the texts of a search's paths, or without any data.
+    A step that exceeds them loses its result and the texts of a search's paths, or all its data.
     """
     short = replace(step, kind=step.kind[:MAX_NAME_CHARS], name=step.name[:MAX_NAME_CHARS])
     for data in (step.data, _shortened(step.data)):
@@ -71,7 +71,9 @@ def _without_text(path: Any) -> Any:
 
 
 def ended(steps: Iterable[Step]) -> list[Step]:
-    """Return the steps of an answer that has ended: running ones have failed, with the error code `stopped`."""
+    """Return the steps of an answer that has ended: those still running become failed, with the error code
+    `stopped`.
+    """
     error = {"code": STOPPED, "message": "The answer ended during this step."}
     return [
         replace(each, state=StepState.FAILED, data={**each.data, "error": error})
@@ -82,12 +84,12 @@ def ended(steps: Iterable[Step]) -> list[Step]:
 
 
 def encoded(data: Mapping[str, Any]) -> str:
-    """Return a step's data as JSON in ASCII, the form in which it is stored and counted."""
+    """Return a step's data as JSON in ASCII, the form in which the data is stored and its bytes are counted."""
     return json.dumps(data, separators=(",", ":"))
 
 
 def step_bytes(steps: Iterable[Step]) -> int:
-    """Return the bytes that steps are counted for."""
+    """Return how many bytes the steps of an answer count in their owner's storage quota."""
     return sum(len(each.kind) + len(each.name) + len(encoded(each.data)) for each in steps)
 
 

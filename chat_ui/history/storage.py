@@ -1,4 +1,4 @@
-"""The limit of bytes that a person stores: conversations, messages with their files, and imported ones.
+"""Limits and counts the bytes that a person stores: conversations, messages with their files, and imported ones.
 
 One count per person in the store, changed by conditional updates, so that the limit holds over all gateways. Bytes are
 counted before they are written, those of an answer in blocks. `Conversation.size` has the bytes of each conversation,
@@ -44,19 +44,23 @@ class StoredBytes(Protocol):
     """Store of the bytes that each person has stored. Each method raises `StoreUnavailable`."""
 
     async def find(self, owner: Owner) -> ByteCount | None:
-        """Return the owner's count; `None` if the owner has none yet."""
+        """Return the stored count of an owner's bytes; `None` if the owner has none yet."""
         ...
 
     async def begin(self, owner: Owner, count: ByteCount) -> None:
-        """Store the owner's first count; does nothing if there is one."""
+        """Store the first count of an owner's bytes; no effect if there is one."""
         ...
 
     async def add(self, owner: Owner, more: int, now: float, limit: int | None = None) -> bool:
-        """Add to the count; return false and change nothing if it would exceed `limit`, or if there is none."""
+        """Add `more` bytes to an owner's stored count at the time `now` (Unix seconds); return false, and change
+        nothing, if the count would exceed `limit`, or if there is none.
+        """
         ...
 
     async def correct(self, owner: Owner, before: ByteCount, count: ByteCount) -> bool:
-        """Replace the count `before`; return false and change nothing if the count has changed."""
+        """Replace an owner's stored count `before` by `count`; return false, and change nothing, if it has changed
+        meanwhile.
+        """
         ...
 
 
@@ -69,11 +73,11 @@ class StorageQuota:
     limit: int
 
     async def used(self, owner: Owner) -> int:
-        """Return the bytes that the owner has stored."""
+        """Return how many bytes of conversations and messages an owner has stored."""
         return (await self._count(owner)).total
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Count `more` bytes, before the caller writes them.
+        """Add `more` bytes to the count of bytes that the owner has stored, before the caller stores them.
 
         Raises:
             StorageFull: the owner would store more than the limit; nothing is counted.
@@ -84,7 +88,7 @@ class StorageQuota:
                 raise self._full(await self.used(owner), more)
 
     async def check(self, owner: Owner, more: int) -> None:
-        """Require that `more` bytes fit, without counting them.
+        """Check that an owner may store `more` bytes; the bytes are not counted.
 
         Raises:
             StorageFull: the owner would store more than the limit.
@@ -96,11 +100,13 @@ class StorageQuota:
             raise self._full(count.total, more)
 
     async def release(self, owner: Owner, freed: int) -> None:
-        """Count `freed` bytes less, after the caller deleted them."""
+        """Subtract `freed` bytes from the count of bytes that the owner has stored, after the caller deleted them."""
         await self.counts.add(owner, -freed, time.time())
 
     async def assign(self, owner: Owner, conversation: str, more: int) -> None:
-        """Add `more` bytes, which are counted for the owner, to a conversation; release them if it was deleted."""
+        """Add `more` bytes, which the owner's count of stored bytes includes already, to the size of a conversation; if
+        the conversation was deleted, subtract the bytes from the count.
+        """
         if await self.conversations.change(owner, conversation, {}, {"size": more}) is None:
             await self.release(owner, more)
 
@@ -141,7 +147,8 @@ class AnswerBytes:
         self._size = stored if answer.text else 0
 
     async def add(self, more: int) -> None:
-        """Count the bytes of a step or a piece of text before it is added; if the store fails, it is counted later.
+        """Count `more` bytes of a step or a piece of text before it is added to the answer; if the store fails, they
+        are counted later.
 
         Raises:
             StorageFull: the owner would store more than the limit.
@@ -160,11 +167,15 @@ class AnswerBytes:
             self._counted = self._room
 
     def restart(self) -> None:
-        """Begin at no steps and no text again; the blocks stay counted."""
+        """Count the answer's steps and text from zero again, since they were dropped; the blocks counted for the owner
+        stay.
+        """
         self._size = 0
 
     async def end(self, answer: Message) -> None:
-        """Replace the blocks by the bytes of the final answer's steps and text."""
+        """Replace the blocks counted for the answer, in its owner's count and its conversation's size, by the bytes of
+        the final answer's steps and text.
+        """
         unused = self._counted - _answer_bytes(answer)
         await self._quota.release(self.owner, unused)
         await self._quota.assign(self.owner, self._conversation, -unused)
@@ -183,12 +194,12 @@ def _amount(size: int) -> str:
 
 
 def conversation_bytes(settings: ModelSettings) -> int:
-    """Return the bytes that a conversation with these settings is counted for, without its messages."""
+    """Return how many bytes a conversation with these settings counts in its owner's quota, without its messages."""
     return RECORD_BYTES + len(settings.system.encode(errors="replace"))
 
 
 def settings_growth(before: ModelSettings, after: ModelSettings) -> int:
-    """Return the bytes to count when a conversation's settings are replaced.
+    """Return how many more bytes to count in the owner's quota when a conversation's settings are replaced, 0 or more.
 
     A shorter system prompt frees nothing until the conversation is deleted: concurrent changes would free it twice.
     """
@@ -196,7 +207,7 @@ def settings_growth(before: ModelSettings, after: ModelSettings) -> int:
 
 
 def message_bytes(message: Message) -> int:
-    """Return the bytes that a message is counted for; its files must have their texts.
+    """Return how many bytes a message counts in its owner's quota; its files must have their texts.
 
     Files of images are counted as stored objects (`stored_objects.quota`).
     """
@@ -207,10 +218,10 @@ def message_bytes(message: Message) -> int:
 
 
 def whole_bytes(conversation: Conversation, messages: Iterable[Message]) -> int:
-    """Return the bytes that a conversation is counted for, with all its messages."""
+    """Return how many bytes a conversation with all its messages counts in its owner's quota."""
     return conversation_bytes(conversation.settings) + sum(map(message_bytes, messages))
 
 
 def text_bytes(text: str) -> int:
-    """Return the bytes of UTF-8 that a text is counted for."""
+    """Return how many bytes a text counts in its owner's quota: its length in UTF-8."""
     return len(text.encode(errors="replace"))

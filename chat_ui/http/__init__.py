@@ -1,1 +1,1 @@
-"""The HTTP API of the web chat: app, guards, bodies, routes and shapes."""
+"""The HTTP API of the web chat: FastAPI application, guards of routes, request bodies, routes and response models."""

@@ -1,4 +1,4 @@
-"""Authentication and CSRF protection of the chat API, as FastAPI dependencies of its routes.
+"""Authenticates requests to the chat API and protects them against CSRF, as FastAPI dependencies of its routes.
 
 A request that changes something must carry `Content-Type: application/json` (which a form of another site can't send),
 this site's `Origin` (which browsers add and pages can't change), and the session's CSRF token, which only this site's
@@ -35,7 +35,8 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 async def same_origin(request: Request) -> None:
-    """Require that the request comes from a page of this origin (Origin, Sec-Fetch-Site), with a JSON body or none.
+    """Check that a request comes from a page of this site (by Origin and Sec-Fetch-Site), with a JSON body or none; a
+    FastAPI dependency of routes with side effects.
 
     Raises:
         UnsupportedMediaType, BodyTooLarge: by the headers, the body can't be read.
@@ -50,7 +51,8 @@ async def same_origin(request: Request) -> None:
 
 
 async def signed_in(request: Request) -> BrowserSession:
-    """Return the browser session that the request's access cookie proves; check requests with side effects for CSRF.
+    """Return the browser session that the request's access cookie proves; check requests with side effects for CSRF. A
+    FastAPI dependency of routes for signed-in users.
 
     Raises:
         InvalidSession, StoreUnavailable: the session is not valid, or can't be checked.
@@ -70,7 +72,8 @@ Caller = Annotated[BrowserSession, Security(signed_in)]
 
 
 async def administrator(caller: Caller) -> BrowserSession:
-    """Return the caller's session if the caller administers the organisation (as administrator or owner).
+    """Return the caller's session if the caller is an administrator or owner of the session's organisation; a FastAPI
+    dependency.
 
     Raises:
         NotPermitted: the caller's role is below administrator.
@@ -80,10 +83,11 @@ async def administrator(caller: Caller) -> BrowserSession:
 
 
 async def operator(request: Request, caller: Caller) -> BrowserSession:
-    """Return the caller's session if the user administers the organisation that operates the installation.
+    """Return the caller's session if the caller is an operator: an administrator or owner of the organisation that
+    operates the installation; a FastAPI dependency.
 
     Raises:
-        NotPermitted: the user does not, but may administer another organisation.
+        NotPermitted: the caller is no operator, but may administer another organisation.
     """
     if not services_of(request).admin.is_operator(caller.actor):
         raise NotPermitted("for administrators of the operator's organisation")
@@ -96,7 +100,7 @@ SameOrigin = Annotated[None, Security(same_origin)]
 
 
 def check_csrf(request: Request, token: str) -> None:
-    """Require the session's CSRF token in the request's header.
+    """Check that the request's header has the CSRF token `token` of its session.
 
     Raises:
         CrossSite: the token is missing or wrong.
@@ -107,12 +111,16 @@ def check_csrf(request: Request, token: str) -> None:
 
 
 def own_origin(scheme: str, headers: Headers) -> str:
-    """Return this site's origin (scheme, host and port) as the browser sees it, from the Host header."""
+    """Return this site's origin (scheme, host and port) as the browser sees it, from a request's scheme and Host
+    header.
+    """
     return f"{scheme}://{headers.get('host', '')}".lower()
 
 
 def public(endpoint: Endpoint) -> Endpoint:
-    """Mark an endpoint as usable without a session, so that `unguarded_routes` accepts it; return the endpoint."""
+    """Mark a route's endpoint as usable without a session, so that `unguarded_routes` accepts it; return the endpoint
+    (decorator).
+    """
     setattr(endpoint, PUBLIC, True)
     return endpoint
 
@@ -128,12 +136,16 @@ def max_body(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
 
 
 def max_body_bytes(request: Request) -> int:
-    """Return the largest body that the endpoint of `request` accepts, in bytes."""
+    """Return the largest request body, in bytes, that the endpoint of `request` accepts: what `max_body` set, or the
+    default.
+    """
     return int(getattr(request.scope.get("endpoint"), MAX_BODY, MAX_BODY_BYTES))
 
 
 def unguarded_routes(app: FastAPI) -> list[str]:
-    """Return the paths of routes that are not public but need no session, or that lack the CSRF checks."""
+    """Return the paths of the application's routes that are not public but need no session, or that lack the CSRF
+    checks; empty: all are guarded.
+    """
     return [f"{route.path}" for route in iter_route_contexts(app.routes) if not _is_guarded(route)]
 
 

@@ -1,4 +1,4 @@
-"""The chat API below `/api`, as a FastAPI application. The gateway process mounts it beside the chat page.
+"""Builds the chat API below `/api` as a FastAPI application, which the gateway process mounts beside the chat page.
 
 Errors have one JSON shape, and never repeat what the client sent.
 """
@@ -46,7 +46,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_api(services: ChatServices) -> FastAPI:
-    """Build the chat API as a FastAPI application with routes and error handlers; its paths begin with `PREFIX`.
+    """Build the chat API as a FastAPI application with services, routes and error handlers; its paths begin with
+    `PREFIX`.
 
     Raises:
         StartupError: a route has no guard.
@@ -64,7 +65,9 @@ def create_api(services: ChatServices) -> FastAPI:
 
 
 def app_with_routes() -> FastAPI:
-    """Return a FastAPI application with the chat API's routes only: no services, no error handlers."""
+    """Return a FastAPI application with all routes of the chat API, but without services and error handlers: enough for
+    its OpenAPI document.
+    """
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
     parts = (
         session,

@@ -1,4 +1,4 @@
-"""Writes audit log entries of new members of an organisation and of failed sign-ins."""
+"""Writes audit log entries of the chat API: new members of an organisation, and failed sign-ins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _recording: set[asyncio.Task[None]] = set()
 
 
 async def record_membership(request: Request, session: BrowserSession) -> None:
-    """Record that the session's user became a member of its organisation, once for each membership.
+    """Append the entry "user added" to the audit log of the session's organisation, whose member the user became, once
+    for each membership.
 
     Raises:
         StoreUnavailable: the user is a member, but the entry may be missing.
@@ -41,8 +42,8 @@ async def record_membership(request: Request, session: BrowserSession) -> None:
 
 @contextmanager
 def failures_recorded(request: Request, user: User) -> Iterator[None]:
-    """Context manager that records a wrong password or code, which a signed-in user gives again, as a failed sign-in:
-    the client may be another person at an open session.
+    """Return a context manager that records a wrong password or code, which a signed-in user gives again, as a failed
+    sign-in: the client may be another person at an open session.
     """
     try:
         yield
@@ -52,9 +53,10 @@ def failures_recorded(request: Request, user: User) -> Iterator[None]:
 
 
 def record_failed_sign_in(services: ChatServices, email: str, address: str) -> None:
-    """Record a failed sign-in at an account, if there is one, in the audit log of each organisation of its user.
+    """Start a task that appends a failed sign-in at the account of an e-mail address, if there is one, to the audit log
+    of each organisation of its user; does not wait.
 
-    This happens after the response, which takes equally long for addresses without an account.
+    So the response takes equally long for addresses without an account. `address`: the client's network address.
     """
     task = asyncio.create_task(_record_failed_sign_in(services, email, address))
     _recording.add(task)

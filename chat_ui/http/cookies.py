@@ -1,4 +1,4 @@
-"""The cookies of the web chat: access token, refresh token and CSRF token of a session, and a provider's sign-in.
+"""Sets, reads and deletes the chat's cookies: a session's access, refresh and CSRF tokens, and a provider's sign-in.
 
 Over https their names have the prefix `__Host-`: the browser then accepts them from this host only, with path `/`, and
 never sends them unencrypted. Over plain http (a laptop, a private network) browsers refuse that prefix, so the names
@@ -22,25 +22,27 @@ SECURE_PREFIX = "__Host-"
 
 
 def read(request: Request, name: str) -> str:
-    """Return a cookie's value; empty if the request has none."""
+    """Return the value of one of the chat's cookies; empty if the request does not have the cookie."""
     return request.cookies.get(_name(request, name), "")
 
 
 def set_session(request: Request, response: Response, access: str, refresh: str, csrf: str) -> None:
-    """Set the three cookies of a session on the response."""
+    """Set the three cookies of a browser session on the response: access token, refresh token and CSRF token."""
     _set(request, response, ACCESS, access, SECONDS_VALID)
     _set(request, response, REFRESH, refresh, int(MAX_SESSION_AGE))
     _set(request, response, CSRF, csrf, int(MAX_SESSION_AGE), readable_by_scripts=True)
 
 
 def clear_session(request: Request, response: Response) -> None:
-    """Delete the three cookies of a session in the browser."""
+    """Make the response delete the three cookies of a browser session."""
     for name in (ACCESS, REFRESH, CSRF):
         _set(request, response, name, "", 0, readable_by_scripts=name == CSRF)
 
 
 def set_transaction(request: Request, response: Response, cookie: str) -> None:
-    """Set the cookie that binds a sign-in at the identity provider to this browser; empty: delete it."""
+    """Set the cookie that binds a sign-in at the identity provider to this browser on the response; an empty `cookie`
+    deletes it.
+    """
     _set(request, response, OIDC, cookie, LIFETIME if cookie else 0)
 
 

@@ -23,7 +23,7 @@ _SCHEMAS = "#/components/schemas/"
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of an application's routes, request bodies included."""
+    """Return the OpenAPI document of the chat API's application as a JSON object: its routes, with request bodies."""
     document = get_openapi(
         title="Headrace chat", version="1", summary="What the web chat's page calls", routes=app.routes
     )
@@ -50,7 +50,7 @@ def _body_model(dependant: Dependant) -> type[Body] | None:
 
 
 def main() -> None:
-    """Print the OpenAPI document of the chat API to stdout, as JSON."""
+    """Print the OpenAPI document of the chat API to stdout, as JSON; the command `python -m chat_ui.http.openapi`."""
     json.dump(describe(app_with_routes()), sys.stdout, indent=1, sort_keys=True)
     sys.stdout.write("\n")
 

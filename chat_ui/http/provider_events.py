@@ -1,4 +1,4 @@
-"""Audit entries about what an identity provider's groups change, and the check of a session with the provider."""
+"""Checks sessions with the identity provider, and writes audit entries of what the provider's groups change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from chat_ui.services import audit_actor, services_of
 
 
 async def check_with_provider(request: Request, session: BrowserSession) -> None:
-    """Have the provider confirm a session that began there, if a check is due, and log what changed.
+    """Have the identity provider confirm a session that began there, if a check is due, and log changed memberships;
+    called when a session's tokens are renewed.
 
     Raises:
         InvalidSession: the session has ended.
@@ -28,7 +29,9 @@ async def check_with_provider(request: Request, session: BrowserSession) -> None
 
 
 async def record_changes(request: Request, user: User, changes: Iterable[MembershipChange]) -> None:
-    """Write the memberships of a user that groups changed into the audit logs of their organisations."""
+    """Append an entry for each membership of a user that the identity provider's groups changed to the audit log of its
+    organisation.
+    """
     actor = audit_actor(request, user)
     for each in changes:
         details = {"role": each.role.value, "email": user.email, "source": "identity provider"}

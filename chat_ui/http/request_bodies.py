@@ -1,4 +1,4 @@
-"""Reads request bodies of the chat API: strict JSON within a size and a time limit, validated by a pydantic model.
+"""Reads and validates request bodies of the chat API: strict JSON within a size and a time limit, by pydantic models.
 
 Fields that the model does not name (a role, an id, a balance) are ignored, so a client can't set them.
 """
@@ -138,7 +138,13 @@ B = TypeVar("B", bound=Body)
 
 
 def body_of(model: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
-    """Return a FastAPI dependency that reads the body as `model`. Headers are checked before by the route's guard."""
+    """Return a FastAPI dependency that reads a request's JSON body and validates it as `model`.
+
+    The route's guard has checked the headers before.
+
+    Raises:
+        InvalidField, MalformedRequest: (the dependency) the body is no JSON, or does not fit the model.
+    """
 
     async def read(request: Request) -> B:
         raw = await raw_body(request)
@@ -169,14 +175,18 @@ EmptyJson = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 
 
 async def raw_body(request: Request) -> bytes:
-    """Read the request's body, within the endpoint's size limit and a time limit that grows with that."""
+    """Read and return the bytes of a request's body, within the endpoint's size limit and a time limit that grows with
+    it.
+    """
     limit = max_body_bytes(request)
     return await strict_json.read_body(request.stream(), limit, _timeout(limit))
 
 
 @asynccontextmanager
 async def spooled_body(request: Request) -> AsyncIterator[BinaryIO]:
-    """Read the body, up to the endpoint's limit, into a temporary file without a name, which ends with the context."""
+    """Return a context manager that receives a request's body, up to the endpoint's limit, into a temporary file
+    without a name; the file is open for reading until the context ends.
+    """
     limit = max_body_bytes(request)
     with tempfile.TemporaryFile() as file:
         await strict_json.receive_body(request.stream(), limit, _timeout(limit), file.write)
@@ -190,7 +200,7 @@ def _timeout(limit: int) -> float:
 
 
 def parse(model: type[B], value: Any) -> B:
-    """Validate decoded JSON and return it as an instance of `model`.
+    """Validate the decoded JSON of a request body and return it as an instance of `model`.
 
     Raises:
         InvalidField: the value does not fit. The message does not repeat what was sent.

@@ -20,22 +20,26 @@ NO_STORE = {"cache-control": "no-store"}
 
 
 def schema_response(value: Schema, status: int = 200) -> Response:
-    """Return an uncacheable JSON response with a response model as its body."""
+    """Return a JSON response with the response model `value` as its body, which must not be cached."""
     return Response(value.model_dump_json(), status, NO_STORE, "application/json")
 
 
 def no_content() -> Response:
-    """Return an empty response with status 204."""
+    """Return an empty response with status 204, which must not be cached."""
     return Response(status_code=204, headers=NO_STORE)
 
 
 def error_response(error: Exception) -> Response:
-    """Return the JSON error response that `chat_ui.errors.TABLE` defines for an exception."""
+    """Return the JSON error response that the chat API sends for an exception, with status and code from
+    `chat_ui.errors`.
+    """
     return JSONResponse(error_body(error), response_to(error).status, NO_STORE | error_headers(error))
 
 
 async def me_of(services: ChatServices, session: BrowserSession) -> Me:
-    """Read organisation and projects of a session's user; return them with user and role as a response model."""
+    """Read the organisation and projects of a session's user from the store; return them with user and role as the
+    model `Me`.
+    """
     organisation = await services.access.projects.organisation(session.organisation)
     projects = await services.access.projects.all(session.organisation)
     operator = services.admin.is_operator(session.actor)
@@ -44,7 +48,9 @@ async def me_of(services: ChatServices, session: BrowserSession) -> Me:
 
 
 async def people_of(services: ChatServices, members: Sequence[Member]) -> list[Person]:
-    """Read which members have a second factor; return the members' response models, for administrators."""
+    """Read from the store which of these members have a second factor; return all members as response models, in
+    order.
+    """
     with_factor = await services.access.second_factor.store.confirmed([member.user.id for member in members])
     return [
         Person.model_validate(
@@ -60,7 +66,9 @@ async def people_of(services: ChatServices, members: Sequence[Member]) -> list[P
 
 
 def invitation_fields(invitation: InvitationRecord, now: float) -> dict[str, Any]:
-    """Return the fields of an invitation that its response models have, without its token, for administrators."""
+    """Return the fields of an invitation that its response models have, for administrators; the token is not among
+    them.
+    """
     return {
         "id": invitation.id,
         "email": invitation.email or None,

@@ -1,4 +1,4 @@
-"""Converts conversations and messages to the response models of the chat API."""
+"""Converts records of conversations and messages to the response models of the chat API."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 
 
 def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
-    """Convert the model settings of a request body to a record."""
+    """Convert the model settings in a request body to the record that conversations store; nothing is stored."""
     names = {"tools_off": tuple(body.tools_off), "tools_allowed": tuple(body.tools_allowed)}
     search = None if body.test_time_compute is None else SearchSettings(**body.test_time_compute.model_dump())
     return records.ModelSettings(**{**body.model_dump(), **names, "test_time_compute": search})
 
 
 def step(value: Step, address: BlobAddress) -> schemas.Step:
-    """Convert a step to a response model, with the address of each image (`url`) beside its blob id."""
+    """Convert a step of an answer to a response model, with the address of each image (`url`) beside its blob id."""
     return schemas.Step.model_validate(replace(value, data=with_addresses(value.data, address)))
 
 
 def message(value: records.Message, address: BlobAddress, *, is_shared: bool = False) -> schemas.Message:
-    """Convert a message to a response model; if `is_shared`, without settings, cost, usage and error."""
+    """Convert one message to a response model; if `is_shared`, without settings, cost, usage and error."""
     shown = schemas.Message.model_validate(replace(value, steps=[], images=[]))
     images = [schemas.AttachedImage(name=each.name, size=each.size, url=address(each.blob)) for each in value.images]
     shown = shown.model_copy(update={"steps": [step(each, address) for each in value.steps], "images": images})
@@ -38,14 +38,14 @@ def message(value: records.Message, address: BlobAddress, *, is_shared: bool = F
 
 
 def row(value: ListedConversation) -> schemas.ConversationRow:
-    """Convert a conversation in a list to the response model of a list's row."""
+    """Convert a conversation, without its messages, to the response model of a row in a list."""
     return schemas.ConversationRow.model_validate(_fields(value))
 
 
 def conversation(
     value: ListedConversation, messages: Sequence[records.Message], address: BlobAddress
 ) -> schemas.Conversation:
-    """Convert a conversation with the messages of all its branches to a response model."""
+    """Convert a conversation and the messages of all its branches to a response model for its owner."""
     shown = [message(each, address) for each in messages]
     return schemas.Conversation.model_validate({**_fields(value), "messages": shown})
 
@@ -53,7 +53,9 @@ def conversation(
 def shared(
     value: records.Conversation, branch: Sequence[records.Message], address: BlobAddress
 ) -> schemas.SharedConversation:
-    """Convert a conversation and one branch to the response model of a share link, which hides the owner."""
+    """Convert a conversation and one branch of its messages to the response model of a share link, which hides the
+    owner.
+    """
     return schemas.SharedConversation(
         title=value.title,
         created=value.created,

@@ -1,4 +1,4 @@
-"""Usage by day (UTC), model and person, balances and rate limits, as response models of the usage pages."""
+"""Reads usage by day (UTC), model and person, balances and rate limits, as response models of the usage pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ ONE_BUCKET = 10**8 * HOUR
 
 
 async def by_day(admin: AdminServices, organisation: str, days: int, user: str | None = None) -> list[DayUsage]:
-    """Return usage by UTC day and model in the last `days`, today included, of an organisation or one `user` of it."""
+    """Read an organisation's usage, or only that of its member `user`, in the last `days`, today included; return a row
+    per UTC day and model.
+    """
     usage_filter = _filter(organisation, days, user)
     rows = await admin.administration.usage.rows(usage_filter, DAY_SECONDS, [Dimension.MODEL], MAX_ROWS)
     return [
@@ -43,7 +45,7 @@ async def by_day(admin: AdminServices, organisation: str, days: int, user: str |
 
 
 async def by_person(admin: AdminServices, organisation: str, days: int) -> list[PersonUsage]:
-    """Return an organisation's usage in the last `days`, today included, by person and model."""
+    """Read an organisation's usage in the last `days`, today included; return a row per person and model."""
     usage_filter = _filter(organisation, days, None)
     rows = await admin.administration.usage.rows(usage_filter, ONE_BUCKET, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
     members = await admin.administration.members.all(organisation)
@@ -55,7 +57,9 @@ async def by_person(admin: AdminServices, organisation: str, days: int) -> list[
 
 
 async def balance(admin: AdminServices, organisation: str, project: str | None) -> BalanceSummary:
-    """Return an organisation's balance, this month's usage and budgets; with `project`, only budgets that limit it."""
+    """Read an organisation's credit balance, this month's usage and budgets; with `project`, only budgets that limit
+    its requests.
+    """
     found = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
     uses = {each.name: each for each in budget_usage(found, month_of(time.time()))}
     applicable = None if project is None else (ORGANISATION_BUDGET, project_budget(project))
@@ -73,7 +77,9 @@ async def balance(admin: AdminServices, organisation: str, project: str | None) 
 
 
 async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit]:
-    """Return the rate limits that apply to a person's chats, for any model."""
+    """Read the rate limits in force on a person's chats in a project, for any model; return a row per subject (person,
+    project, organisation).
+    """
     subjects = [key_subject("", owner.user)]
     names = ["you"]
     if project:
@@ -89,7 +95,9 @@ async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit
 
 
 def limit_values(limits: Limits) -> dict[str, int | None]:
-    """Return limits as fields of `LimitValues`: a limit of `UNLIMITED` or more is none."""
+    """Return rate limits as the fields of the response model `LimitValues`; a limit of `UNLIMITED` or more is
+    `None`.
+    """
     return {name: _finite(limit) for name, limit in asdict(limits).items()}
 
 

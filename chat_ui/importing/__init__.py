@@ -1,1 +1,1 @@
-"""Imports conversations from export files of ChatGPT, Open WebUI and this chat."""
+"""Imports conversations into the chat from export files of ChatGPT, Open WebUI and this chat."""

@@ -1,4 +1,4 @@
-"""Reads `conversations.json` of ChatGPT's "Export data": a list of message trees.
+"""Parses `conversations.json` of ChatGPT's "Export data": a list of message trees.
 
 A conversation is `{title, create_time, update_time, is_archived, current_node, mapping: {ID: {parent, message}}}`, a
 message `{author: {role}, create_time, content: {content_type, parts | text}, recipient, metadata}`. There is no
@@ -25,7 +25,9 @@ def matches(value: Mapping[str, Any]) -> bool:
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Convert one conversation of a ChatGPT export; `now` (Unix seconds) replaces a missing creation time."""
+    """Convert one conversation of a ChatGPT export (decoded JSON); `now` (Unix seconds) replaces a missing creation
+    time.
+    """
     nodes = mapping(value["mapping"])
     created = seconds(value.get("create_time")) or now
     visible = {key: message for key, node in nodes.items() if (message := _message(key, mapping(node))) is not None}

@@ -1,4 +1,4 @@
-"""Messages of the parser process: first `Opened` or `Refused`, then batches of conversations."""
+"""Defines the messages of an import's parser process: first `Opened` or `Refused`, then batches of conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads this chat's own JSON export (`exporting/text_files.py`), without usage and cost: they were billed elsewhere.
+"""Parses this chat's own JSON export (`exporting/text_files.py`), without usage and cost: they were billed elsewhere.
 
 Images of questions and steps are not imported either: their ids are those of blobs that another installation or person
 may own.
@@ -36,7 +36,9 @@ def matches(value: Mapping[str, Any]) -> bool:
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Convert one conversation of this chat's own JSON export; `now` (Unix seconds) replaces a missing time."""
+    """Convert one conversation of this chat's own JSON export (decoded); `now` (Unix seconds) replaces a missing
+    time.
+    """
     created = seconds(value.get("created")) or now
     messages = [
         ParsedMessage(

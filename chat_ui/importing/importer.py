@@ -55,9 +55,10 @@ class Importer:
         self._opening: set[Owner] = set()
 
     async def begin(self, owner: Owner, receive: ReceiveFile, model: str) -> Import:
-        """Start importing an export file in the background; `model` answers new questions in its conversations.
+        """Receive an export file, start importing it in the background, and return the import's record.
 
-        `receive` reads the file, and is not called for an import that can't begin.
+        `receive` reads the file, and is not called for an import that can't begin; `model` answers new questions in the
+        imported conversations.
 
         Raises:
             MalformedRequest, InvalidField: the file is not JSON, or its format is unknown.
@@ -89,14 +90,18 @@ class Importer:
         return writer.record
 
     async def last(self, owner: Owner) -> Import | None:
-        """Return the owner's last import, `None` if there is none; a running one whose lease has expired is failed."""
+        """Return the progress or result of the owner's last import, `None` if there is none; a running one whose lease
+        has expired counts as failed.
+        """
         found = await self._stores.imports.find(owner)
         if found is not None and found.state is ImportState.RUNNING and found.until < time.time():
             return replace(found, state=ImportState.FAILED)
         return found
 
     async def run(self) -> None:
-        """Look for imports whose process died and delete their messages without a conversation, until cancelled."""
+        """Clean up after imports of processes that died, until cancelled: delete their messages without a conversation,
+        and mark them as failed. A background task of the gateway; imports themselves are started by `begin`.
+        """
         while True:
             try:
                 for owner, abandoned in await self._stores.imports.abandoned(time.time(), MAX_CLEANED):
@@ -106,7 +111,9 @@ class Importer:
             await asyncio.sleep(self._stores.timings.import_scan_interval)
 
     async def close(self) -> None:
-        """Cancel this process's imports. Stored conversations are complete; repeating the import skips them."""
+        """Cancel the imports that this process runs, at shutdown. Stored conversations are complete; repeating the
+        import skips them.
+        """
         running = list(self._running)
         for task in running:
             task.cancel()

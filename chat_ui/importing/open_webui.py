@@ -1,4 +1,4 @@
-"""Reads Open WebUI's "Export chats": a list of `{title, created_at, updated_at, archived, pinned, chat}`.
+"""Parses Open WebUI's "Export chats": a list of `{title, created_at, updated_at, archived, pinned, chat}`.
 
 A chat is `{title, system, history: {currentId, messages: {ID: {parentId, role, content, model, timestamp}}}}`. The
 export of a single chat is a list of one chat, or the chat without a list.
@@ -21,7 +21,9 @@ def matches(value: Mapping[str, Any]) -> bool:
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Convert one conversation of an Open WebUI export; `now` (Unix seconds) replaces a missing creation time."""
+    """Convert one conversation of an Open WebUI export (decoded JSON); `now` (Unix seconds) replaces a missing creation
+    time.
+    """
     chat = mapping(_chat(value))
     history = mapping(chat.get("history"))
     created = seconds(value.get("created_at")) or seconds(chat.get("timestamp")) or now

@@ -1,4 +1,4 @@
-"""Conversations parsed from an export file, and their conversion to records of the chat.
+"""Converts conversations parsed from an export file to records of the chat, within the chat's size limits.
 
 Files are untrusted: times, texts and sizes are checked, and conversations that are too large or invalid are skipped
 with a reason. Ids are digests of the owner and the content, so importing a conversation again gives the same ids.
@@ -75,7 +75,9 @@ class ParsedConversation:
 
 
 def to_records(parsed: ParsedConversation, owner: Owner, model: str) -> tuple[Conversation, list[Message]]:
-    """Convert a parsed conversation to records of `owner`; `model` will answer new questions in the conversation.
+    """Convert a conversation parsed from an export file to a conversation and messages of `owner`; nothing is stored.
+
+    `model` will answer new questions in the conversation.
 
     Raises:
         ConversationSkipped: the conversation is empty or exceeds a limit.
@@ -179,28 +181,30 @@ def _message(node: ParsedMessage, parent: Message | None, conversation: Conversa
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return `value` if it is a JSON object, else an empty mapping."""
+    """Return `value`, from an untrusted file, if it is a JSON object, else an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def text(value: Any) -> str:
-    """Return `value` if it is a string, else an empty string."""
+    """Return `value`, from an untrusted file, if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def identifier(value: Any) -> str | None:
-    """Return `value` if it is a non-empty string, to use it as an id; else `None`."""
+    """Return `value`, from an untrusted file, if it is a non-empty string, to use it as an id; else `None`."""
     return value if isinstance(value, str) and value else None
 
 
 def number(value: Any, least: float, most: float) -> float | None:
-    """Return `value` as a number if it is one between `least` and `most`; else `None`."""
+    """Return `value`, from an untrusted file, if it is a number from `least` to `most`; else `None`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and least <= value <= most else None
 
 
 def seconds(value: Any) -> float | None:
-    """Convert a Unix time in seconds, milli-, micro- or nanoseconds to seconds; `None` if it is no positive number."""
+    """Convert a Unix time of an untrusted file in seconds, milli-, micro- or nanoseconds to seconds; `None` if it is no
+    positive number.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
         return None
     number = float(value)

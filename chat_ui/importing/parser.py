@@ -1,4 +1,4 @@
-"""Parses an export file into batches of conversation records."""
+"""Parses an export file of a known format into batches of conversation records, in the sandboxed parser process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _frames = msgspec.msgpack.Encoder()
 
 
 def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
-    """Parse an export file; yield `Opened` and batches of conversations, or only `Refused` if its format is unknown."""
+    """Parse the bytes of an export file; yield `Opened` and then batches of conversation records, or only `Refused` if
+    the file is no JSON or its format is unknown.
+    """
     try:
         found = _conversations(parse_now(raw, MAX_CONTAINERS))
     except MalformedRequest as error:
@@ -56,7 +58,9 @@ def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
 
 
 def encoded_frames(order: bytes, source: BinaryIO) -> Iterator[bytes]:
-    """Parse the export file `source` as the encoded `ImportRequest` says; yield encoded frames. Runs in a sandbox."""
+    """Parse the export file `source` by the encoded `ImportRequest` `order`, and yield encoded frames; the main
+    function of the sandboxed parser process.
+    """
     request = _requests.decode(order)
     return map(_frames.encode, parse(source.read(), request))
 

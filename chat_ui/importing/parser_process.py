@@ -1,6 +1,4 @@
-"""Parses an imported file in a sandbox: in a process, because parsing 32 MiB would block the event loop for seconds,
-and confined, because the file is untrusted.
-"""
+"""Parses an imported file in a sandboxed process: parsing would block the event loop, and the file is untrusted."""
 
 from __future__ import annotations
 
@@ -34,12 +32,15 @@ _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 async def parse_in_sandbox(file: BinaryIO, request: ImportRequest) -> AsyncIterator[Frame]:
-    """Parse an export file in a sandbox; yield the frames `Opened` and batches of conversations, or `Refused`.
+    """Parse an export file in a sandboxed process; yield the frames `Opened` and batches of conversations, or
+    `Refused`.
 
     The file may be closed after the first frame.
 
     Raises:
-        FileTooCostly, ParserDied, ParserUnavailable: as these classes say.
+        FileTooCostly: the process exceeded a limit of memory, time or output.
+        ParserDied: the process exited before the end of the file, or sent an invalid message.
+        ParserUnavailable: this machine can't confine a parser process.
     """
     order = msgspec.msgpack.encode(request)
     try:

@@ -1,4 +1,4 @@
-"""Records of imports, the last one of each person, and the port of their store."""
+"""Defines the records of imports, one per person (the last), and the interface of their store."""
 
 from __future__ import annotations
 
@@ -76,17 +76,23 @@ class ImportStore(Protocol):
     """
 
     async def find(self, owner: Owner) -> Import | None:
-        """Return the owner's last import, running or ended; `None` if there is none."""
+        """Return the record of the owner's last import, running or ended; `None` if there is none."""
         ...
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
-        """Store `started` in place of the last import `before`; false if that was replaced or is still leased."""
+        """Store the record of a new import, `started`, in place of the owner's last one, `before`; return false, and
+        store nothing, if that was replaced or is still leased at `now` (Unix seconds).
+        """
         ...
 
     async def renew(self, owner: Owner, record: Import) -> bool:
-        """Store an import's progress and lease end as in `record`; return false if another import has replaced it."""
+        """Store the progress and lease end of the owner's running import as in `record`; return false, and store
+        nothing, if another import has replaced it.
+        """
         ...
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
-        """Return at most `limit` unfinished imports whose lease ended before `now`, with their owners."""
+        """Return at most `limit` unfinished imports of all owners whose lease ended before `now` (Unix seconds), each
+        with its owner.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Writes the conversations of one import to the store, batch by batch, so that a crash leaves no partial conversation.
+"""Stores the conversations of one import, batch by batch, so that a crash leaves no partial conversation.
 
 The ids of a batch are recorded first, then its messages are stored, then its conversations. After a crash, messages
 whose conversation was not stored are deleted by the next import or by the clean-up scan.
@@ -47,7 +47,7 @@ class ImportStores:
 
     @property
     def lease(self) -> float:
-        """End of an import's lease that begins now, in Unix seconds."""
+        """Unix time at which the lease of an import ends if it is taken or renewed now."""
         return time.time() + self.timings.import_lease
 
 
@@ -60,7 +60,8 @@ class ImportWriter:
         self._stores = stores
 
     async def run(self, batches: AsyncIterator[Batch]) -> None:
-        """Store the conversations of all batches with their messages, and the import's progress after each batch.
+        """Store the conversations of all batches of the import with their messages, and the import's progress after
+        each batch; conversations that exist already are skipped.
 
         Raises:
             StoreUnavailable: the store did not answer for `import_store_timeout`.

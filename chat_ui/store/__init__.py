@@ -1,1 +1,1 @@
-"""Stores of conversations, messages, presets, shares and imports in MongoDB."""
+"""MongoDB stores of the chat: conversations, messages, presets, shares, imports and counts of stored bytes."""

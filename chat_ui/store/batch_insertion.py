@@ -1,4 +1,4 @@
-"""Inserts many documents in batches and skips those that exist."""
+"""Inserts many documents into a MongoDB collection in batches, and skips those that exist."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MAX_BYTES = 1_048_576
 
 
 async def insert_missing(collection: Collection, documents: Iterable[dict[str, Any]]) -> None:
-    """Insert the documents whose `_id` the collection does not have yet. After an error some may be written.
+    """Insert those documents whose `_id` the MongoDB collection does not have yet, in batches.
 
     `documents` is consumed batch by batch, so that other tasks of this process can run in between.
 
     Raises:
-        StoreUnavailable: the store did not answer; the call may be repeated.
-        RecordRefused: a document is too large.
+        StoreUnavailable: the store did not answer; some may be written, and the call may be repeated.
+        RecordRefused: a document is too large; some may be written.
     """
     for batch in _batches(documents):
         with pymongo.timeout(BATCH_TIMEOUT):

@@ -47,22 +47,22 @@ class MongoConversationStore:
         self._shares = connection.durable(SHARES)
 
     async def add(self, owner: Owner, conversation: Conversation) -> None:
-        """Insert a conversation, durably."""
+        """Store a new conversation of the owner durably."""
         await self._conversations.insert_one(_document(owner, conversation, ()))
 
     async def add_missing(self, owner: Owner, search_terms: Mapping[Conversation, Collection[str]]) -> None:
-        """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
+        """Store conversations of the owner durably, each with its search terms; existing ones are left unchanged."""
         await insert_missing(
             self._conversations, (_document(owner, each, terms) for each, terms in search_terms.items())
         )
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
-        """Return the owner's conversation with this id, `None` if there is none."""
+        """Return the owner's conversation with this id, without its messages; `None` if there is none."""
         wanted = owned_by(owner, _id=conversation_id)
         return await self._conversations.find_record(conversation_from, wanted, _NO_TERMS)
 
     async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
-        """Return those of these conversations that exist and are the owner's, in any order."""
+        """Return those of the conversations with these ids that exist and are the owner's, in any order."""
         found = self._conversations.find(owned_by(owner, _id={"$in": list(conversation_ids)}), _NO_TERMS)
         return [conversation_from(each) async for each in found]
 
@@ -78,7 +78,9 @@ class MongoConversationStore:
         return page
 
     async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[SearchResult]:
-        """Return the owner's conversations that contain all words (the last may be a prefix), by descending `order`."""
+        """Return the owner's conversations that contain all of the normalised `words` (the last may be a prefix), at
+        most `MAX_RESULTS`, by descending `order`.
+        """
         *whole, last = map(re.escape, words)
         patterns = [re.compile(f" {last}"), *(re.compile(f" {word} ") for word in whole)]
         found: list[SearchResult] = []
@@ -104,7 +106,7 @@ class MongoConversationStore:
             return int(await self._conversations.count_documents(owned_by(owner)))
 
     async def stored_bytes(self, owner: Owner) -> int:
-        """Return the sum of `size` of the owner's conversations."""
+        """Return the bytes that all conversations of the owner are counted for: the sum of their `size`."""
         stages = [{"$match": owned_by(owner)}, {"$group": {"_id": None, "size": {"$sum": "$size"}}}]
         with pymongo.timeout(BATCH_TIMEOUT):
             return sum([int(each["size"]) async for each in self._conversations.aggregate(stages)])
@@ -116,7 +118,12 @@ class MongoConversationStore:
         changes: Mapping[str, Any],
         increments: Mapping[str, int] | None = None,
     ) -> Conversation | None:
-        """Set fields by name, increment `messages` and `size`; return the conversation, `None` if it does not exist."""
+        """Set the fields of a conversation that `changes` has, by name, and add `increments` to `messages` and `size`;
+        return the changed conversation, `None` if the owner has none with this id.
+
+        Raises:
+            StoreUnavailable: the store does not answer, or too many other changes of the conversation run.
+        """
         for _ in range(MAX_ATTEMPTS):
             before = await self.find(owner, conversation_id)
             if before is None:
@@ -131,7 +138,7 @@ class MongoConversationStore:
         raise StoreUnavailable("too many concurrent changes of a conversation")
 
     async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
-        """Set a conversation's title if it is empty; return whether it was set."""
+        """Set a conversation's title if it has none; return whether the title was set."""
         return await self._conversations.update_matching(
             owned_by(owner, _id=conversation_id, title=""), {"$set": {"title": title}}
         )
@@ -146,7 +153,9 @@ class MongoConversationStore:
             await self._unjournaled.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete a conversation, then its share link and messages; return false if the conversation does not exist."""
+        """Delete a conversation, then its share link and messages; return false if the owner has no conversation with
+        this id.
+        """
         whole = owned_by(owner, _id=conversation_id)
         result = await self._conversations.delete_one(whole)
         await self._shares.delete_one(whole)

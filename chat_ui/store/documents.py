@@ -46,7 +46,7 @@ _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 
 
 def owned_by(owner: Owner, **more: Any) -> dict[str, Any]:
-    """Return a MongoDB filter for documents of the owner that have the fields `more`.
+    """Return a MongoDB filter for the documents of an owner whose fields have the values `more`.
 
     The most selective fields come first: the embedded store uses the index of the first field that has one, and reads
     every entry that it gives.
@@ -55,7 +55,7 @@ def owned_by(owner: Owner, **more: Any) -> dict[str, Any]:
 
 
 def owner_from(document: dict[str, Any]) -> Owner:
-    """Return the owner in a MongoDB document of a conversation, message or preset."""
+    """Return the owner (organisation and user) of a MongoDB document of a conversation, message or preset."""
     return Owner(document["organisation"], document["user"])
 
 
@@ -80,7 +80,7 @@ def message_document(owner: Owner, message: Message) -> dict[str, Any]:
 
 
 def message_from(document: dict[str, Any]) -> Message:
-    """Convert a MongoDB document to a message; attachments lack their text if the query left it out."""
+    """Convert a MongoDB document of the chat to a message; attachments lack their text if the query left it out."""
     attachments = [Attachment(each["name"], each.get("text", ""), each["size"]) for each in document["attachments"]]
     parts = {name: kind(**document[name]) for name, kind in _PARTS.items() if document.get(name) is not None}
     return from_document(
@@ -107,10 +107,10 @@ def conversation_document(owner: Owner, conversation: Conversation) -> dict[str,
 
 
 def conversation_from(document: dict[str, Any]) -> Conversation:
-    """Convert a MongoDB document to a conversation."""
+    """Convert a MongoDB document of the chat to a conversation, without its messages."""
     return from_document(Conversation, document, settings=_settings_from(**document["settings"]))
 
 
 def preset_from(document: dict[str, Any]) -> Preset:
-    """Convert a MongoDB document to a preset."""
+    """Convert a MongoDB document of the chat to a preset (a named set of model settings)."""
     return Preset(document["_id"], document["name"], _settings_from(**document["settings"]))

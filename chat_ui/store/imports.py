@@ -24,11 +24,13 @@ class MongoImportStore:
         self._imports = connection.unjournaled(COLLECTION)
 
     async def find(self, owner: Owner) -> Import | None:
-        """Return the owner's last import, running or ended; `None` if there is none."""
+        """Return the record of the owner's last import, running or ended; `None` if there is none."""
         return await self._imports.find_record(_import, _import_key(owner))
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
-        """Store `started` in place of the last import `before`; false if that was replaced or is still leased."""
+        """Store the record of a new import, `started`, in place of the owner's last one, `before`; return false, and
+        store nothing, if that was replaced or is still leased at `now` (Unix seconds).
+        """
         stored = _fields(started)
         if before is None:
             return await self._imports.insert_if_absent({**_import_key(owner), **stored})
@@ -36,12 +38,16 @@ class MongoImportStore:
         return await self._imports.update_matching(free, {"$set": stored})
 
     async def renew(self, owner: Owner, record: Import) -> bool:
-        """Store an import's progress and lease end as in `record`; return false if another import has replaced it."""
+        """Store the progress and lease end of the owner's running import as in `record`; return false, and store
+        nothing, if another import has replaced it.
+        """
         ours = {**_import_key(owner), "import": record.id}
         return await self._imports.update_matching(ours, {"$set": _fields(record)})
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
-        """Return at most `limit` unfinished imports whose lease ended before `now`, with their owners."""
+        """Return at most `limit` unfinished imports of all owners whose lease ended before `now` (Unix seconds), each
+        with its owner.
+        """
         found = self._imports.find({"until": {"$gt": 0.0, "$lt": now}}).limit(limit)
         return [(owner_from(each), _import(each)) async for each in found]
 

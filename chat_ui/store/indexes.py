@@ -7,7 +7,7 @@ from chat_ui.store import conversations, imports, messages, presets, shares
 
 
 async def create_indexes(connection: StoreConnection) -> None:
-    """Create the indexes of the chat's collections; existing ones are kept.
+    """Create the MongoDB indexes of the chat's collections at start-up; existing ones are kept.
 
     Raises:
         StoreUnavailable: the store does not answer.

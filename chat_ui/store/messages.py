@@ -45,7 +45,7 @@ class MongoMessageStore:
         self._messages = connection.durable(COLLECTION)
 
     async def add(self, owner: Owner, messages: Sequence[Message], writer: str = "", until: float = 0.0) -> None:
-        """Insert messages, durably; open ones are leased to `writer` until the time `until`."""
+        """Store new messages durably; open answers are leased to the process `writer` until `until` (Unix seconds)."""
         documents = [message_document(owner, message) for message in messages]
         for document, message in zip(documents, messages, strict=True):
             if message.state.is_open:
@@ -53,11 +53,11 @@ class MongoMessageStore:
         await self._messages.insert_many(documents)
 
     async def add_missing(self, owner: Owner, messages: Sequence[Message]) -> None:
-        """Insert finished messages, durably; existing ones are left unchanged."""
+        """Store finished messages durably; existing ones are left unchanged."""
         await insert_missing(self._messages, (message_document(owner, message) for message in messages))
 
     async def remove_all(self, owner: Owner, conversation_ids: Collection[str]) -> None:
-        """Delete all messages of these conversations."""
+        """Delete all messages of the owner's conversations with these ids."""
         with pymongo.timeout(BATCH_TIMEOUT):
             await self._messages.delete_many(owned_by(owner, conversation={"$in": list(conversation_ids)}))
 
@@ -67,30 +67,32 @@ class MongoMessageStore:
         return [message_from(each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
     async def all_with_files(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
-        """Return all messages of these conversations with the text of their attachments, in any order."""
+        """Return all messages of the conversations with these ids, attachments with their text, in any order."""
         wanted = owned_by(owner, conversation={"$in": list(conversation_ids)})
         with pymongo.timeout(BATCH_TIMEOUT):
             return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
-        """Return the messages of a conversation that have these ids, with attachments' text, in any order."""
+        """Return the messages of a conversation that have these ids, attachments with their text, in any order."""
         wanted = owned_by(owner, conversation=conversation_id, _id={"$in": list(message_ids)})
         return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """Return one message, its attachments without their text; `None` if it does not exist."""
+        """Return one message of a conversation, attachments without their text; `None` if it does not exist."""
         wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
         return await self._messages.find_record(message_from, wanted, _WITHOUT_FILE_TEXT)
 
     async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
-        """Return the ids of those conversations in which an answer is being written."""
+        """Return the ids of those of these conversations in which an answer is being written, by any process."""
         wanted = owned_by(owner, open={"$in": list(conversation_ids)})
         return {each["open"] async for each in self._messages.find(wanted, {"open": 1})}
 
     async def matching_texts(
         self, owner: Owner, conversation_ids: Collection[str], pattern: str
     ) -> list[tuple[str, str]]:
-        """Return at most `MAX_SEARCHED` pairs of conversation id and text of messages that match `pattern`."""
+        """Return at most `MAX_SEARCHED` pairs of conversation id and text of messages, in these conversations, that
+        match the regular expression `pattern`.
+        """
         wanted = owned_by(
             owner, conversation={"$in": list(conversation_ids)}, text={"$regex": pattern, "$options": "i"}
         )
@@ -98,7 +100,7 @@ class MongoMessageStore:
         return [(each["conversation"], each["text"]) async for each in found]
 
     async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """Set the stop flag that the answer's writer polls; return the message, `None` if it does not exist."""
+        """Set an answer's stop flag, which its writer polls; return the message, `None` if it does not exist."""
         wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
         await self._messages.update_one({**wanted, "open": {"$exists": True}}, {"$set": {"stop": True}})
         return await self.find(owner, conversation_id, message_id)
@@ -112,19 +114,21 @@ class MongoAnswerStore:
         self._unjournaled = connection.unjournaled(COLLECTION)
 
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
-        """Lease an open answer until `until` to `writer` (a process) if its lease expired; `None`: another has it."""
+        """Lease an open answer to the process `writer` until `until` (Unix seconds), if its lease ended before `now`;
+        return the answer with its owner, `None` if another process has the lease.
+        """
         free = {"_id": message_id, "lease": {"$lt": now}}
         if not await self._unjournaled.update_matching(free, {"$set": {"writer": writer, "lease": until}}):
             return None
         return await self._unjournaled.find_record(_claim, {"_id": message_id, "writer": writer})
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
-        """Return the ids of at most `limit` open answers, of all owners, whose lease ended before `now`."""
+        """Return ids of at most `limit` open answers, of all owners, whose lease ended before `now` (Unix seconds)."""
         found = self._unjournaled.find({"lease": {"$lt": now}}, {"_id": 1}).limit(limit)
         return [each["_id"] async for each in found]
 
     async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
-        """Renew an answer's lease, store its progress; return its stop flag, `None` if `writer` lost the lease."""
+        """Extend an answer's lease, store its progress; return its stop flag, `None` if `writer` lost the lease."""
         changed = {name: to_stored(value) for name, value in vars(progress).items() if value is not None}
         if not await self._unjournaled.update_matching(
             {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **changed}}
@@ -140,7 +144,9 @@ class MongoAnswerStore:
         )
 
     async def finish(self, message: Message, writer: str) -> bool:
-        """Store a finished answer, durably; return false and store nothing if `writer` has lost the lease."""
+        """Store a finished answer durably and end its lease; return false, and store nothing, if `writer` has lost the
+        lease.
+        """
         final = {name: to_stored(getattr(message, name)) for name in _FINAL}
         return await self._durable.update_matching(
             {"_id": message.id, "writer": writer}, {"$set": final, "$unset": _NOT_OPEN}

@@ -20,7 +20,7 @@ class MongoPresetStore:
         self._presets = connection.durable(COLLECTION)
 
     async def add(self, owner: Owner, preset: Preset) -> None:
-        """Store a preset, durably; one with the same id is replaced."""
+        """Store a preset (a named set of model settings) of the owner durably; one with the same id is replaced."""
         key = owned_by(owner, _id=preset.id)
         await self._presets.replace_one(
             key, {**key, "name": preset.name, "settings": to_stored(preset.settings)}, upsert=True
@@ -32,12 +32,12 @@ class MongoPresetStore:
         return [preset_from(each) async for each in found]
 
     async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
-        """Set `name` or `settings`; return the changed preset, `None` if it does not exist."""
+        """Change a preset's `name` or `settings`; return the changed preset, `None` if it does not exist."""
         stored = {name: to_stored(value) for name, value in changes.items()}
         await self._presets.update_one(owned_by(owner, _id=preset_id), {"$set": stored})
         return await self._presets.find_record(preset_from, owned_by(owner, _id=preset_id))
 
     async def remove(self, owner: Owner, preset_id: str) -> bool:
-        """Delete a preset; return false if it does not exist."""
+        """Delete a preset of the owner; return false if it does not exist."""
         result = await self._presets.delete_one(owned_by(owner, _id=preset_id))
         return bool(result.deleted_count)

@@ -16,7 +16,11 @@ class MongoShareStore:
         self._shares = connection.durable(COLLECTION)
 
     async def put(self, owner: Owner, conversation_id: str, digest: bytes, joined: float) -> None:
-        """Store the digest of a conversation's share link token; an earlier link becomes invalid."""
+        """Store the digest of the token of a conversation's share link, in place of an earlier link, which becomes
+        invalid.
+
+        `joined`: when the owner's membership began, in Unix seconds.
+        """
         key = owned_by(owner, _id=conversation_id)
         link = {**key, "conversation": conversation_id, "digest": digest, "joined": joined}
         await self._shares.replace_one(key, link, upsert=True)
@@ -26,6 +30,8 @@ class MongoShareStore:
         await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
-        """Return owner, id and `joined` of the conversation whose share link token has this digest, or `None`."""
+        """Return what the share link whose token has this digest shows: the owner, the conversation's id, and `joined`
+        (`None`: not stored); `None` if there is no such link.
+        """
         document = await self._shares.find_one({"digest": digest})
         return None if document is None else (owner_from(document), document["conversation"], document.get("joined"))

@@ -19,21 +19,25 @@ class MongoStoredBytes:
         self._counts = connection.unjournaled(COLLECTION)
 
     async def find(self, owner: Owner) -> ByteCount | None:
-        """Return the owner's count; `None` if the owner has none yet."""
+        """Return the stored count of an owner's bytes; `None` if the owner has none yet."""
         return await self._counts.find_record(_count, _key(owner))
 
     async def begin(self, owner: Owner, count: ByteCount) -> None:
-        """Store the owner's first count; does nothing if there is one."""
+        """Store the first count of an owner's bytes; no effect if there is one."""
         await self._counts.insert_if_absent({**_key(owner), **_fields(count)})
 
     async def add(self, owner: Owner, more: int, now: float, limit: int | None = None) -> bool:
-        """Add to the count; return false and change nothing if it would exceed `limit`, or if there is none."""
+        """Add `more` bytes to an owner's stored count at the time `now` (Unix seconds); return false, and change
+        nothing, if the count would exceed `limit`, or if there is none.
+        """
         fits = {} if limit is None else {"bytes": {"$lte": limit - more}}
         change = {"$inc": {"bytes": more}, "$set": {"changed": now}}
         return await self._counts.update_matching({**_key(owner), **fits}, change)
 
     async def correct(self, owner: Owner, before: ByteCount, count: ByteCount) -> bool:
-        """Replace the count `before`; return false and change nothing if the count has changed."""
+        """Replace an owner's stored count `before` by `count`; return false, and change nothing, if it has changed
+        meanwhile.
+        """
         return await self._counts.update_matching({**_key(owner), **_fields(before)}, {"$set": _fields(count)})
 
 

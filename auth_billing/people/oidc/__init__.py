@@ -1,1 +1,1 @@
-"""Sign-in at an OpenID Connect provider: authorization-code flow with PKCE, and roles from the provider's groups."""
+"""Signs people in at an OpenID Connect provider: authorization-code flow with PKCE, and roles from its groups."""

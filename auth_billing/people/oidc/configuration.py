@@ -1,4 +1,4 @@
-"""Configuration of the OpenID Connect provider, checked at start-up."""
+"""Configures the OpenID Connect provider and the roles that its groups give; checked at start-up."""
 
 from __future__ import annotations
 
@@ -61,16 +61,18 @@ class OidcConfiguration:
 
     @property
     def redirect_uri(self) -> str:
-        """The exact redirect URI that the provider must know."""
+        """The redirect URI of this installation, which must be registered at the provider exactly so."""
         return self.origin + CALLBACK_PATH
 
     def allows(self, url: str) -> bool:
-        """Return whether an endpoint of the provider may be used: https, or http on loopback if the issuer is there."""
+        """Return whether requests may go to `url`, an endpoint of the provider: https, or http on loopback if the
+        issuer is there.
+        """
         return is_safe_url(url) and (urlsplit(url).scheme == "https" or urlsplit(self.issuer).scheme == "http")
 
 
 def is_safe_url(url: str) -> bool:
-    """Return whether a URL is https, or http on the loopback interface, and names no user."""
+    """Return whether a URL is https, or http on the loopback interface, and contains no user name."""
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port
@@ -82,7 +84,10 @@ def is_safe_url(url: str) -> bool:
 
 
 def parse_group_roles(text: str, default_organisation: str) -> tuple[GroupRole, ...]:
-    """Parse a JSON list of `{"group": …, "role": …, "organisation": …}`; the organisation may be left out.
+    """Parse the setting that maps a provider's groups to roles: a JSON list of `{"group": …, "role": …, "organisation":
+    …}`.
+
+    An entry without an organisation gets `default_organisation`.
 
     Raises:
         StartupError: it is malformed, or gives a role that groups can't give.

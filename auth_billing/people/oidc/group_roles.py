@@ -1,4 +1,4 @@
-"""Memberships that follow the groups of an identity provider.
+"""Gives, changes and ends memberships of organisations as the groups of an identity provider's users require.
 
 Groups give, change and take only memberships that they gave. A membership that an invitation gave belongs to the
 organisation's administrators, so no mistake at the provider removes an owner.
@@ -34,7 +34,8 @@ class MembershipChange:
 
 
 def groups_in(claims: Mapping[str, Any], name: str) -> frozenset[str]:
-    """Return the groups of a claim, a text or a list of texts; none if the claim is missing.
+    """Return the user's groups in the claim `name` of an ID token: a text or a list of texts; none if the claim is
+    missing.
 
     Raises:
         ProviderSignInRefused: the provider left the claim out because there are too many groups, or it is malformed.
@@ -50,7 +51,10 @@ def groups_in(claims: Mapping[str, Any], name: str) -> frozenset[str]:
 
 
 def roles_of(groups: Iterable[str], mapping: Sequence[GroupRole]) -> dict[str, Role]:
-    """Return the highest role that these groups give in each organisation, by the organisation's id."""
+    """Return the highest role that the groups of a user give in each organisation, by the organisation's id.
+
+    `mapping`: the configured roles of groups. Organisations in which no group gives a role are missing.
+    """
     names, roles = set(groups), dict[str, Role]()
     for each in mapping:
         if each.group in names and each.role.rank > (
@@ -63,7 +67,11 @@ def roles_of(groups: Iterable[str], mapping: Sequence[GroupRole]) -> dict[str, R
 async def apply_roles(
     members: Members, user: str, wanted: Mapping[str, Role], issuer: str, now: float
 ) -> list[MembershipChange]:
-    """Give, change and end the memberships of a user that follow the groups of `issuer`; return what was changed."""
+    """Store the roles `wanted` (by organisation id) that the groups of the identity provider `issuer` give a user: add,
+    change and end memberships.
+
+    Return what was changed. `now`: Unix seconds, when the provider confirmed the groups.
+    """
     stored = {each.organisation: each for each in await members.memberships.of_user(user)}
     new = [Membership(organisation, user, role, now, issuer) for organisation, role in wanted.items()]
     changes = [await _join(members, each) for each in new if each.organisation not in stored]
@@ -91,8 +99,10 @@ async def _follow(members: Members, stored: Membership, role: Role | None, now: 
 
 
 async def end_unconfirmed(members: Members, since: float) -> list[tuple[str, MembershipChange]]:
-    """End the memberships from groups, of any issuer, that were last confirmed before `since` (Unix seconds), with
-    their sessions and API keys; return users' ids and the changes.
+    """End all memberships from groups, of any issuer, that were last confirmed before `since` (Unix seconds), with
+    their sessions and API keys.
+
+    Return a pair of user id and change for each ended membership.
     """
     return [
         (each.user, MembershipChange(each.organisation, Event.USER_DELETED, each.role))
@@ -102,7 +112,9 @@ async def end_unconfirmed(members: Members, since: float) -> list[tuple[str, Mem
 
 
 async def end_membership(members: Members, membership: Membership) -> MembershipChange | None:
-    """End a membership that a group gave, with its sessions and API keys; return the change, `None` if it had ended."""
+    """End one membership that a group gave, with its sessions and API keys; return the change, `None` if it had ended
+    before.
+    """
     actor = Actor(membership.organisation, membership.user, membership.role)
     try:
         await members.remove(actor, membership.user)

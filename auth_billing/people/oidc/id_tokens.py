@@ -1,4 +1,4 @@
-"""Validation of ID tokens by the rules of OpenID Connect Core 1.0, section 3.1.3.7, and RFC 8725.
+"""Validates ID tokens by the rules of OpenID Connect Core 1.0, section 3.1.3.7, and RFC 8725.
 
 Only asymmetric algorithms are accepted: neither `none` nor an HMAC with the client's secret.
 """
@@ -28,7 +28,9 @@ MAX_SUBJECT = 255
 async def verified_claims(
     provider: OidcProvider, configuration: OidcConfiguration, tokens: Tokens, nonce: str, now: float
 ) -> Mapping[str, Any]:
-    """Verify signature and claims of an ID token, and return its claims; keys are fetched again for an unknown key id.
+    """Verify the signature and the claims of a provider's ID token, and return its claims.
+
+    The provider's signing keys are fetched again for an unknown key id.
 
     Args:
         nonce: that of the sign-in; empty: the token was refreshed.

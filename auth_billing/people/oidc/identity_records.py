@@ -1,4 +1,4 @@
-"""Stored form of identities at OpenID Connect providers, and the port of their store."""
+"""Defines the stored form of identities (accounts at an OpenID Connect provider), and the interface of their store."""
 
 from __future__ import annotations
 
@@ -24,30 +24,38 @@ class IdentityStore(Protocol):
     """Store of identities and of used sign-in states. Methods raise `StoreUnavailable`."""
 
     async def add(self, identity: Identity) -> bool:
-        """Store a new identity durably; return false if its id is stored."""
+        """Store a new identity, an account at the identity provider that signs in as a user, durably; return false if
+        its id is stored.
+        """
         ...
 
     async def find(self, identity_id: str) -> Identity | None:
-        """Return the identity with this id, or `None`."""
+        """Return the identity (account at the identity provider) with this id, or `None` if there is none."""
         ...
 
     async def of_user(self, user: str) -> list[Identity]:
-        """Return the identities of a user, oldest first."""
+        """Return the identities (accounts at the identity provider) that sign in as a user, oldest first."""
         ...
 
     async def remove(self, identity_id: str, user: str) -> bool:
-        """Delete an identity of a user; return false if the user has no such identity."""
+        """Delete one identity of a user, so that this account at the identity provider signs in as the user no more;
+        return false if the user has no such identity.
+        """
         ...
 
     async def remove_all(self, user: str) -> None:
-        """Delete the identities of a user, so that they sign in as the user no more."""
+        """Delete all identities of a user, so that no account at the identity provider signs in as the user any
+        more.
+        """
         ...
 
     async def use_state(self, state: str, expires: float) -> bool:
-        """Mark the state of a sign-in as used until `expires` (Unix seconds); return false if it was used before."""
+        """Mark the `state` value of a sign-in at the provider as used until `expires` (Unix seconds); return false if
+        it was used before.
+        """
         ...
 
 
 def identity_id(issuer: str, subject: str) -> str:
-    """Return the id of the identity `subject` at `issuer`."""
+    """Return the stored id of an identity, made of the provider's URL `issuer` and the account's `subject` there."""
     return hashlib.sha256(f"{len(issuer)}:{issuer}{subject}".encode()).hexdigest()

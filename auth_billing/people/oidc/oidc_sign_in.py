@@ -117,7 +117,10 @@ class OidcSignIn:
         self._cipher = Fernet(base64.urlsafe_b64encode(key))
 
     async def begin(self, address: str, return_to: str) -> tuple[str, Transaction]:
-        """Begin a sign-in; return the provider's URL for the browser, and the transaction for its cookie.
+        """Begin a sign-in at the identity provider; return the provider's URL for the browser, and the transaction to
+        keep in a cookie.
+
+        `address`: the client's network address; `return_to`: the path of this site to visit after the sign-in.
 
         Raises:
             TooManySignIns: the address has no attempts left.
@@ -129,7 +132,8 @@ class OidcSignIn:
     async def begin_connection(
         self, session: BrowserSession, password: str, code: str, address: str
     ) -> tuple[str, Transaction]:
-        """Begin to connect an identity with the session's user, who gives the password again.
+        """Begin to connect an identity at the provider with the session's user, who gives the password again; return
+        the provider's URL for the browser, and the transaction to keep in a cookie.
 
         Args:
             code: of the second factor, if the user has one: the identity signs in without it.
@@ -145,20 +149,20 @@ class OidcSignIn:
         return await self._begin(self._transactions.begin("/account", session.id))
 
     async def identities(self, user: User) -> list[Identity]:
-        """Return the identities that sign in as a user, oldest first."""
+        """Return the identities (accounts at the provider) that sign in as a user, oldest first."""
         return await self._identities.of_user(user.id)
 
     async def disconnect(
         self, session: BrowserSession, identity: str, password: str, code: str, address: str
     ) -> SignedIn:
-        """Disconnect an identity from the session's user, who gives password and code as in `begin_connection`, and end
-        all other sessions of the user; return a new session in place of this one.
+        """Disconnect an identity from the session's user, who gives the password and the code of a second factor, and
+        end all other sessions of the user; return a new session in place of this one.
 
         Raises:
             NotPermitted: no membership of the user accepts the password.
             NoSuchRecord: the user has no such identity.
             InvalidSession: the session has ended.
-            InvalidCredentials, InvalidCode, TooManySignIns: as in `begin_connection`.
+            InvalidCredentials, InvalidCode, TooManySignIns: password or code is wrong, or no attempts are left.
         """
         await self._confirm(session.user, password, code, address)
         sessions, memberships = self._access.sessions, self._access.members.memberships
@@ -189,9 +193,13 @@ class OidcSignIn:
         return url, transaction
 
     async def finish(self, cookie: str, answer: Answer, session: BrowserSession | None) -> Outcome:
-        """Complete what `begin` or `begin_connection` began in the same browser, once.
+        """Complete, once, the sign-in or connection that `begin` or `begin_connection` began in the same browser.
+
+        Return a new session, an ended membership, or the connected identity.
 
         Args:
+            cookie: the cookie with the transaction.
+            answer: the provider's answer, from the redirect's query.
             session: the browser's session; `None`: not signed in.
 
         Raises:
@@ -253,7 +261,8 @@ class OidcSignIn:
         return Outcome(transaction.return_to, user, connected=identity.id)
 
     async def check(self, session: BrowserSession) -> Sequence[MembershipChange]:
-        """Ask the provider for the groups of a session's user, at most every `CHECK_INTERVAL`; return what changed.
+        """Ask the provider for the groups of a session's user, at most every `CHECK_INTERVAL`, and change the
+        memberships that follow them; return what changed.
 
         A session that can't be checked, because the provider gave no refresh token or is away, ends by its age.
 
@@ -299,7 +308,9 @@ class OidcSignIn:
         return await self._claims(tokens)
 
     async def sign_out_url(self) -> str:
-        """Return the provider's URL that ends the user's session there; empty if it has none, or does not answer."""
+        """Return the URL of the provider at which the browser ends the user's session there; empty if the provider has
+        none, or does not answer.
+        """
         try:
             endpoint = (await self.provider.metadata()).end_session_endpoint
         except ProviderUnavailable:

@@ -72,7 +72,12 @@ class _Cached(Generic[T]):
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get(self, *, newer: bool = False) -> T:
-        """Return the value; `newer`: fetch it again, unless that was tried within `RETRY_INTERVAL`."""
+        """Return the cached value, fetched first if it is missing or old, or if `newer` is set; a fetch is not repeated
+        within `RETRY_INTERVAL`.
+
+        Raises:
+            ProviderUnavailable: there is no value, and it can't be fetched.
+        """
         async with self.lock:
             fresh = self.clock() - self.fetched < CACHE_TTL and not newer
             if not fresh and self.clock() - self.tried >= RETRY_INTERVAL:
@@ -110,11 +115,11 @@ class OidcProvider:
         self._keys = _Cached(self._fetch_keys, clock)
 
     async def close(self) -> None:
-        """Close the connections to the provider."""
+        """Close the HTTP connections to the OpenID Connect provider; the client can't be used afterwards."""
         await self._client.aclose()
 
     async def metadata(self) -> Metadata:
-        """Return the provider's endpoints.
+        """Return the endpoints of the OpenID Connect provider from its discovery document, which is cached.
 
         Raises:
             ProviderUnavailable: they are not known, and the provider does not answer or answers for another issuer.
@@ -122,7 +127,8 @@ class OidcProvider:
         return await self._metadata.get()
 
     async def keys(self, *, newer: bool = False) -> KeySet:
-        """Return the provider's signing keys; `newer`: after a key id that the cached ones lack.
+        """Return the provider's public signing keys, which are cached; with `newer`, fetch them again, for a token
+        whose key id the cached ones lack.
 
         Raises:
             ProviderUnavailable: they are not known, and the provider does not answer.
@@ -130,7 +136,7 @@ class OidcProvider:
         return await self._keys.get(newer=newer)
 
     async def exchange(self, code: str, verifier: str) -> Tokens:
-        """Exchange an authorization code and PKCE's verifier for tokens.
+        """Exchange an authorization code and PKCE's verifier for a user's tokens, at the provider's token endpoint.
 
         Raises:
             ProviderSignInRefused: the provider refuses the code: it is wrong, used or expired.
@@ -143,7 +149,7 @@ class OidcProvider:
             raise ProviderSignInRefused("sign_in_expired", "the provider refuses the code") from error
 
     async def refresh(self, token: str) -> Tokens:
-        """Exchange a refresh token for new tokens.
+        """Exchange a user's refresh token for new tokens, at the provider's token endpoint.
 
         Raises:
             ProviderGrantEnded: the provider refuses the token.
@@ -152,7 +158,8 @@ class OidcProvider:
         return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
 
     async def user_info(self, access_token: str) -> Mapping[str, Any]:
-        """Return the claims of the user information endpoint; none if the provider has no such endpoint.
+        """Return the claims about the user of an access token from the provider's user information endpoint; none if
+        the provider has no such endpoint.
 
         Raises:
             ProviderUnavailable: the provider does not answer, or refuses the token.

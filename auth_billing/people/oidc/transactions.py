@@ -1,4 +1,4 @@
-"""Sign-in transactions: bind a sign-in at the provider to the browser that began it, for ten minutes.
+"""Binds a sign-in at the OpenID Connect provider to the browser that began it, for ten minutes, by a signed cookie.
 
 The browser's cookie is signed. `state`, `nonce` and PKCE's verifier are derived from the cookie with the installation's
 secret, so that no record is stored before the provider's answer, and a visitor who begins sign-ins fills no store.
@@ -49,14 +49,20 @@ class Transactions:
         self._clock = clock
 
     def begin(self, return_to: str, session: str = "") -> Transaction:
-        """Return a new transaction. A `return_to` that is not a plain path of this site is replaced by `/`."""
+        """Return a new transaction for a sign-in at the provider, to be kept in the browser's cookie.
+
+        A `return_to` that is not a plain path of this site is replaced by `/`. `session`: id of the session whose user
+        connects an identity; empty: a sign-in.
+        """
         path = return_to if _RETURN_TO.fullmatch(return_to) else "/"
         encoded = base64.urlsafe_b64encode(path.encode()).decode()
         text = ".".join((str(int(self._clock()) + LIFETIME), secrets.token_urlsafe(32), session, encoded))
         return self._transaction(f"{text}.{self._derived('cookie', text)}")
 
     def read(self, cookie: str, state: str) -> Transaction | None:
-        """Return the transaction of a cookie; `None` if it is forged, has expired, or has another state."""
+        """Return the sign-in transaction in a browser's cookie; `None` if it is forged, has expired, or has another
+        `state` than the provider's answer.
+        """
         text, _, signature = cookie.rpartition(".")
         if len(cookie) > MAX_COOKIE or not cookie.isascii() or not state.isascii():
             return None

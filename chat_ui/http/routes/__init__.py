@@ -1,1 +1,1 @@
-"""Routes of the chat API, which browsers of signed-in users call; one module per subject."""
+"""HTTP routes of the chat API, which the page of signed-in users calls; one module per subject."""

@@ -1,4 +1,4 @@
-"""Routes of the own account and of sign-up: `/api/me`, `/api/sign-up`, `/api/start`, `/api/invitations/{token}`."""
+"""HTTP routes of account and sign-up: `/api/me`, `/api/sign-up`, `/api/start`, `/api/invitations/{token}`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ router = APIRouter()
 
 @router.get("/me", response_model=Me)
 async def read_me(request: Request, caller: Caller) -> Response:
-    """Return the signed-in user, the organisation, the role in it, and its projects."""
+    """Return the signed-in user, the organisation, the role in it, and its projects (`GET /api/me`)."""
     return schema_response(await me_of(services_of(request), caller))
 
 
 @router.get("/sign-up", response_model=SignUpOptions)
 @public
 async def read_sign_up_options(request: Request) -> Response:
-    """Return whether sign-up is open to people without an invitation."""
+    """Return whether people can sign up without an invitation (`GET /api/sign-up`)."""
     return schema_response(SignUpOptions(open=services_of(request).access.sign_up.registration_open))
 
 
 @router.post("/sign-up", response_model=Me | PendingSignIn)
 @public
 async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) -> Response:
-    """Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; sign in."""
+    """Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; open a
+    session and set its cookies, or ask for the second factor (`POST /api/sign-up`).
+    """
     services = services_of(request)
     new_user = SignUpInput(body.email, body.name, body.password, client_address(request))
     if body.invitation:
@@ -55,7 +57,9 @@ async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) 
 @router.post("/start", response_model=Me)
 @public
 async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> Response:
-    """Sign in as the installation's first owner, by the link that the launcher printed."""
+    """Sign in as the installation's first owner by the link that the launcher printed: open a session, set its cookies
+    (`POST /api/start`).
+    """
     services = services_of(request)
     signed_in = await services.access.local_owner.sign_in(body.invitation)
     await record_membership(request, signed_in.session)
@@ -65,7 +69,9 @@ async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> 
 @router.get("/invitations/{token}", response_model=InvitationPreview)
 @public
 async def read_invitation(request: Request, token: str) -> Response:
-    """Return the organisation, role and address of the pending invitation that has this token."""
+    """Return the organisation, role and address of the pending invitation that has this token
+    (`GET /api/invitations/{token}`).
+    """
     access = services_of(request).access
     invitation = await access.invitations.open(token)
     organisation = await access.projects.organisation(invitation.organisation)

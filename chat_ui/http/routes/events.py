@@ -1,4 +1,4 @@
-"""Route of an answer's server-sent events: `/api/conversations/{id}/messages/{answer}/events`.
+"""HTTP route of an answer's server-sent events: `GET /api/conversations/{id}/messages/{answer}/events`.
 
 Any process that serves the chat can stream it, also one that does not generate the answer.
 """
@@ -65,7 +65,9 @@ async def events(
     caller: Caller,
     query: Annotated[EventsQuery, Query()],
 ) -> Response:
-    """Stream an answer's events until its end, then its conversation's new title, if any: see `ChatEvents`."""
+    """Stream an answer's events (`ChatEvents`) as server-sent events until its end, then its conversation's new title,
+    if any (`GET /api/conversations/{conversation_id}/messages/{message_id}/events`).
+    """
     conversations, owner = services_of(request).conversations, owner_of(caller)
     message = await conversations.message(owner, conversation_id, message_id)
     after = request.headers.get("last-event-id", "")[:64] or query.after

@@ -1,4 +1,4 @@
-"""Routes of exporting and importing conversations: `/api/export`, `/api/import`."""
+"""HTTP routes of exporting and importing conversations: `/api/export`, `/api/import`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class ExportQuery(QueryParameters):
     },
 )
 async def export(request: Request, caller: Caller, query: Annotated[ExportQuery, Query()]) -> Response:
-    """Export conversations as a file. Tables and Markdown contain the selected branch, JSON contains all branches."""
+    """Return conversations of the caller as a file: CSV, XLSX or Markdown with the selected branch, or JSON with all
+    branches (`GET /api/export`).
+    """
     write, media_type, ending = _FORMATS[query.format]
     conversations, owner = services_of(request).conversations, owner_of(caller)
     chosen = None
@@ -84,9 +86,9 @@ async def export(request: Request, caller: Caller, query: Annotated[ExportQuery,
 )
 @max_body(IMPORT_BYTES)
 async def import_conversations(request: Request, caller: Caller) -> Response:
-    """Start importing an export file of ChatGPT (`conversations.json`), Open WebUI or this chat (JSON).
+    """Start importing an export file of ChatGPT (`conversations.json`), Open WebUI or this chat (`POST /api/import`).
 
-    The import runs in the background; `GET /import` returns its progress. Conversations that exist already are not
+    The import runs in the background; `GET /api/import` returns its progress. Conversations that exist already are not
     imported again; one that has grown since its last import becomes a second conversation.
     """
     services = services_of(request)
@@ -98,6 +100,6 @@ async def import_conversations(request: Request, caller: Caller) -> Response:
 
 @router.get("/import", response_model=LastImport)
 async def last_import(request: Request, caller: Caller) -> Response:
-    """Return the progress or result of the caller's last import, whichever gateway runs it."""
+    """Return the progress or result of the caller's last import, whichever gateway runs it (`GET /api/import`)."""
     last = await services_of(request).importer.last(owner_of(caller))
     return schema_response(LastImport.model_validate({"last": last}))

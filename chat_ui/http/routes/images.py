@@ -1,4 +1,4 @@
-"""Route of images that people attach to questions: `/api/images`."""
+"""HTTP route of images that people attach to questions: `POST /api/images`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ ImageJson = Annotated[ImageBody, Depends(body_of(ImageBody))]
 @router.post("/images", response_model=UploadedImage, status_code=201)
 @max_body(IMAGE_BYTES)
 async def upload_image(request: Request, caller: Caller, body: ImageJson) -> Response:
-    """Store an image of the caller: a PNG, JPEG, WebP or GIF file within the limits of prompts."""
+    """Store an image of the caller, to be attached to a question: a PNG, JPEG, WebP or GIF file within the limits of
+    prompts (`POST /api/images`).
+    """
     caller.actor.require(Role.MEMBER)
     services = services_of(request)
     file = await asyncio.to_thread(_decoded, body.data)

@@ -1,4 +1,4 @@
-"""Routes of sign-in at an OpenID Connect provider: `/api/oidc/…`.
+"""HTTP routes of sign-in at an OpenID Connect provider: `/api/oidc/…`.
 
 The provider sends the browser back to `/api/oidc/callback`, which always answers with a redirect: into the chat, or to
 the sign-in page with an error code in the fragment.
@@ -38,7 +38,9 @@ _log = structlog.get_logger(__name__)
 @router.get("", response_model=ProviderOptions)
 @public
 async def read_provider_options(request: Request) -> Response:
-    """Return the name of the identity provider, if there is one, and whether passwords may be used beside it."""
+    """Return the name of the identity provider, if there is one, and whether passwords may be used beside it
+    (`GET /api/oidc`).
+    """
     services = services_of(request)
     label = None if services.oidc is None else services.oidc.configuration.label
     return schema_response(ProviderOptions(label=label, password_sign_in=services.access.sessions.password_sign_in))
@@ -47,14 +49,18 @@ async def read_provider_options(request: Request) -> Response:
 @router.post("/sign-in", response_model=ProviderUrl)
 @public
 async def begin_sign_in(request: Request, _same_origin: SameOrigin, body: ProviderSignInJson) -> Response:
-    """Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit."""
+    """Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit
+    (`POST /api/oidc/sign-in`).
+    """
     url, transaction = await _oidc(request).begin(client_address(request), body.return_to)
     return _begun(request, url, transaction)
 
 
 @router.post("/connection", response_model=ProviderUrl)
 async def begin_connection(request: Request, caller: Caller, body: ConnectionJson) -> Response:
-    """Begin to connect the own account with an identity at the provider, after password and code; return its page."""
+    """Begin to connect the caller's account with an identity at the provider, after password and code; return the
+    provider's page to visit (`POST /api/oidc/connection`).
+    """
     oidc, address = _oidc(request), client_address(request)
     with failures_recorded(request, caller.user):
         url, transaction = await oidc.begin_connection(caller, body.password, body.code, address)
@@ -63,7 +69,7 @@ async def begin_connection(request: Request, caller: Caller, body: ConnectionJso
 
 @router.get("/identities", response_model=IdentityList)
 async def list_identities(request: Request, caller: Caller) -> Response:
-    """List the provider's accounts that sign in as the person."""
+    """List the accounts at the identity provider that sign in as the caller (`GET /api/oidc/identities`)."""
     found = await _oidc(request).identities(caller.user)
     rows = [
         Identity(id=each.id, issuer=each.issuer, subject=each.subject, connected_at=int(each.created)) for each in found
@@ -73,7 +79,9 @@ async def list_identities(request: Request, caller: Caller) -> Response:
 
 @router.delete("/identities/{identity}", status_code=204)
 async def disconnect_identity(request: Request, identity: str, caller: Caller, body: ConnectionJson) -> Response:
-    """Disconnect an account at the provider from the own one, after password and code; end all other sessions."""
+    """Disconnect an account at the identity provider from the caller's, after password and code; end all other sessions
+    (`DELETE /api/oidc/identities/{identity}`).
+    """
     oidc, address = _oidc(request), client_address(request)
     with failures_recorded(request, caller.user):
         signed_in = await oidc.disconnect(caller, identity, body.password, body.code, address)
@@ -86,7 +94,9 @@ async def disconnect_identity(request: Request, identity: str, caller: Caller, b
 @router.get("/callback", status_code=303, response_class=RedirectResponse)
 @public
 async def complete_sign_in(request: Request) -> Response:
-    """Complete a sign-in or a connection with the provider's answer, and redirect the browser into the chat."""
+    """Complete a sign-in or a connection with the identity provider's answer, and redirect the browser into the chat
+    (`GET /api/oidc/callback`).
+    """
     try:
         outcome = await _oidc(request).finish(
             cookies.read(request, cookies.OIDC), _answer(request.query_params), await _session(request)
@@ -102,7 +112,9 @@ async def complete_sign_in(request: Request) -> Response:
 
 @router.post("/sign-out", response_model=ProviderUrl)
 async def sign_out_at_provider(request: Request, caller: Caller, _empty: EmptyJson) -> Response:
-    """Sign out of this browser, and return the provider's page that ends the session there."""
+    """Sign out of this browser, and return the provider's page that ends the session there
+    (`POST /api/oidc/sign-out`).
+    """
     oidc = _oidc(request)
     await services_of(request).access.sessions.end(caller)
     await record_event(request, caller, Event.LOGOUT_SUCCEEDED, caller.user.id, details={"everywhere": False})

@@ -1,4 +1,4 @@
-"""Routes of forgotten passwords: `/api/password-reset`, and `/api/people/{user}/password-reset` for administrators."""
+"""HTTP routes of forgotten passwords: `/api/password-reset`; for administrators `/api/people/{user}/password-reset`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ router = APIRouter()
 @router.get("/password-reset", response_model=PasswordResetOptions)
 @public
 async def read_password_reset_options(request: Request) -> Response:
-    """Return whether a reset link can be mailed."""
+    """Return whether the installation can mail password reset links (`GET /api/password-reset`)."""
     return schema_response(PasswordResetOptions(by_mail=services_of(request).reset_mails.enabled))
 
 
 @router.post("/password-reset/mail", status_code=204)
 @public
 async def mail_reset_link(request: Request, _same_origin: SameOrigin, body: ForgottenPasswordJson) -> Response:
-    """Mail a reset link, if the address has an account; response and duration are the same if it has none."""
+    """Mail a password reset link, if the address has an account; response and duration are equal if the address has
+    none (`POST /api/password-reset/mail`).
+    """
     asked = ResetRequest(body.email, client_address(request), body.language)
     await services_of(request).reset_mails.request(asked)
     return no_content()
@@ -35,7 +37,9 @@ async def mail_reset_link(request: Request, _same_origin: SameOrigin, body: Forg
 @router.post("/password-reset", status_code=204)
 @public
 async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPasswordJson) -> Response:
-    """Set a new password by a reset link, once, and end all sessions of the person; does not sign in."""
+    """Set a new password by a reset link, once, and end all sessions of the person; opens no session
+    (`POST /api/password-reset`).
+    """
     services = services_of(request)
     user = await services.access.password_reset.use(body.token, body.password, client_address(request))
     actor = audit_actor(request, user)
@@ -45,7 +49,9 @@ async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPa
 
 @router.post("/people/{user}/password-reset", response_model=PasswordResetLink, status_code=201)
 async def make_reset_link(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Make a reset link for a member of a lower role who is in no other organisation; earlier links become void."""
+    """Make and return a password reset link for a member of a lower role who is in no other organisation; earlier links
+    become void (`POST /api/people/{user}/password-reset`).
+    """
     links = services_of(request).access.reset_links
     member, token = await links.make_for_member(caller.actor, user)
     details = {"email": member.email, "by": "administrator"}

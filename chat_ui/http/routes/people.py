@@ -1,4 +1,4 @@
-"""Routes of an organisation's members and invitations, for its administrators: `/api/people`, `/api/invitations`.
+"""HTTP routes of an organisation's members and invitations, for administrators: `/api/people`, `/api/invitations`.
 
 Permissions are decided by `auth_billing`, from the session's organisation and role.
 """
@@ -23,7 +23,7 @@ router = APIRouter()
 
 @router.get("/people", response_model=PersonList)
 async def list_people(request: Request, caller: Admin) -> Response:
-    """List all members of the organisation, oldest membership first."""
+    """List all members of the organisation, oldest membership first (`GET /api/people`)."""
     services = services_of(request)
     members = await services.access.members.all(caller.organisation)
     return schema_response(PersonList(people=await people_of(services, members)))
@@ -31,7 +31,9 @@ async def list_people(request: Request, caller: Admin) -> Response:
 
 @router.patch("/people/{user}", response_model=Person)
 async def change_role(request: Request, user: str, caller: Admin, body: RoleJson) -> Response:
-    """Change a member's role, and revoke the member's API keys that have more rights than the new role."""
+    """Change a member's role, and revoke the member's API keys that have more rights than the new role; return the
+    member (`PATCH /api/people/{user}`).
+    """
     member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
     await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
     return schema_response((await people_of(services_of(request), [member]))[0])
@@ -39,7 +41,9 @@ async def change_role(request: Request, user: str, caller: Admin, body: RoleJson
 
 @router.delete("/people/{user}", status_code=204)
 async def remove_person(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Remove a member; the person's sessions, API keys and pending invitations in the organisation end in seconds."""
+    """Remove a member from the organisation; the person's sessions, API keys and pending invitations there end in
+    seconds (`DELETE /api/people/{user}`).
+    """
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
     member = await services_of(request).access.members.remove(caller.actor, user)
@@ -49,7 +53,7 @@ async def remove_person(request: Request, user: str, caller: Caller, _empty: Emp
 
 @router.get("/invitations", response_model=InvitationList)
 async def list_invitations(request: Request, caller: Admin) -> Response:
-    """List the organisation's invitations in any state, newest first."""
+    """List the organisation's invitations in any state, newest first (`GET /api/invitations`)."""
     invitations = await services_of(request).access.invitations.all(caller.organisation)
     rows = [Invitation(**invitation_fields(each, time.time())) for each in invitations]
     return schema_response(InvitationList(invitations=rows))
@@ -57,7 +61,9 @@ async def list_invitations(request: Request, caller: Admin) -> Response:
 
 @router.post("/invitations", response_model=NewInvitation, status_code=201)
 async def invite(request: Request, caller: Caller, body: InvitationJson) -> Response:
-    """Create an invitation. Only this response has its token, which the administrator sends as a link."""
+    """Create an invitation to the organisation; only this response has its token, which the administrator sends as a
+    link (`POST /api/invitations`).
+    """
     invitation, token = await services_of(request).access.invitations.invite(caller.actor, body.role, body.email)
     details = {"role": invitation.role.value, "email": invitation.email}
     await record_event(request, caller, Event.INVITE_SENT, invitation.id, details=details)
@@ -66,7 +72,9 @@ async def invite(request: Request, caller: Caller, body: InvitationJson) -> Resp
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
 async def revoke_invitation(request: Request, invitation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Revoke an invitation, so that its link does not work any more; an accepted one does not change."""
+    """Revoke an invitation, so that its link does not work any more; an accepted one does not change
+    (`DELETE /api/invitations/{invitation_id}`).
+    """
     invitation = await services_of(request).access.invitations.revoke(caller.actor, invitation_id)
     await record_event(request, caller, Event.INVITE_DELETED, invitation.id)
     return schema_response(Invitation(**invitation_fields(invitation, time.time())))

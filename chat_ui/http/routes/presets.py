@@ -1,4 +1,4 @@
-"""Routes of presets and of the models to choose from: `/api/presets`, `/api/models`."""
+"""HTTP routes of presets and of the models to choose from: `/api/presets`, `/api/models`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ PRESET_BYTES = 256 * 1024
 
 @router.get("/models", response_model=ModelList)
 async def list_models(request: Request, caller: Caller) -> Response:
-    """List the models that the caller may use, sorted by name, and what searches for answers can use."""
+    """List the models that the caller may use, sorted by name, and what searches for answers can use
+    (`GET /api/models`).
+    """
     services = services_of(request)
     principal = await services.principal(caller)
     models = [ChatModel.model_validate(each) for each in await services.model_client.models(principal)]
@@ -43,7 +45,7 @@ async def list_models(request: Request, caller: Caller) -> Response:
 
 @router.get("/presets", response_model=PresetList)
 async def list_presets(request: Request, caller: Caller) -> Response:
-    """List the caller's presets, sorted by name."""
+    """List the caller's presets (named sets of model settings), sorted by name (`GET /api/presets`)."""
     presets = await services_of(request).presets.all(owner_of(caller))
     return schema_response(PresetList(presets=[Preset.model_validate(each) for each in presets]))
 
@@ -51,7 +53,7 @@ async def list_presets(request: Request, caller: Caller) -> Response:
 @router.post("/presets", response_model=Preset, status_code=201)
 @max_body(PRESET_BYTES)
 async def create_preset(request: Request, caller: Caller, body: NewPresetJson) -> Response:
-    """Store a preset (a named set of model settings) of the caller."""
+    """Store a preset (a named set of model settings) of the caller, and return it (`POST /api/presets`)."""
     presets, owner = services_of(request).presets, owner_of(caller)
     if len(await presets.all(owner)) >= MAX_PRESETS:
         raise ConversationFull(f"You have {MAX_PRESETS} presets: delete one first.")
@@ -63,7 +65,7 @@ async def create_preset(request: Request, caller: Caller, body: NewPresetJson) -
 @router.patch("/presets/{preset_id}", response_model=Preset)
 @max_body(PRESET_BYTES)
 async def change_preset(request: Request, preset_id: str, caller: Caller, body: PresetJson) -> Response:
-    """Rename a preset of the caller, or change its settings."""
+    """Rename a preset of the caller, or change its settings; return the preset (`PATCH /api/presets/{preset_id}`)."""
     changes = {
         "name": body.name,
         "settings": None if body.settings is None else _without_consents(body.settings),
@@ -79,7 +81,7 @@ async def change_preset(request: Request, preset_id: str, caller: Caller, body: 
 
 @router.delete("/presets/{preset_id}", status_code=204)
 async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Delete a preset of the caller permanently."""
+    """Delete a preset of the caller permanently (`DELETE /api/presets/{preset_id}`)."""
     if not await services_of(request).presets.remove(owner_of(caller), preset_id):
         raise NoSuchConversation(preset_id)
     return no_content()

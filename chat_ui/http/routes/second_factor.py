@@ -1,4 +1,4 @@
-"""Routes of the second factor: of sign-in, of the own account, and of members (`/api/people/{user}/second-factor`)."""
+"""HTTP routes of the second factor: at sign-in, of the caller, and of members (`/api/people/{user}/second-factor`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ router = APIRouter()
 @router.post("/session/second-factor", response_model=Me)
 @public
 async def complete_sign_in(request: Request, _same_origin: SameOrigin, body: SecondFactorJson) -> Response:
-    """Complete a sign-in by a code of the authenticator app or a recovery code: open a session, set its cookies."""
+    """Complete a sign-in by a code of the authenticator app or a recovery code: open a session and set its cookies
+    (`POST /api/session/second-factor`).
+    """
     services, address = services_of(request), client_address(request)
     try:
         signed_in, challenge = await services.access.second_factor_sign_in.complete(body.challenge, body.code, address)
@@ -46,14 +48,18 @@ async def complete_sign_in(request: Request, _same_origin: SameOrigin, body: Sec
 
 @router.get("/second-factor", response_model=SecondFactorStatus)
 async def read_second_factor(request: Request, caller: Caller) -> Response:
-    """Return whether the signed-in person has a second factor, and how many recovery codes are left."""
+    """Return whether the caller has a second factor, and how many recovery codes are left
+    (`GET /api/second-factor`).
+    """
     left = await services_of(request).access.second_factor.recovery_codes_left(caller.user.id)
     return schema_response(SecondFactorStatus(enabled=left is not None, recovery_codes_left=left or 0))
 
 
 @router.post("/second-factor", response_model=NewSecondFactor, status_code=201)
 async def begin_second_factor(request: Request, caller: Caller, body: CurrentPasswordJson) -> Response:
-    """Begin to set up a second factor: return the secret for an authenticator app. Needs the password."""
+    """Begin to set up the caller's second factor, after the password: return the secret for an authenticator app
+    (`POST /api/second-factor`).
+    """
     access = services_of(request).access.second_factor_sign_in
     with failures_recorded(request, caller.user):
         enrolment = await access.enrol(caller.user, body.password, client_address(request))
@@ -64,8 +70,9 @@ async def begin_second_factor(request: Request, caller: Caller, body: CurrentPas
 
 @router.post("/second-factor/confirm", response_model=RecoveryCodes)
 async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson) -> Response:
-    """Enable the second factor by the app's first code, and end all other sessions of the person; only this response
-    has the recovery codes."""
+    """Enable the caller's second factor by the app's first code, and end all other sessions of the person
+    (`POST /api/second-factor/confirm`). Only this response has the recovery codes.
+    """
     with failures_recorded(request, caller.user):
         codes, signed_in = await services_of(request).access.second_factor_sign_in.confirm(caller, body.code)
     await _record(request, caller, Event.SECOND_FACTOR_ENABLED)
@@ -77,7 +84,9 @@ async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson
 
 @router.delete("/second-factor", status_code=204)
 async def disable_second_factor(request: Request, caller: Caller, body: DisableSecondFactorJson) -> Response:
-    """Remove the second factor; needs the password, and a code of the app or a recovery code."""
+    """Remove the caller's second factor, after the password and a code of the app or a recovery code
+    (`DELETE /api/second-factor`).
+    """
     access = services_of(request).access.second_factor_sign_in
     with failures_recorded(request, caller.user):
         await access.disable(caller.user, body.password, body.code, client_address(request))
@@ -87,7 +96,9 @@ async def disable_second_factor(request: Request, caller: Caller, body: DisableS
 
 @router.delete("/people/{user}/second-factor", status_code=204)
 async def reset_second_factor(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Remove the second factor of a member of a lower role who is in no other organisation."""
+    """Remove the second factor of a member of a lower role who is in no other organisation
+    (`DELETE /api/people/{user}/second-factor`).
+    """
     member = await services_of(request).access.second_factor.reset_member(caller.actor, user)
     details = {"email": member.email, "by": "administrator"}
     await record_event(request, caller, Event.SECOND_FACTOR_DISABLED, member.id, details=details)

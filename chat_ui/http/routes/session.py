@@ -1,4 +1,4 @@
-"""Routes of sign-in, sign-out, token refresh and password: `/api/session`, `/api/sessions`, `/api/password`."""
+"""HTTP routes of sign-in, sign-out, token refresh and password: `/api/session`, `/api/sessions`, `/api/password`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _log = structlog.get_logger(__name__)
 @router.post("/session", response_model=Me | PendingSignIn)
 @public
 async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) -> Response:
-    """Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor."""
+    """Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor
+    (`POST /api/session`).
+    """
     services, address = services_of(request), client_address(request)
     try:
         signed_in = await services.access.sign_in.sign_in(body.email, body.password, address, body.organisation)
@@ -39,14 +41,14 @@ async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) 
 
 @router.delete("/session", status_code=204)
 async def sign_out(request: Request, caller: Caller, _empty: EmptyJson) -> Response:
-    """Sign out of this browser: end its session and delete the cookies."""
+    """Sign out of this browser: end its session and delete the cookies (`DELETE /api/session`)."""
     await services_of(request).access.sessions.end(caller)
     return await _signed_out_response(request, caller, everywhere=False)
 
 
 @router.delete("/sessions", status_code=204)
 async def sign_out_everywhere(request: Request, caller: Caller, _empty: EmptyJson) -> Response:
-    """Sign out of every browser: end all sessions of the person, in all organisations."""
+    """Sign out of every browser: end all sessions of the caller, in all organisations (`DELETE /api/sessions`)."""
     await services_of(request).access.sessions.end_all(caller)
     return await _signed_out_response(request, caller, everywhere=True)
 
@@ -54,7 +56,9 @@ async def sign_out_everywhere(request: Request, caller: Caller, _empty: EmptyJso
 @router.post("/session/refresh", status_code=204)
 @public
 async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson) -> Response:
-    """Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted."""
+    """Exchange the refresh token in the cookie for new tokens; the cookies of a session that has ended are deleted
+    (`POST /api/session/refresh`).
+    """
     access = services_of(request).access
     try:
         token = refresh_tokens.parse(cookies.read(request, cookies.REFRESH))
@@ -72,7 +76,9 @@ async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson)
 
 @router.post("/password", response_model=Me)
 async def change_password(request: Request, caller: Caller, body: PasswordJson) -> Response:
-    """Change the password, end all sessions of the person, and open a new one for this browser."""
+    """Change the caller's password, end all sessions of the person, and open a new one for this browser
+    (`POST /api/password`).
+    """
     services = services_of(request)
     with audit_events.failures_recorded(request, caller.user):
         signed_in = await services.access.sign_in.change_password(
@@ -82,7 +88,9 @@ async def change_password(request: Request, caller: Caller, body: PasswordJson) 
 
 
 async def session_response(request: Request, services: ChatServices, signed_in: SignedIn, event: Event) -> Response:
-    """Record `event` of a new session in the audit log, and return the `Me` response that sets its cookies."""
+    """Record `event` of a new browser session in the audit log, and return a `Me` response that sets the session's
+    cookies.
+    """
     session = signed_in.session
     await record_event(request, session, event, session.user.id)
     response = schema_response(await me_of(services, session))
@@ -91,7 +99,7 @@ async def session_response(request: Request, services: ChatServices, signed_in: 
 
 
 def set_session_cookies(request: Request, response: Response, signed_in: SignedIn) -> None:
-    """Set the cookies of a session on the response."""
+    """Set the access, refresh and CSRF cookies of a new or refreshed browser session on a response."""
     csrf = services_of(request).access.csrf_token(signed_in.session.id)
     cookies.set_session(request, response, signed_in.access, signed_in.refresh, csrf)
 

@@ -1,4 +1,4 @@
-"""Routes of usage, balance and limits: `/api/usage` of the caller, `/api/admin/usage` of the organisation."""
+"""HTTP routes of usage, balance and limits: `/api/usage` of the caller, `/api/admin/usage` of the organisation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class UsageQuery(QueryParameters):
 
 @router.get("/usage", response_model=Usage)
 async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored."""
+    """Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored
+    (`GET /api/usage`).
+    """
     admin, storage = services_of(request).admin, services_of(request).storage
     return schema_response(
         Usage(
@@ -41,7 +43,9 @@ async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuer
 
 @router.get("/admin/usage", response_model=OrganisationUsage)
 async def organisation_usage(request: Request, caller: Admin, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the organisation's usage, by day and by person, each by model, with its balance."""
+    """Return the organisation's usage, by day and by person, each by model, with its balance
+    (`GET /api/admin/usage`).
+    """
     admin = services_of(request).admin
     return schema_response(
         OrganisationUsage(

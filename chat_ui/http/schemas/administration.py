@@ -1,4 +1,4 @@
-"""Models of the administration routes: projects, keys, budgets, credit, prices, workers, audit log."""
+"""Request and response models of administration: projects, keys, budgets, credit, prices, workers, audit log."""
 
 from __future__ import annotations
 

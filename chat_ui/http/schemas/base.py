@@ -1,4 +1,4 @@
-"""Base classes of response models and query parameters, and the error response."""
+"""Base classes of the chat API's response models and query parameters, and the model of its error responses."""
 
 from __future__ import annotations
 

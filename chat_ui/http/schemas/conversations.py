@@ -1,4 +1,4 @@
-"""Models of conversations, their message trees, list rows and answer events."""
+"""Request and response models of conversations, their message trees, list rows and answer events."""
 
 from __future__ import annotations
 

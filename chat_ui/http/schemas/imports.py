@@ -1,4 +1,4 @@
-"""Models of an import's progress and result."""
+"""Response models of the progress and result of importing conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of the operator's routes: organisations, their credit, prices, and the usage of all organisations."""
+"""Request and response models of the operator's routes: organisations, their credit, prices, and the usage of all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CreditBody(Body):
 
     @property
     def credit_kind(self) -> CreditKind:
-        """The kind of the credit entry."""
+        """The kind of ledger entry that the request to change an organisation's credit makes."""
         return CreditKind(self.kind)
 
 
@@ -65,7 +65,7 @@ class RateBody(Body):
 
     @property
     def rate(self) -> TokenRate:
-        """The prices as a token rate."""
+        """The prices in the request body as a token rate, in nano-USD."""
         return TokenRate(self.input_nano, self.cached_input_nano, self.output_nano, units=self.units_nano)
 
 
@@ -78,7 +78,7 @@ class RatesBody(Body):
 
     @property
     def rates(self) -> RateCard:
-        """The rate of every service class."""
+        """The rate of every service class that the request body sets; a missing class gets that of `default`."""
         return {each: (getattr(self, each.value) or self.default).rate for each in ServiceClass}
 
 

@@ -1,4 +1,4 @@
-"""Models of the routes of model access."""
+"""Request and response models of the routes that set which models projects, roles and members may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of the signed-in user, members and invitations."""
+"""Response models of the signed-in user, sign-in and second factor, and of members and invitations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of presets, and of the language models to choose from."""
+"""Request and response models of presets, and of the language models to choose from in the chat."""
 
 from __future__ import annotations
 

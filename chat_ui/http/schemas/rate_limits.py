@@ -1,4 +1,4 @@
-"""Models of the administration routes of rate limits."""
+"""Request and response models of the administration routes of rate limits."""
 
 from __future__ import annotations
 

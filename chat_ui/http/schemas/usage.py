@@ -1,4 +1,4 @@
-"""Models of usage reports of a person or an organisation."""
+"""Response models of usage reports of a person or an organisation, with balance and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of the administration pages: `/api/admin`, one module per page, for administrators and owners."""
+"""HTTP routes of the administration pages below `/api/admin`, one module per page, for administrators and owners."""
 
 from fastapi import APIRouter
 

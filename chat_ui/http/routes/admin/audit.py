@@ -1,4 +1,4 @@
-"""Route of the organisation's audit log: `/api/admin/audit`."""
+"""HTTP route of the organisation's audit log: `GET /api/admin/audit`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AuditListQuery(QueryParameters):
 
 @router.get("/audit", response_model=AuditPage)
 async def list_audit(request: Request, caller: Admin, query: Annotated[AuditListQuery, Query()]) -> Response:
-    """List the organisation's audit log entries by page, newest first."""
+    """List the organisation's audit log entries by page, newest first (`GET /api/admin/audit`)."""
     events = [] if query.event is None else [query.event]
     wanted = AuditQuery(caller.organisation, limit=query.limit + 1, events=events, after=query.cursor)
     found = await services_of(request).audit.find(wanted)

@@ -1,4 +1,4 @@
-"""Routes of `/api/admin/budgets`, and of `/api/admin/credit` and `/api/admin/prices`, which only operators change."""
+"""HTTP routes of budgets (`/api/admin/budgets`), and of reading credit (`.../credit`) and prices (`.../prices`)."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ router = APIRouter()
 
 @router.get("/budgets", response_model=BudgetList)
 async def list_budgets(request: Request, caller: Admin) -> Response:
-    """List this month's budgets and usage, also of projects and keys without a budget."""
+    """List this month's budgets of the organisation and their use, also of projects and keys without a budget
+    (`GET /api/admin/budgets`).
+    """
     return schema_response(await _budgets(request, caller))
 
 
 @router.post("/budgets", response_model=BudgetList)
 async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Response:
-    """Set or remove a monthly budget (organisation, project or key) and return all; it applies within two seconds.
-
-    Answers `POST /api/admin/budgets`.
+    """Set or remove the monthly budget of the organisation, a project or a key, within two seconds at every gateway;
+    return all budgets (`POST /api/admin/budgets`).
     """
     if body.name not in await _labels(request, caller):
         raise NoSuchRecord(f"no budget {body.name}")
@@ -51,18 +52,20 @@ async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Respo
 
 @router.get("/credit", response_model=Credit)
 async def read_credit(request: Request, caller: Admin) -> Response:
-    """Return the organisation's credit, which the operator or a payment integration adds (docs/money.md)."""
+    """Return the organisation's credit, which the operator or a payment integration adds, with its newest ledger
+    entries (`GET /api/admin/credit`; docs/money.md).
+    """
     return schema_response(await credit_of(request, caller.organisation))
 
 
 @router.get("/prices", response_model=PriceList)
 async def list_prices(request: Request, caller: Admin) -> Response:
-    """List the prices in force, by model and service class."""
+    """List the prices in force, by model and service class (`GET /api/admin/prices`)."""
     return schema_response(price_list(await services_of(request).admin.prices.newest()))
 
 
 def price_list(version: PriceVersion) -> PriceList:
-    """Return a version of the prices as a response model, sorted by model; the default is last."""
+    """Convert a version of the prices to a response model, sorted by model; the default is last."""
     prices = version.prices
     default = [] if prices.default is None else [(None, prices.default)]
     rows = [
@@ -74,7 +77,9 @@ def price_list(version: PriceVersion) -> PriceList:
 
 
 async def credit_of(request: Request, organisation: str) -> Credit:
-    """Return an organisation's balance and newest ledger entries of credit as a response model."""
+    """Read an organisation's balance and newest ledger entries of credit from the store; return them as a response
+    model.
+    """
     admin = services_of(request).admin
     balance = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
     entries = await admin.credit.newest(organisation, 100)

@@ -1,4 +1,4 @@
-"""Routes of the organisation's API keys: `/api/admin/keys`. Only the response that creates a key has its text."""
+"""HTTP routes of the organisation's API keys: `/api/admin/keys`. Only the response that creates a key has its text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/keys")
 
 @router.get("", response_model=KeyList)
 async def list_keys(request: Request, caller: Admin) -> Response:
-    """List the unrevoked API keys of all active projects of the organisation, newest first."""
+    """List the unrevoked API keys of all active projects of the organisation, newest first (`GET /api/admin/keys`)."""
     administration = services_of(request).admin.administration
     keys: list[ApiKeyRecord] = []
     for project in await administration.projects.all(caller.organisation):
@@ -35,7 +35,11 @@ async def list_keys(request: Request, caller: Admin) -> Response:
 
 @router.post("", response_model=NewKey, status_code=201)
 async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Response:
-    """Create an API key that belongs to the caller. Its budget is set before its text is returned."""
+    """Create an API key that belongs to the caller, and return its text, which is not shown again
+    (`POST /api/admin/keys`).
+
+    The key's budget is set before its text is returned.
+    """
     administration = services_of(request).admin.administration
     lifetime = body.expires_in_seconds
     spec = KeySpec(
@@ -54,7 +58,9 @@ async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Respo
 
 @router.post("/{key_id}/rotate", response_model=NewKey, status_code=201)
 async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJson) -> Response:
-    """Replace a key by a new one; the old key stays valid for a while. Keys of other people can only be revoked."""
+    """Replace one of the caller's API keys by a new one, and return its text; the old key stays valid for a while
+    (`POST /api/admin/keys/{key_id}/rotate`). Keys of other people can only be revoked.
+    """
     keys = services_of(request).admin.administration.keys
     old = await find_key(request, caller, key_id)
     issued = await keys.rotate(caller.actor, old.project, key_id, overlap=body.overlap_seconds)
@@ -65,7 +71,9 @@ async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJ
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: EmptyJson) -> Response:
-    """Revoke an API key of the organisation permanently; gateways refuse it within seconds."""
+    """Revoke an API key of the organisation permanently; gateways refuse the key within seconds
+    (`DELETE /api/admin/keys/{key_id}`).
+    """
     old = await find_key(request, caller, key_id)
     await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)
     await _record(request, caller, Event.API_KEY_DELETED, old, {"name": old.name})
@@ -73,7 +81,7 @@ async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: Empty
 
 
 async def find_key(request: Request, caller: BrowserSession, key_id: str) -> ApiKeyRecord:
-    """Return a key of one of the organisation's projects.
+    """Return the record of an API key of one of the organisation's projects, by the key's id.
 
     Raises:
         NoSuchRecord: none of the organisation's projects has a key with this id.

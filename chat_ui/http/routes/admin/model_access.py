@@ -1,4 +1,4 @@
-"""Routes of `/api/admin/model-access`: which models projects, roles and members may use."""
+"""HTTP routes of model policies, which models projects, roles and members may use: `/api/admin/model-access`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ router = APIRouter(prefix="/model-access")
 
 @router.get("", response_model=ModelAccess)
 async def list_model_policies(request: Request, caller: Admin) -> Response:
-    """List the model policies of the organisation's projects, roles and members, and the served models."""
+    """List the model policies of the organisation's projects, roles and members, and the served models
+    (`GET /api/admin/model-access`).
+    """
     return schema_response(await _access(request, caller))
 
 
 @router.post("", response_model=ModelAccess)
 async def set_model_policy(request: Request, caller: Admin, body: ModelPolicyJson) -> Response:
-    """Set which models a project, a role or a member may use, within five seconds. Owners can't be restricted, and only
-    owners restrict administrators.
+    """Set which models a project, a role or a member may use, within five seconds (`POST /api/admin/model-access`).
+
+    Owners can't be restricted, and only owners restrict administrators.
     """
     subject = PolicySubject(body.kind, body.id)
     policy = model_access.ModelPolicy(PolicyMode(body.mode), frozenset(body.model_ids))

@@ -1,4 +1,4 @@
-"""Routes of rate limits that an organisation sets: `/api/admin/rate_limits`; the operator's are ceilings."""
+"""HTTP routes of the rate limits that an organisation sets below the operator's: `/api/admin/rate_limits`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ ORGANISATION = "organisation"
 
 @router.get("", response_model=RateLimitRows)
 async def list_rate_limits(request: Request, caller: Admin, query: Annotated[RateLimitsQuery, Query()]) -> Response:
-    """List the rate limits of the organisation, its models and its active projects, or of one subject."""
+    """List the rate limits of the organisation, its models and its active projects, or of one subject
+    (`GET /api/admin/rate_limits`).
+    """
     if query.subject is None:
         labels = await _shared(request, caller)
     else:
@@ -48,7 +50,9 @@ async def list_rate_limits(request: Request, caller: Admin, query: Annotated[Rat
 
 @router.post("", response_model=RateLimitRow)
 async def set_rate_limits(request: Request, caller: Admin, body: RateLimitsJson) -> Response:
-    """Set all rate limits of one subject; every gateway applies them within five seconds."""
+    """Set all rate limits of one subject, within five seconds at every gateway; return them
+    (`POST /api/admin/rate_limits`).
+    """
     label = await _label(request, caller, body.subject, changing=True)
     subject, registry = _subject(caller, body.subject), services_of(request).admin.limits
     wanted = body.model_dump(exclude={"subject"})

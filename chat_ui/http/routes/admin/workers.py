@@ -1,4 +1,4 @@
-"""Route of workers, models and queue lengths, from heartbeats: `/api/admin/workers`."""
+"""HTTP route of workers, models and queue lengths, from heartbeats: `GET /api/admin/workers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ router = APIRouter()
 
 @router.get("/workers", response_model=WorkerList)
 async def list_workers(request: Request, caller: Operator) -> Response:
-    """List the models seen within the last hour, and the live workers, for operators of the installation."""
+    """List the models seen within the last hour, and the live workers, for operators of the installation
+    (`GET /api/admin/workers`).
+    """
     admin = services_of(request).admin
     models = [
         ModelLoad.model_validate({**vars(each), "queued": admin.fleet.queued(each.name)})

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List Audit
-         * @description List the organisation's audit log entries by page, newest first.
+         * @description List the organisation's audit log entries by page, newest first (`GET /api/admin/audit`).
          */
         readonly get: operations["list_audit_api_admin_audit_get"];
         readonly put?: never;
@@ -33,15 +33,15 @@ export interface paths {
         };
         /**
          * List Budgets
-         * @description List this month's budgets and usage, also of projects and keys without a budget.
+         * @description List this month's budgets of the organisation and their use, also of projects and keys without a budget
+         *     (`GET /api/admin/budgets`).
          */
         readonly get: operations["list_budgets_api_admin_budgets_get"];
         readonly put?: never;
         /**
          * Set Budget
-         * @description Set or remove a monthly budget (organisation, project or key) and return all; it applies within two seconds.
-         *
-         *     Answers `POST /api/admin/budgets`.
+         * @description Set or remove the monthly budget of the organisation, a project or a key, within two seconds at every gateway;
+         *     return all budgets (`POST /api/admin/budgets`).
          */
         readonly post: operations["set_budget_api_admin_budgets_post"];
         readonly delete?: never;
@@ -59,7 +59,8 @@ export interface paths {
         };
         /**
          * Read Credit
-         * @description Return the organisation's credit, which the operator or a payment integration adds (docs/money.md).
+         * @description Return the organisation's credit, which the operator or a payment integration adds, with its newest ledger
+         *     entries (`GET /api/admin/credit`; docs/money.md).
          */
         readonly get: operations["read_credit_api_admin_credit_get"];
         readonly put?: never;
@@ -79,7 +80,8 @@ export interface paths {
         };
         /**
          * Installation Usage
-         * @description Return the usage of all organisations, by day and model and by organisation, from hourly rollups.
+         * @description Return the usage of all organisations, by day and model and by organisation, from hourly rollups
+         *     (`GET /api/admin/installation-usage`).
          */
         readonly get: operations["installation_usage_api_admin_installation_usage_get"];
         readonly put?: never;
@@ -99,7 +101,8 @@ export interface paths {
         };
         /**
          * Installation Usage Csv
-         * @description Return the usage of all organisations as a CSV file: a row for each day, organisation and model.
+         * @description Return the usage of all organisations as a CSV file: a row for each day, organisation and model
+         *     (`GET /api/admin/installation-usage.csv`).
          */
         readonly get: operations["installation_usage_csv_api_admin_installation_usage_csv_get"];
         readonly put?: never;
@@ -119,13 +122,16 @@ export interface paths {
         };
         /**
          * List Keys
-         * @description List the unrevoked API keys of all active projects of the organisation, newest first.
+         * @description List the unrevoked API keys of all active projects of the organisation, newest first (`GET /api/admin/keys`).
          */
         readonly get: operations["list_keys_api_admin_keys_get"];
         readonly put?: never;
         /**
          * Create Key
-         * @description Create an API key that belongs to the caller. Its budget is set before its text is returned.
+         * @description Create an API key that belongs to the caller, and return its text, which is not shown again
+         *     (`POST /api/admin/keys`).
+         *
+         *     The key's budget is set before its text is returned.
          */
         readonly post: operations["create_key_api_admin_keys_post"];
         readonly delete?: never;
@@ -146,7 +152,8 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Key
-         * @description Revoke an API key of the organisation permanently; gateways refuse it within seconds.
+         * @description Revoke an API key of the organisation permanently; gateways refuse the key within seconds
+         *     (`DELETE /api/admin/keys/{key_id}`).
          */
         readonly delete: operations["revoke_key_api_admin_keys__key_id__delete"];
         readonly options?: never;
@@ -165,7 +172,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Rotate Key
-         * @description Replace a key by a new one; the old key stays valid for a while. Keys of other people can only be revoked.
+         * @description Replace one of the caller's API keys by a new one, and return its text; the old key stays valid for a while
+         *     (`POST /api/admin/keys/{key_id}/rotate`). Keys of other people can only be revoked.
          */
         readonly post: operations["rotate_key_api_admin_keys__key_id__rotate_post"];
         readonly delete?: never;
@@ -183,14 +191,16 @@ export interface paths {
         };
         /**
          * List Model Policies
-         * @description List the model policies of the organisation's projects, roles and members, and the served models.
+         * @description List the model policies of the organisation's projects, roles and members, and the served models
+         *     (`GET /api/admin/model-access`).
          */
         readonly get: operations["list_model_policies_api_admin_model_access_get"];
         readonly put?: never;
         /**
          * Set Model Policy
-         * @description Set which models a project, a role or a member may use, within five seconds. Owners can't be restricted, and only
-         *     owners restrict administrators.
+         * @description Set which models a project, a role or a member may use, within five seconds (`POST /api/admin/model-access`).
+         *
+         *     Owners can't be restricted, and only owners restrict administrators.
          */
         readonly post: operations["set_model_policy_api_admin_model_access_post"];
         readonly delete?: never;
@@ -208,7 +218,8 @@ export interface paths {
         };
         /**
          * List Organisations
-         * @description List the installation's organisations with their credit, by page, sorted by id.
+         * @description List the installation's organisations with their credit, by page, sorted by id
+         *     (`GET /api/admin/organisations`).
          */
         readonly get: operations["list_organisations_api_admin_organisations_get"];
         readonly put?: never;
@@ -228,13 +239,15 @@ export interface paths {
         };
         /**
          * Read Organisation Credit
-         * @description Return any organisation's credit, and its newest ledger entries of credit.
+         * @description Return the credit of any organisation, and its newest ledger entries of credit
+         *     (`GET /api/admin/organisations/{organisation}/credit`).
          */
         readonly get: operations["read_organisation_credit_api_admin_organisations__organisation__credit_get"];
         readonly put?: never;
         /**
          * Change Credit
-         * @description Give an organisation credit, or take unspent credit from it, once per reference; return its credit.
+         * @description Give an organisation credit, or take unspent credit from it, once per reference; return its credit
+         *     (`POST /api/admin/organisations/{organisation}/credit`).
          */
         readonly post: operations["change_credit_api_admin_organisations__organisation__credit_post"];
         readonly delete?: never;
@@ -252,13 +265,14 @@ export interface paths {
         };
         /**
          * List Prices
-         * @description List the prices in force, by model and service class.
+         * @description List the prices in force, by model and service class (`GET /api/admin/prices`).
          */
         readonly get: operations["list_prices_api_admin_prices_get"];
         readonly put?: never;
         /**
          * Edit Prices
-         * @description Change or remove the prices of a model: every gateway uses the new version within five seconds.
+         * @description Change or remove the prices of a model, within five seconds at every gateway; return the new version
+         *     (`POST /api/admin/prices`).
          */
         readonly post: operations["edit_prices_api_admin_prices_post"];
         readonly delete?: never;
@@ -276,13 +290,13 @@ export interface paths {
         };
         /**
          * List Projects
-         * @description List all projects, archived ones too, oldest first.
+         * @description List all projects of the organisation, archived ones too, oldest first (`GET /api/admin/projects`).
          */
         readonly get: operations["list_projects_api_admin_projects_get"];
         readonly put?: never;
         /**
          * Create Project
-         * @description Create a project of the organisation; it has no API keys yet.
+         * @description Create a project of the organisation and return it; it has no API keys yet (`POST /api/admin/projects`).
          */
         readonly post: operations["create_project_api_admin_projects_post"];
         readonly delete?: never;
@@ -306,7 +320,8 @@ export interface paths {
         readonly head?: never;
         /**
          * Rename Project
-         * @description Change the name of a project of the organisation.
+         * @description Change the name of a project of the organisation, and return the project
+         *     (`PATCH /api/admin/projects/{project_id}`).
          */
         readonly patch: operations["rename_project_api_admin_projects__project_id__patch"];
         readonly trace?: never;
@@ -322,7 +337,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Archive Project
-         * @description Archive a project permanently and revoke its keys.
+         * @description Archive a project permanently and revoke its API keys (`POST /api/admin/projects/{project_id}/archive`).
          */
         readonly post: operations["archive_project_api_admin_projects__project_id__archive_post"];
         readonly delete?: never;
@@ -340,13 +355,15 @@ export interface paths {
         };
         /**
          * List Rate Limits
-         * @description List the rate limits of the organisation, its models and its active projects, or of one subject.
+         * @description List the rate limits of the organisation, its models and its active projects, or of one subject
+         *     (`GET /api/admin/rate_limits`).
          */
         readonly get: operations["list_rate_limits_api_admin_rate_limits_get"];
         readonly put?: never;
         /**
          * Set Rate Limits
-         * @description Set all rate limits of one subject; every gateway applies them within five seconds.
+         * @description Set all rate limits of one subject, within five seconds at every gateway; return them
+         *     (`POST /api/admin/rate_limits`).
          */
         readonly post: operations["set_rate_limits_api_admin_rate_limits_post"];
         readonly delete?: never;
@@ -364,7 +381,8 @@ export interface paths {
         };
         /**
          * Organisation Usage
-         * @description Return the organisation's usage, by day and by person, each by model, with its balance.
+         * @description Return the organisation's usage, by day and by person, each by model, with its balance
+         *     (`GET /api/admin/usage`).
          */
         readonly get: operations["organisation_usage_api_admin_usage_get"];
         readonly put?: never;
@@ -384,7 +402,8 @@ export interface paths {
         };
         /**
          * List Workers
-         * @description List the models seen within the last hour, and the live workers, for operators of the installation.
+         * @description List the models seen within the last hour, and the live workers, for operators of the installation
+         *     (`GET /api/admin/workers`).
          */
         readonly get: operations["list_workers_api_admin_workers_get"];
         readonly put?: never;
@@ -404,13 +423,14 @@ export interface paths {
         };
         /**
          * List Conversations
-         * @description List or search the caller's conversations by page: pinned ones first, then the newest.
+         * @description List or search the caller's conversations by page: pinned ones first, then the newest
+         *     (`GET /api/conversations`).
          */
         readonly get: operations["list_conversations_api_conversations_get"];
         readonly put?: never;
         /**
          * Create Conversation
-         * @description Create an empty conversation of the caller.
+         * @description Create an empty conversation of the caller, and return it (`POST /api/conversations`).
          */
         readonly post: operations["create_conversation_api_conversations_post"];
         readonly delete?: never;
@@ -428,21 +448,24 @@ export interface paths {
         };
         /**
          * Read Conversation
-         * @description Return a conversation of the caller with the messages of all its branches.
+         * @description Return a conversation of the caller with the messages of all its branches
+         *     (`GET /api/conversations/{conversation_id}`).
          */
         readonly get: operations["read_conversation_api_conversations__conversation_id__get"];
         readonly put?: never;
         readonly post?: never;
         /**
          * Delete Conversation
-         * @description Delete a conversation with its messages and share link permanently; stop answers that are being written.
+         * @description Delete a conversation with its messages and share link permanently; stop answers that are being written
+         *     (`DELETE /api/conversations/{conversation_id}`).
          */
         readonly delete: operations["delete_conversation_api_conversations__conversation_id__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Conversation
-         * @description Rename, pin or archive a conversation, select another branch, or change its model settings.
+         * @description Rename, pin or archive a conversation, select another branch, or change its model settings
+         *     (`PATCH /api/conversations/{conversation_id}`).
          */
         readonly patch: operations["change_conversation_api_conversations__conversation_id__patch"];
         readonly trace?: never;
@@ -458,7 +481,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Ask
-         * @description Store a question and start its answer, which is written in the background; its events report progress.
+         * @description Store a question and start its answer, which is written in the background; return both messages
+         *     (`POST /api/conversations/{conversation_id}/messages`). The answer's events report progress.
          */
         readonly post: operations["ask_api_conversations__conversation_id__messages_post"];
         readonly delete?: never;
@@ -476,7 +500,8 @@ export interface paths {
         };
         /**
          * Events
-         * @description Stream an answer's events until its end, then its conversation's new title, if any: see `ChatEvents`.
+         * @description Stream an answer's events (`ChatEvents`) as server-sent events until its end, then its conversation's new title,
+         *     if any (`GET /api/conversations/{conversation_id}/messages/{message_id}/events`).
          */
         readonly get: operations["events_api_conversations__conversation_id__messages__message_id__events_get"];
         readonly put?: never;
@@ -498,7 +523,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Regenerate
-         * @description Start another answer to the same question; `message_id` is an answer or a question.
+         * @description Start another answer to a question in the background; return the answer
+         *     (`POST /api/conversations/{conversation_id}/messages/{message_id}/regenerate`). `message_id` is an answer or a
+         *     question.
          */
         readonly post: operations["regenerate_api_conversations__conversation_id__messages__message_id__regenerate_post"];
         readonly delete?: never;
@@ -518,7 +545,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Stop
-         * @description Request that an answer be stopped and its generation cancelled; the text so far is kept.
+         * @description Request that an answer be stopped and its generation cancelled; the text so far is kept
+         *     (`POST /api/conversations/{conversation_id}/messages/{message_id}/stop`).
          */
         readonly post: operations["stop_api_conversations__conversation_id__messages__message_id__stop_post"];
         readonly delete?: never;
@@ -538,12 +566,14 @@ export interface paths {
         readonly put?: never;
         /**
          * Share
-         * @description Create a public link to the selected branch; an earlier link becomes invalid.
+         * @description Create a public link to the selected branch of a conversation, and return its token; an earlier link becomes
+         *     invalid (`POST /api/conversations/{conversation_id}/share`).
          */
         readonly post: operations["share_api_conversations__conversation_id__share_post"];
         /**
          * Unshare
-         * @description Invalidate the conversation's share link, if it has one.
+         * @description Invalidate the share link of a conversation, if it has one
+         *     (`DELETE /api/conversations/{conversation_id}/share`).
          */
         readonly delete: operations["unshare_api_conversations__conversation_id__share_delete"];
         readonly options?: never;
@@ -560,7 +590,8 @@ export interface paths {
         };
         /**
          * Export
-         * @description Export conversations as a file. Tables and Markdown contain the selected branch, JSON contains all branches.
+         * @description Return conversations of the caller as a file: CSV, XLSX or Markdown with the selected branch, or JSON with all
+         *     branches (`GET /api/export`).
          */
         readonly get: operations["export_api_export_get"];
         readonly put?: never;
@@ -582,7 +613,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Upload Image
-         * @description Store an image of the caller: a PNG, JPEG, WebP or GIF file within the limits of prompts.
+         * @description Store an image of the caller, to be attached to a question: a PNG, JPEG, WebP or GIF file within the limits of
+         *     prompts (`POST /api/images`).
          */
         readonly post: operations["upload_image_api_images_post"];
         readonly delete?: never;
@@ -600,15 +632,15 @@ export interface paths {
         };
         /**
          * Last Import
-         * @description Return the progress or result of the caller's last import, whichever gateway runs it.
+         * @description Return the progress or result of the caller's last import, whichever gateway runs it (`GET /api/import`).
          */
         readonly get: operations["last_import_api_import_get"];
         readonly put?: never;
         /**
          * Import Conversations
-         * @description Start importing an export file of ChatGPT (`conversations.json`), Open WebUI or this chat (JSON).
+         * @description Start importing an export file of ChatGPT (`conversations.json`), Open WebUI or this chat (`POST /api/import`).
          *
-         *     The import runs in the background; `GET /import` returns its progress. Conversations that exist already are not
+         *     The import runs in the background; `GET /api/import` returns its progress. Conversations that exist already are not
          *     imported again; one that has grown since its last import becomes a second conversation.
          */
         readonly post: operations["import_conversations_api_import_post"];
@@ -627,13 +659,14 @@ export interface paths {
         };
         /**
          * List Invitations
-         * @description List the organisation's invitations in any state, newest first.
+         * @description List the organisation's invitations in any state, newest first (`GET /api/invitations`).
          */
         readonly get: operations["list_invitations_api_invitations_get"];
         readonly put?: never;
         /**
          * Invite
-         * @description Create an invitation. Only this response has its token, which the administrator sends as a link.
+         * @description Create an invitation to the organisation; only this response has its token, which the administrator sends as a
+         *     link (`POST /api/invitations`).
          */
         readonly post: operations["invite_api_invitations_post"];
         readonly delete?: never;
@@ -654,7 +687,8 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Invitation
-         * @description Revoke an invitation, so that its link does not work any more; an accepted one does not change.
+         * @description Revoke an invitation, so that its link does not work any more; an accepted one does not change
+         *     (`DELETE /api/invitations/{invitation_id}`).
          */
         readonly delete: operations["revoke_invitation_api_invitations__invitation_id__delete"];
         readonly options?: never;
@@ -671,7 +705,8 @@ export interface paths {
         };
         /**
          * Read Invitation
-         * @description Return the organisation, role and address of the pending invitation that has this token.
+         * @description Return the organisation, role and address of the pending invitation that has this token
+         *     (`GET /api/invitations/{token}`).
          */
         readonly get: operations["read_invitation_api_invitations__token__get"];
         readonly put?: never;
@@ -691,7 +726,7 @@ export interface paths {
         };
         /**
          * Read Me
-         * @description Return the signed-in user, the organisation, the role in it, and its projects.
+         * @description Return the signed-in user, the organisation, the role in it, and its projects (`GET /api/me`).
          */
         readonly get: operations["read_me_api_me_get"];
         readonly put?: never;
@@ -711,7 +746,8 @@ export interface paths {
         };
         /**
          * List Models
-         * @description List the models that the caller may use, sorted by name, and what searches for answers can use.
+         * @description List the models that the caller may use, sorted by name, and what searches for answers can use
+         *     (`GET /api/models`).
          */
         readonly get: operations["list_models_api_models_get"];
         readonly put?: never;
@@ -731,7 +767,8 @@ export interface paths {
         };
         /**
          * Read Provider Options
-         * @description Return the name of the identity provider, if there is one, and whether passwords may be used beside it.
+         * @description Return the name of the identity provider, if there is one, and whether passwords may be used beside it
+         *     (`GET /api/oidc`).
          */
         readonly get: operations["read_provider_options_api_oidc_get"];
         readonly put?: never;
@@ -751,7 +788,8 @@ export interface paths {
         };
         /**
          * Complete Sign In
-         * @description Complete a sign-in or a connection with the provider's answer, and redirect the browser into the chat.
+         * @description Complete a sign-in or a connection with the identity provider's answer, and redirect the browser into the chat
+         *     (`GET /api/oidc/callback`).
          */
         readonly get: operations["complete_sign_in_api_oidc_callback_get"];
         readonly put?: never;
@@ -773,7 +811,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Begin Connection
-         * @description Begin to connect the own account with an identity at the provider, after password and code; return its page.
+         * @description Begin to connect the caller's account with an identity at the provider, after password and code; return the
+         *     provider's page to visit (`POST /api/oidc/connection`).
          */
         readonly post: operations["begin_connection_api_oidc_connection_post"];
         readonly delete?: never;
@@ -791,7 +830,7 @@ export interface paths {
         };
         /**
          * List Identities
-         * @description List the provider's accounts that sign in as the person.
+         * @description List the accounts at the identity provider that sign in as the caller (`GET /api/oidc/identities`).
          */
         readonly get: operations["list_identities_api_oidc_identities_get"];
         readonly put?: never;
@@ -814,7 +853,8 @@ export interface paths {
         readonly post?: never;
         /**
          * Disconnect Identity
-         * @description Disconnect an account at the provider from the own one, after password and code; end all other sessions.
+         * @description Disconnect an account at the identity provider from the caller's, after password and code; end all other sessions
+         *     (`DELETE /api/oidc/identities/{identity}`).
          */
         readonly delete: operations["disconnect_identity_api_oidc_identities__identity__delete"];
         readonly options?: never;
@@ -833,7 +873,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Begin Sign In
-         * @description Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit.
+         * @description Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit
+         *     (`POST /api/oidc/sign-in`).
          */
         readonly post: operations["begin_sign_in_api_oidc_sign_in_post"];
         readonly delete?: never;
@@ -853,7 +894,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign Out At Provider
-         * @description Sign out of this browser, and return the provider's page that ends the session there.
+         * @description Sign out of this browser, and return the provider's page that ends the session there
+         *     (`POST /api/oidc/sign-out`).
          */
         readonly post: operations["sign_out_at_provider_api_oidc_sign_out_post"];
         readonly delete?: never;
@@ -873,7 +915,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Change Password
-         * @description Change the password, end all sessions of the person, and open a new one for this browser.
+         * @description Change the caller's password, end all sessions of the person, and open a new one for this browser
+         *     (`POST /api/password`).
          */
         readonly post: operations["change_password_api_password_post"];
         readonly delete?: never;
@@ -891,13 +934,14 @@ export interface paths {
         };
         /**
          * Read Password Reset Options
-         * @description Return whether a reset link can be mailed.
+         * @description Return whether the installation can mail password reset links (`GET /api/password-reset`).
          */
         readonly get: operations["read_password_reset_options_api_password_reset_get"];
         readonly put?: never;
         /**
          * Reset Password
-         * @description Set a new password by a reset link, once, and end all sessions of the person; does not sign in.
+         * @description Set a new password by a reset link, once, and end all sessions of the person; opens no session
+         *     (`POST /api/password-reset`).
          */
         readonly post: operations["reset_password_api_password_reset_post"];
         readonly delete?: never;
@@ -917,7 +961,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Mail Reset Link
-         * @description Mail a reset link, if the address has an account; response and duration are the same if it has none.
+         * @description Mail a password reset link, if the address has an account; response and duration are equal if the address has
+         *     none (`POST /api/password-reset/mail`).
          */
         readonly post: operations["mail_reset_link_api_password_reset_mail_post"];
         readonly delete?: never;
@@ -935,7 +980,7 @@ export interface paths {
         };
         /**
          * List People
-         * @description List all members of the organisation, oldest membership first.
+         * @description List all members of the organisation, oldest membership first (`GET /api/people`).
          */
         readonly get: operations["list_people_api_people_get"];
         readonly put?: never;
@@ -958,14 +1003,16 @@ export interface paths {
         readonly post?: never;
         /**
          * Remove Person
-         * @description Remove a member; the person's sessions, API keys and pending invitations in the organisation end in seconds.
+         * @description Remove a member from the organisation; the person's sessions, API keys and pending invitations there end in
+         *     seconds (`DELETE /api/people/{user}`).
          */
         readonly delete: operations["remove_person_api_people__user__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Role
-         * @description Change a member's role, and revoke the member's API keys that have more rights than the new role.
+         * @description Change a member's role, and revoke the member's API keys that have more rights than the new role; return the
+         *     member (`PATCH /api/people/{user}`).
          */
         readonly patch: operations["change_role_api_people__user__patch"];
         readonly trace?: never;
@@ -981,7 +1028,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Make Reset Link
-         * @description Make a reset link for a member of a lower role who is in no other organisation; earlier links become void.
+         * @description Make and return a password reset link for a member of a lower role who is in no other organisation; earlier links
+         *     become void (`POST /api/people/{user}/password-reset`).
          */
         readonly post: operations["make_reset_link_api_people__user__password_reset_post"];
         readonly delete?: never;
@@ -1002,7 +1050,8 @@ export interface paths {
         readonly post?: never;
         /**
          * Reset Second Factor
-         * @description Remove the second factor of a member of a lower role who is in no other organisation.
+         * @description Remove the second factor of a member of a lower role who is in no other organisation
+         *     (`DELETE /api/people/{user}/second-factor`).
          */
         readonly delete: operations["reset_second_factor_api_people__user__second_factor_delete"];
         readonly options?: never;
@@ -1019,13 +1068,13 @@ export interface paths {
         };
         /**
          * List Presets
-         * @description List the caller's presets, sorted by name.
+         * @description List the caller's presets (named sets of model settings), sorted by name (`GET /api/presets`).
          */
         readonly get: operations["list_presets_api_presets_get"];
         readonly put?: never;
         /**
          * Create Preset
-         * @description Store a preset (a named set of model settings) of the caller.
+         * @description Store a preset (a named set of model settings) of the caller, and return it (`POST /api/presets`).
          */
         readonly post: operations["create_preset_api_presets_post"];
         readonly delete?: never;
@@ -1046,14 +1095,14 @@ export interface paths {
         readonly post?: never;
         /**
          * Delete Preset
-         * @description Delete a preset of the caller permanently.
+         * @description Delete a preset of the caller permanently (`DELETE /api/presets/{preset_id}`).
          */
         readonly delete: operations["delete_preset_api_presets__preset_id__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Preset
-         * @description Rename a preset of the caller, or change its settings.
+         * @description Rename a preset of the caller, or change its settings; return the preset (`PATCH /api/presets/{preset_id}`).
          */
         readonly patch: operations["change_preset_api_presets__preset_id__patch"];
         readonly trace?: never;
@@ -1067,18 +1116,21 @@ export interface paths {
         };
         /**
          * Read Second Factor
-         * @description Return whether the signed-in person has a second factor, and how many recovery codes are left.
+         * @description Return whether the caller has a second factor, and how many recovery codes are left
+         *     (`GET /api/second-factor`).
          */
         readonly get: operations["read_second_factor_api_second_factor_get"];
         readonly put?: never;
         /**
          * Begin Second Factor
-         * @description Begin to set up a second factor: return the secret for an authenticator app. Needs the password.
+         * @description Begin to set up the caller's second factor, after the password: return the secret for an authenticator app
+         *     (`POST /api/second-factor`).
          */
         readonly post: operations["begin_second_factor_api_second_factor_post"];
         /**
          * Disable Second Factor
-         * @description Remove the second factor; needs the password, and a code of the app or a recovery code.
+         * @description Remove the caller's second factor, after the password and a code of the app or a recovery code
+         *     (`DELETE /api/second-factor`).
          */
         readonly delete: operations["disable_second_factor_api_second_factor_delete"];
         readonly options?: never;
@@ -1097,8 +1149,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Confirm Second Factor
-         * @description Enable the second factor by the app's first code, and end all other sessions of the person; only this response
-         *     has the recovery codes.
+         * @description Enable the caller's second factor by the app's first code, and end all other sessions of the person
+         *     (`POST /api/second-factor/confirm`). Only this response has the recovery codes.
          */
         readonly post: operations["confirm_second_factor_api_second_factor_confirm_post"];
         readonly delete?: never;
@@ -1118,12 +1170,13 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign In
-         * @description Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor.
+         * @description Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor
+         *     (`POST /api/session`).
          */
         readonly post: operations["sign_in_api_session_post"];
         /**
          * Sign Out
-         * @description Sign out of this browser: end its session and delete the cookies.
+         * @description Sign out of this browser: end its session and delete the cookies (`DELETE /api/session`).
          */
         readonly delete: operations["sign_out_api_session_delete"];
         readonly options?: never;
@@ -1142,7 +1195,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Refresh
-         * @description Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted.
+         * @description Exchange the refresh token in the cookie for new tokens; the cookies of a session that has ended are deleted
+         *     (`POST /api/session/refresh`).
          */
         readonly post: operations["refresh_api_session_refresh_post"];
         readonly delete?: never;
@@ -1162,7 +1216,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Complete Sign In
-         * @description Complete a sign-in by a code of the authenticator app or a recovery code: open a session, set its cookies.
+         * @description Complete a sign-in by a code of the authenticator app or a recovery code: open a session and set its cookies
+         *     (`POST /api/session/second-factor`).
          */
         readonly post: operations["complete_sign_in_api_session_second_factor_post"];
         readonly delete?: never;
@@ -1183,7 +1238,7 @@ export interface paths {
         readonly post?: never;
         /**
          * Sign Out Everywhere
-         * @description Sign out of every browser: end all sessions of the person, in all organisations.
+         * @description Sign out of every browser: end all sessions of the caller, in all organisations (`DELETE /api/sessions`).
          */
         readonly delete: operations["sign_out_everywhere_api_sessions_delete"];
         readonly options?: never;
@@ -1200,7 +1255,8 @@ export interface paths {
         };
         /**
          * Read Shared
-         * @description Return the conversation of a share link: the branch that is selected now, read-only.
+         * @description Return the conversation of a share link, without a session: the branch that is selected now, read-only
+         *     (`GET /api/shared/{token}`).
          */
         readonly get: operations["read_shared_api_shared__token__get"];
         readonly put?: never;
@@ -1220,13 +1276,14 @@ export interface paths {
         };
         /**
          * Read Sign Up Options
-         * @description Return whether sign-up is open to people without an invitation.
+         * @description Return whether people can sign up without an invitation (`GET /api/sign-up`).
          */
         readonly get: operations["read_sign_up_options_api_sign_up_get"];
         readonly put?: never;
         /**
          * Sign Up
-         * @description Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; sign in.
+         * @description Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; open a
+         *     session and set its cookies, or ask for the second factor (`POST /api/sign-up`).
          */
         readonly post: operations["sign_up_api_sign_up_post"];
         readonly delete?: never;
@@ -1246,7 +1303,8 @@ export interface paths {
         readonly put?: never;
         /**
          * Start
-         * @description Sign in as the installation's first owner, by the link that the launcher printed.
+         * @description Sign in as the installation's first owner by the link that the launcher printed: open a session, set its cookies
+         *     (`POST /api/start`).
          */
         readonly post: operations["start_api_start_post"];
         readonly delete?: never;
@@ -1264,7 +1322,8 @@ export interface paths {
         };
         /**
          * Own Usage
-         * @description Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored.
+         * @description Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored
+         *     (`GET /api/usage`).
          */
         readonly get: operations["own_usage_api_usage_get"];
         readonly put?: never;
