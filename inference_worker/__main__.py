@@ -1,4 +1,4 @@
-"""Entry point of a worker process: `python -m inference_worker`, configured by `HEADRACE_...` variables."""
+"""Starts an inference worker: `python -m inference_worker` loads one model and answers its jobs until it is stopped."""
 
 from __future__ import annotations
 

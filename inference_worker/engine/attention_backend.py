@@ -1,4 +1,4 @@
-"""The interface of attention backends.
+"""Defines the interface of the engine's attention backends: queries, keys and values of a step in, attention out.
 
 All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding and no
 difference between prefill and decode. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
@@ -69,9 +69,13 @@ class AttentionBackend(ABC):
 
     @abstractmethod
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Write a layer's new keys and values to the paged cache, then attend from each query to its sequence so far.
+        """Compute one layer's attention for all T tokens of a step; every attention backend implements this method.
 
-        Returns [T, query heads, head size], in the query's dtype.
+        Implementations write the layer's new keys and values to the paged cache first; then each query attends to its
+        own sequence up to its position.
+
+        Returns:
+            [T, query heads, head size], in the query's dtype.
         """
 
 

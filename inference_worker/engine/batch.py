@@ -1,4 +1,4 @@
-"""The interface of scheduler and runner: a planned step (`Batch`) and its outcome (`StepResult`), without tensors."""
+"""Defines the data between the engine's scheduler and its model runner: a planned step (`Batch`), its `StepResult`."""
 
 from __future__ import annotations
 
@@ -24,18 +24,24 @@ class ScheduledSequence:
 
     @property
     def token_ids(self) -> array[int]:
-        """Ids of the `count` tokens to compute, drafts included, in order of position."""
+        """Ids of the tokens of this sequence that the step computes, drafts included, in order of position."""
         known = self.sequence.token_ids[self.start : self.start + self.count]
         return known + array("q", self.drafts) if self.drafts else known
 
     @property
     def sample_count(self) -> int:
-        """Number of tokens to sample: after the last known token, if the step reaches that, and after each draft."""
+        """Number of tokens that the step samples for this sequence.
+
+        One after the last known token and one after each draft; 0 if the step does not reach the last known token.
+        """
         return 1 + len(self.drafts) if self.start + self.count >= len(self.sequence.token_ids) else 0
 
     @property
     def scored(self) -> range:
-        """Prompt positions whose log probabilities this step yields; each is computed from the position before it."""
+        """Prompt positions whose log probabilities this step yields; empty if the request wants none.
+
+        The log probability at a position is computed from the hidden state of the position before it.
+        """
         sequence = self.sequence
         if sequence.sampling.prompt_logprobs is None:
             return range(0)
@@ -44,13 +50,20 @@ class ScheduledSequence:
 
     @property
     def states_needed(self) -> int:
-        """Number of trailing tokens whose final hidden states are read: for sampling or prompt log probabilities."""
+        """Number of this sequence's last tokens in the step whose final hidden states are read.
+
+        They are read to sample next tokens, or for log probabilities of the prompt.
+        """
         scored = self.scored
         for_scores = self.start + self.count - (scored.start - 1) if scored else 0
         return max(self.sample_count, for_scores)
 
     def sampling_contexts(self) -> list[Sequence]:
-        """Return, for each token to sample, the sequence extended by the drafts before it: the sampler's context."""
+        """Return the sequences that the sampler reads, one for each of the `sample_count` tokens to sample.
+
+        The first is the sequence itself, each further one a copy with one more draft appended; empty if none is
+        sampled.
+        """
         if not self.sample_count:
             return []
         return [

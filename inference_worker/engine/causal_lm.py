@@ -1,4 +1,4 @@
-"""The interface of causal language models, implemented by our own families and the `transformers` backend."""
+"""Defines the interface of the engine's causal language models: token ids to hidden states, hidden states to logits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class CausalLM(Protocol):
     shape: ModelShape
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of a step's tokens; their keys and values are written to the cache.
+        """Compute the final hidden states of all T tokens of a step; implementations write keys and values to the
+        cache.
 
         Args:
             token_ids: [T] int64, all sequences of the step one after the other.
@@ -44,5 +45,6 @@ class CausalLM(Protocol):
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the next token's scores (logits) from final hidden states: [R, hidden size] to [R, vocab] float32."""
+        """Compute the logits of the next token from final hidden states: [R, hidden size] to [R, vocabulary size]
+        float32."""
         ...

@@ -1,4 +1,4 @@
-"""The generation engine: schedules a step, executes it, commits the outcome. Token ids in, token events out."""
+"""The engine of text generation: schedules a step, executes it, commits the outcome. Token ids in, token events out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Engine:
 
     @classmethod
     def from_settings(cls, settings: EngineSettings) -> Engine:
-        """Load the model that `settings` name and build its engine, KV cache included.
+        """Load the model that `settings` name and return a generation engine of it, with its KV cache allocated.
 
         Raises:
             ModelError: the model can't be loaded, or its KV cache does not fit the memory.
@@ -94,10 +94,10 @@ class Engine:
         *,
         vocabulary: ReadVocabulary = no_vocabulary,
     ) -> Engine:
-        """Build the engine of a loaded model, and allocate its KV cache.
+        """Return a generation engine of a model that is loaded already, with its KV cache allocated.
 
         Args:
-            dtype: of the model's weights; `settings.quantization` names how they are quantised.
+            dtype: number format of the model's weights; `settings.quantization` names how they are quantised.
             vocabulary: reads the tokeniser's vocabulary when the first grammar needs it.
 
         Raises:
@@ -136,11 +136,14 @@ class Engine:
         )
 
     def ready(self) -> Ready:
-        """Return the message that reports the loaded model, its formats and the engine's limits to the worker."""
+        """Return the message that reports the loaded model, its number formats and the engine's limits to the worker."""
         return self._ready
 
     def add(self, request: GenerationRequest) -> None:
-        """Queue a request, replacing one of the same id; `failures` reports one that this engine can never run."""
+        """Queue a generation request for the next steps; it replaces a request of the same id.
+
+        A request that this engine can never run, as it exceeds a limit, is reported by the next call of `failures`.
+        """
         self.abort(request.id)
         if request.grammar is None:
             self.scheduler.add(request)
@@ -148,7 +151,8 @@ class Engine:
             self.compilations.begin(request, request.grammar)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request, or only its choice `choice`, and free its KV blocks. Unknown ids are ignored."""
+        """Drop the request with the id `request`, or only its choice `choice`, and free its KV blocks; unknown ids are
+        ignored."""
         if choice is None:
             self.compilations.abort(request)
         self.scheduler.abort(request, choice)
@@ -179,7 +183,11 @@ class Engine:
         self._prefill_interrupt.wakeup_fd, self._prefill_interrupt.handler = commands, prefill
 
     def step(self) -> list[TokenEvent]:
-        """Schedule, compute and commit one step (on CUDA perhaps several decode steps); return new tokens as events."""
+        """Run one step over all running sequences (on CUDA perhaps several decode steps) and return the new tokens as
+        events.
+
+        A step schedules tokens, computes them and commits the outcome. Call it while `has_work` is true.
+        """
         self._take_compiled()
         batch = self.scheduler.schedule()
         result = self.runner.execute(batch)
@@ -190,11 +198,12 @@ class Engine:
         return self.scheduler.has_work() or bool(self.compilations)
 
     def load(self) -> EngineLoad:
-        """Return the engine's load: counters (tokens, steps, preemptions) and gauges (sequences, KV blocks)."""
+        """Return the engine's load for the worker's metrics: counters (tokens, steps, preemptions), gauges (sequences,
+        KV blocks)."""
         return self.scheduler.load()
 
     def failures(self) -> list[RequestFailed]:
-        """Return and clear the requests that failed since the last call, each with its reason."""
+        """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures + self.scheduler.take_failures()
 

@@ -1,4 +1,4 @@
-"""Main function of the engine process: reads commands from one pipe, steps the engine, writes reports to another.
+"""Main loop of the engine process: reads the worker's commands from a pipe, steps the engine, writes reports back.
 
 Only the child process calls `run`, because it loads torch. When the parent exits, the kernel ends this process, even
 while it loads the model.
@@ -53,25 +53,28 @@ class SteppingEngine(Protocol[R_contra]):
     scores or drawn images."""
 
     def ready(self) -> Ready:
-        """Return the message that reports the loaded model and the engine's limits to the worker."""
+        """Return the message by which the engine process reports the loaded model and the engine's limits to the
+        worker."""
 
     def add(self, request: R_contra) -> None:
-        """Queue a request; the next steps compute it, or `failures` reports it."""
+        """Queue a request; implementations compute it in the next steps, or report it by `failures`."""
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request, or only its choice `choice`; unknown ids are ignored."""
+        """Drop the request with the id `request`, or only its choice `choice`; unknown ids are ignored."""
 
     def step(self) -> Sequence[EngineEvent]:
-        """Compute one batch of the queued requests and return its events: new tokens, vectors, scores or images."""
+        """Compute one batch of the queued requests and return its results as events: new tokens, vectors, scores or
+        images."""
 
     def has_work(self) -> bool:
-        """Return whether any request is live, so that `step` should be called."""
+        """Return whether any request is unfinished, so that the engine process should call `step`."""
 
     def load(self) -> EngineLoad:
-        """Return the engine's load: counters and gauges, which are sent with each report."""
+        """Return the engine's load (counters and gauges), which the engine process sends to the worker with each
+        report."""
 
     def failures(self) -> list[RequestFailed]:
-        """Return and clear the requests that failed since the last call, each with its reason."""
+        """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
 
 
 @runtime_checkable
@@ -79,12 +82,16 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
     """An engine that can accept requests while it computes a step."""
 
     def has(self, request: str) -> bool:
-        """Return whether the request with this id was added and has neither ended nor been aborted."""
+        """Return whether the request with this id was added to the engine and has neither ended nor been aborted."""
 
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[Any]], None]
     ) -> None:
-        """Let a short prompt that arrives during a step be prefilled in it; see `Engine.enable_prefill_interrupts`."""
+        """Let a short prompt that arrives during a step be prefilled between two layers of that step.
+
+        Called once by the engine process before its first step; `Engine.enable_prefill_interrupts` describes the
+        arguments.
+        """
 
 
 def run(
@@ -96,7 +103,15 @@ def run(
     log_style: logging.LogStyle = "console",
     log_level: str = "info",
 ) -> None:
-    """Load the model, report `Ready` or `StartFailed`, then serve until shutdown. Runs in the child process."""
+    """Main function of the engine's child process: load the model, report `Ready` or `StartFailed`, then serve until
+    shutdown.
+
+    Args:
+        settings: the model and the engine's limits.
+        commands: pipe from which the worker's commands are read.
+        reports: pipe to which reports are written.
+        process: name of the process in its log lines.
+    """
     end_with_parent(getattr(parent_process(), "pid", None))  # the closed pipe is noticed only after the load
     logging.configure(process, style=log_style, level=log_level)
     # Ctrl-C reaches the whole group; the parent decides when this process ends.
@@ -116,10 +131,12 @@ def run(
 
 
 def serve(engine: SteppingEngine[Any], commands: Connection, writer: EventWriter) -> None:
-    """Step the engine while it has work and wait for commands while it has none, until a `Shutdown` command.
+    """Serve the worker's commands: step `engine` while it has work, wait for a command while it has none.
+
+    Returns at a `Shutdown` command. The outcomes of steps go to `writer`.
 
     Raises:
-        EOFError, OSError: the parent has exited.
+        EOFError, OSError: the parent process, the worker, has exited.
     """
     reader, buffer = CommandReader(commands), ReportBuffer(writer)
     if isinstance(engine, InterruptibleEngine):
@@ -168,26 +185,29 @@ class CommandReader:
         self._deferred: deque[Command] = deque()
 
     def fileno(self) -> int:
-        """Return the pipe's file descriptor, which becomes readable when a command arrives."""
+        """Return the file descriptor of the commands' pipe, which becomes readable when a command of the worker
+        arrives."""
         return self._pipe.fileno()
 
     def next(self, *, wait: bool) -> Command | None:
-        """Return the next command. With `wait` block until one arrives, else return `None` if there is none.
+        """Return the worker's next command.
+
+        With `wait` block until one arrives, else return `None` if there is none yet.
 
         Raises:
-            EOFError, OSError: the parent has exited.
+            EOFError, OSError: the parent process, the worker, has exited.
         """
         if self._deferred:
             return self._deferred.popleft()
         return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(None if wait else 0) else None
 
     def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
-        """Yield the requests that have arrived and whose ids are not `known`, up to the first other command.
+        """Yield the requests that have arrived and whose ids are not `known`, up to the first command of another kind.
 
-        Safe during a step. That other command, and all after it, are kept for `next`.
+        Safe while the engine computes a step. That other command, and all after it, are kept for `next`.
 
         Raises:
-            EOFError, OSError: the parent has exited.
+            EOFError, OSError: the parent process, the worker, has exited.
         """
         while self._pipe.poll(0):
             command = self._decoder.decode(self._pipe.recv_bytes())
@@ -208,14 +228,15 @@ class EventWriter:
 
     @property
     def writable(self) -> bool:
-        """Whether the pipe can take a short report now, so that `write` would not block."""
+        """Whether the pipe to the worker can take a short report now, so that `write` would not block."""
         return bool(self._poller.poll(0))
 
     def write(self, report: Report) -> None:
-        """Write a report (ready, failed start, or a step's outcome) to the pipe; blocks while the pipe is full.
+        """Write one report (ready, failed start, or a step's outcome) to the worker's pipe; blocks while the pipe is
+        full.
 
         Raises:
-            OSError: the parent has exited.
+            OSError: the parent process, the worker, has exited.
         """
         self._pipe.send_bytes(self._encoder.encode(report))
 
@@ -234,10 +255,11 @@ class ReportBuffer:
         self._load: EngineLoad | None = None
 
     def put(self, events: Sequence[EngineEvent], failed: Sequence[RequestFailed], load: EngineLoad) -> None:
-        """Send a step's outcome, or keep it for the next report if the pipe is full.
+        """Send one step's events, failed requests and load to the worker, or merge them into the next report if the
+        pipe is full.
 
         Raises:
-            OSError: the parent has exited.
+            OSError: the parent process, the worker, has exited.
         """
         self._events.extend(events)
         self._failed.extend(failed)
@@ -246,10 +268,10 @@ class ReportBuffer:
             self.flush()
 
     def flush(self) -> None:
-        """Send the buffered outcomes of steps, if any, as one report; blocks while the pipe is full.
+        """Send the buffered outcomes of steps, if any, to the worker as one report; blocks while the pipe is full.
 
         Raises:
-            OSError: the parent has exited.
+            OSError: the parent process, the worker, has exited.
         """
         if self._load is None:
             return

@@ -1,4 +1,4 @@
-"""The paged KV cache: one key and one value tensor per layer, cut into blocks of `block_size` token slots.
+"""Stores the engine's paged KV cache: a key and a value tensor per layer, cut into blocks of `block_size` tokens.
 
 Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023. An int8 cache
 stores each head's key or value as bytes, followed by their float32 scale (`native/src/cached_vectors.h`, ADR 0048).
@@ -33,17 +33,17 @@ class KVCacheShape:
 
     @property
     def quantised(self) -> bool:
-        """Whether vectors are stored as int8 with a scale."""
+        """Whether the cache stores keys and values as int8 with a float32 scale each."""
         return self.dtype == torch.int8
 
     @property
     def vector_length(self) -> int:
-        """Number of `dtype` elements of one head's key or value, its scale included."""
+        """Number of elements that one head's key or value takes in the cache, its scale included."""
         return self.head_size + SCALE.itemsize * self.quantised
 
     @property
     def bytes_per_block(self) -> int:
-        """Bytes that one block takes in all layers together, keys and values."""
+        """Bytes that one cache block takes in all layers together, keys and values."""
         return 2 * self.layers * self.block_size * self.kv_heads * self.vector_length * self.dtype.itemsize
 
 
@@ -62,25 +62,39 @@ class KVCache:
         self.values = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
-        """Store `key` and `value` ([T, kv heads, head size]) at token `slots` ([T]: block * block_size + offset)."""
+        """Store the keys and values of T tokens in `layer` of the cache, quantised if the cache is int8.
+
+        Args:
+            slots: [T] token slots, block * block_size + offset.
+            key, value: [T, kv heads, head size].
+        """
         for side, vectors in ((self.keys, key), (self.values, value)):
             stored = quantise(vectors) if self.shape.quantised else vectors
             side[layer].flatten(0, 1).index_copy_(0, slots, stored)
 
     def read(self, layer: int, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        """Copy the keys and values of `blocks` ([...]): each [..., block_size, kv heads, head size], as floats."""
+        """Return a copy of the keys and of the values that `layer` of the cache holds in `blocks`, as floats.
+
+        `blocks` are block numbers of any shape [...]; each result is [..., block_size, kv heads, head size].
+        """
         keys, values = self.keys[layer][blocks], self.values[layer][blocks]
         return (dequantise(keys), dequantise(values)) if self.shape.quantised else (keys, values)
 
     def copy_blocks(self, source: Tensor, target: Tensor) -> None:
-        """Copy whole blocks in all layers, for copy-on-write. `source`, `target`: [C] int64."""
+        """Copy C whole cache blocks in all layers, from the block numbers `source` to `target` (each [C] int64).
+
+        Used for copy-on-write, when a sequence must write to a block that others share.
+        """
         for side in (self.keys, self.values):
             for layer in side:
                 layer[target] = layer[source]
 
 
 def quantise(vectors: Tensor) -> Tensor:
-    """Quantise [..., D] floats to [..., D + 4] int8: codes, then the bytes of the scale that makes the largest 127."""
+    """Quantise keys or values for an int8 cache: [..., D] floats to [..., D + 4] int8.
+
+    The last four bytes of each vector are a float32 scale, by which its largest magnitude becomes 127.
+    """
     vectors = vectors.float()
     highest = vectors.abs().amax(dim=-1, keepdim=True)
     largest = torch.full_like(highest, LARGEST)  # torch takes number / tensor as a product
@@ -90,7 +104,8 @@ def quantise(vectors: Tensor) -> Tensor:
 
 
 def dequantise(stored: Tensor) -> Tensor:
-    """Dequantise the output of `quantise` to [..., D] float32."""
+    """Convert int8 keys or values of the cache, as `quantise` returns them, back to floats: [..., D + 4] to [..., D]
+    float32."""
     codes, scales = stored[..., : -SCALE.itemsize], stored[..., -SCALE.itemsize :]
     return codes * scales.contiguous().view(SCALE)
 

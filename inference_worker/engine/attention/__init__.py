@@ -1,1 +1,1 @@
-"""Paged attention: a reference implementation and faster backends (`engine/attention_backend.py` has the interface)."""
+"""Attention backends of the engine: each computes causal attention over the paged KV cache, for a kind of device."""

@@ -1,4 +1,4 @@
-"""The attention backend of the compiled CPU kernels, for models whose other layers run in PyTorch.
+"""Computes paged attention with the compiled CPU kernels, for models whose other layers run in PyTorch.
 
 A model that runs in the kernels as a whole (`layers/native_decoder.py`) calls them directly.
 """
@@ -34,11 +34,17 @@ class NativeAttention(AttentionBackend):
 
     @cached_property
     def kernels(self) -> Kernels:
-        """The compiled kernels and their threads, created on first use; `NativeDecoder` uses its own instead."""
+        """The library of compiled CPU kernels that computes this backend's attention; loaded, with its threads, on
+        first access."""
         return Kernels(torch.get_num_threads())
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
+        """Compute one layer's attention for all T tokens of a step with the compiled CPU kernels: [T, query heads, head
+        size].
+
+        First writes the layer's new keys and values to the paged cache. Called once per layer and step by the model's
+        layers.
+        """
         query, key, value = (rows.float().contiguous() for rows in (inputs.query, inputs.key, inputs.value))
         converted = replace(inputs, query=query, key=key, value=value)
         return self.kernels.attention(self.cache, converted, metadata).to(inputs.query.dtype)

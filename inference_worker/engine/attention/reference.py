@@ -1,4 +1,4 @@
-"""The reference attention backend: paged causal attention without optimisation, in float32, for tests.
+"""Computes paged causal attention in plain float32 PyTorch: the slow reference that tests compare backends with.
 
 Every other backend is tested against this one.
 """
@@ -17,7 +17,11 @@ class ReferenceAttention(AttentionBackend):
     name = "reference"
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
+        """Compute one layer's attention for all T tokens of a step, in float32 loops: [T, query heads, head size].
+
+        First writes the layer's new keys and values to the paged cache. Tests compare other backends' output with this
+        one.
+        """
         self.cache.write(inputs.layer, metadata.slot_mapping, inputs.key, inputs.value)
         query = inputs.query
         output = torch.empty_like(query)

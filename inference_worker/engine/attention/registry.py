@@ -1,4 +1,4 @@
-"""Attention backends by name, and the choice of `auto` per device."""
+"""Selects and creates the engine's attention backend by the configured name; `auto` is the fastest for the device."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
 
 
 def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:
-    """Create the attention backend `name` over `cache`; `auto` uses `SdpaAttention` if the device's fastest can't run.
+    """Create the attention backend called `name`, which reads and writes the KV cache `cache`.
+
+    `auto` selects the fastest for the device, or `SdpaAttention` if that one can't run on this machine.
 
     Raises:
-        UnsupportedModel: there is no backend of that name, or it can't run here.
+        UnsupportedModel: there is no backend of that name, or the named backend can't run on this machine.
     """
     backend = select_backend(name, device)
     try:

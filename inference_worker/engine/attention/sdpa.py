@@ -1,4 +1,4 @@
-"""The attention backend on PyTorch's `scaled_dot_product_attention`, for any device: gathers blocks and pads.
+"""Computes paged attention with PyTorch's `scaled_dot_product_attention` on any device: gathers blocks and pads.
 
 Sequences of a step are grouped by the power of two above their query length, so that padding at most doubles the
 queries and decodes are never padded to a long prompt chunk. The grouping is computed once per step, not per layer.
@@ -35,9 +35,18 @@ class _Group:
     masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
     def mask(self, window: int | None, shared: int, length: int) -> Tensor:
-        """Return which of `length` (n) positions each query sees, [s, 1, shared * q, n] bool; computed once per step.
+        """Return the attention mask of this group of s sequences: true where a query may attend to a position of the
+        context.
 
-        `window`: sliding window; `shared`: query heads per key-value head.
+        Computed once per step and reused by all layers.
+
+        Args:
+            window: sliding window in positions; `None`: a query sees all positions up to its own.
+            shared: number of query heads per key-value head.
+            length: positions of the padded context (n).
+
+        Returns:
+            [s, 1, shared * q, n] bool, where q is the padded number of queries.
         """
         if (window, shared) not in self.masks:
             seen = torch.arange(length, device=self.own.device)
@@ -59,7 +68,11 @@ class SdpaAttention(AttentionBackend):
         self._groups: list[_Group] = []
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
+        """Compute one layer's attention for all T tokens of a step with PyTorch's kernel: [T, query heads, head size].
+
+        First writes the layer's new keys and values to the paged cache. Called once per layer and step by the model's
+        layers.
+        """
         self.cache.write(inputs.layer, metadata.slot_mapping, inputs.key, inputs.value)
         if metadata is not self._planned_for:
             self._groups, self._planned_for = _plan(metadata, self.cache.shape.block_size), metadata

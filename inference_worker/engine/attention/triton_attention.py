@@ -1,4 +1,4 @@
-"""The attention backend for CUDA, on our own Triton kernels, which read the paged cache in place.
+"""Computes paged attention on CUDA with this project's own Triton kernels, which read the paged KV cache in place.
 
 Tile sizes and the number of splits follow from shapes alone. Nothing synchronises with the device and no launch depends
 on a value on it, so a decode step can be captured in a CUDA graph. The kernels are in `triton_kernels.py`.
@@ -59,12 +59,20 @@ class TritonAttention(AttentionBackend):
         )
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Store a layer's new keys and values in the paged cache; return the attention, [T, query heads, head size]."""
+        """Compute one layer's attention for all T tokens of a step with Triton kernels: [T, query heads, head size].
+
+        First writes the layer's new keys and values to the paged cache. Called once per layer and step by the model's
+        layers.
+        """
         self._store(inputs.layer, _dense_rows(inputs.key), _dense_rows(inputs.value), metadata.slot_mapping)
         return self._attend(inputs, _dense_rows(inputs.query), metadata)
 
     def splits(self, rows: int) -> int:
-        """Return the number of parts (a power of two) to split contexts into, so that `rows` queries fill the GPU."""
+        """Return into how many parts (a power of two) the kernel splits each context, so that `rows` queries fill the
+        GPU.
+
+        1 means that contexts are not split. The fewer queries, the more parts.
+        """
         wanted = PROGRAMS_PER_MULTIPROCESSOR * self._multiprocessors // (rows * self.cache.shape.kv_heads)
         return min(MOST_SPLITS, 1 << max(0, wanted.bit_length() - 1))
 
@@ -135,10 +143,15 @@ def _dense_rows(states: Tensor) -> Tensor:
 
 
 def tiling(group: int, head_size: int, itemsize: int, single: bool) -> Tiling:
-    """Return the launch parameters of `attention_kernel` for `group` query heads per key-value head.
+    """Return the launch parameters (tile sizes, warps, pipeline stages) with which `attention_kernel` is launched.
 
-    `itemsize`: bytes of a number; `single`: whether each sequence has one query (bound by memory).
-    The numbers are estimates, not yet measured. Float32 uses no tensor cores (they would round to tf32), so its tiles
+    Args:
+        group: query heads per key-value head.
+        head_size: numbers in a head's query, key or value.
+        itemsize: bytes of a number.
+        single: whether each sequence has one query, so that memory bandwidth is the bound.
+
+    The values are estimates, not yet measured. Float32 uses no tensor cores (they would round to tf32), so its tiles
     are kept small enough for registers.
     """
     fits = max(16, triton.next_power_of_2(group))  # a matrix product has 16 rows at least

@@ -1,4 +1,4 @@
-"""Triton kernels of paged attention: store keys and values, attend block by block, combine the splits of a context.
+"""Triton kernels of paged attention on CUDA: store keys and values, attend by blocks, combine a context's splits.
 
 One kernel serves prefill, decode and mixed steps: a program takes a block of consecutive queries of one sequence, with
 all query heads that share one key-value head, so keys and values are read once for all of them. The softmax is computed
@@ -27,9 +27,11 @@ def store_kernel(
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
 ):
-    """Copy one row's key and value ([WIDTH], all heads) to its cache slot; a row with a negative slot is skipped.
+    """Triton kernel that copies the new key and value (all heads, WIDTH numbers each) of one token to its KV cache
+    slot.
 
-    Grid: (T,). `keys_ptr`, `values_ptr`: a layer's cache, [slots, WIDTH]. `PADDED`: the power of two above WIDTH.
+    A row with a negative slot is skipped. Grid: (T,), one program per token of the step. `keys_ptr`, `values_ptr`: a
+    layer's cache, [slots, WIDTH]. `PADDED`: the power of two above WIDTH.
     """
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots_ptr + row).to(tl.int64)
@@ -86,7 +88,7 @@ def attention_kernel(
     TILE: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):
-    """Compute attention for one block of queries, one key-value head and one split of the context.
+    """Triton kernel that computes attention for one block of queries, one key-value head and one split of the context.
 
     Grid: (programs, key-value heads, SPLITS); programs is S if SINGLE, else T // (ROWS // GROUP) + S.
 
@@ -197,9 +199,11 @@ def combine_kernel(
     PADDED_SIZE: tl.constexpr,
     SPLITS: tl.constexpr,
 ):
-    """Combine the attention of one query head over the splits of its context: mean of means, weighted by softmax sums.
+    """Triton kernel that combines one query head's partial results over the splits of its context to its attention.
 
-    Grid: (T * Hq,). `out_ptr`: [T * Hq, HEAD_SIZE]; the others written by `attention_kernel`; SPLITS: a power of two.
+    The result is the mean of the splits' means, weighted by their softmax sums. Grid: (T * Hq,). `out_ptr`: [T * Hq,
+    HEAD_SIZE], written; `means_ptr`, `sums_ptr`, `maxima_ptr`: written before by `attention_kernel`; SPLITS: a power of
+    two.
     """
     cell = tl.program_id(0).to(tl.int64)
     parts = cell * SPLITS + tl.arange(0, SPLITS)

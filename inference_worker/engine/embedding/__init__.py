@@ -1,1 +1,1 @@
-"""Engine of embedding models: encoders that compute one normalised vector per text."""
+"""Engine of embedding models: runs an encoder that turns each text's token ids into one normalised vector."""

@@ -1,4 +1,4 @@
-"""Loads and runs an encoder model with the model code of `transformers`: token ids to vectors.
+"""Loads an embedding model's encoder by the code of `transformers`, and computes the vectors of texts' token ids.
 
 Safetensors only, never a repository's own code. Loading tests whether padded batches give correct vectors, instead of
 relying on a list of architectures.
@@ -48,7 +48,8 @@ class Encoder:
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[list[int]]) -> Tensor:
-        """Compute the vectors of texts (token ids), not normalised: [texts, dimensions], float32, on the CPU."""
+        """Compute the vectors of a batch of texts, given as token ids: [texts, dimensions] float32 on the CPU, not
+        normalised."""
         lengths = torch.tensor([len(ids) for ids in texts])
         width = int(lengths.max())
         padded = torch.tensor([ids + [self._padding] * (width - len(ids)) for ids in texts])
@@ -76,7 +77,10 @@ class Encoder:
 
 
 def max_positions(model: PreTrainedModel) -> int:
-    """Return the maximum positions of a text. Some families (RoBERTa's) count them from the padding id on."""
+    """Return the most tokens that a text may have in an encoder, by the size of the encoder's position embeddings.
+
+    Some families (RoBERTa's) count positions from the padding id on, which leaves fewer.
+    """
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             taken = 0 if module.padding_idx is None else module.padding_idx + 1
@@ -85,10 +89,10 @@ def max_positions(model: PreTrainedModel) -> int:
 
 
 def load(folder: Path, config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> Encoder:
-    """Load the encoder in `folder` from its safetensors and test it.
+    """Load the embedding encoder in `folder` from its safetensors onto `device`, and test that padded batches work.
 
     Raises:
-        UnsupportedModel: the model is not an encoder, or does not work in padded batches.
+        UnsupportedModel: the model is not an encoder, or gives other vectors in padded batches.
         BadWeights: the checkpoint is damaged or incomplete.
     """
     described = read_config(folder)

@@ -1,4 +1,4 @@
-"""Engine of an embedding model: each step computes one batch of token ids to vectors."""
+"""Engine of an embedding model: in each step it computes the vectors of one batch of queued texts' token ids."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EmbeddingEngine(InputEngine[EmbeddingRequest, VectorEvent]):
 
     @classmethod
     def load_model(cls, source: ModelSource, settings: EngineSettings) -> EmbeddingEngine:
-        """Load the embedding model `source` and create its engine.
+        """Load the embedding model `source` and return an engine of it, ready for requests.
 
         Raises:
             ModelError: the model can't be loaded.

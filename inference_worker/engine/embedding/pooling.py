@@ -1,4 +1,4 @@
-"""Pools the hidden states of a text's tokens to one vector."""
+"""Pools the hidden states of a text's tokens to the text's embedding vector, and truncates and normalises vectors."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
 
 
 def truncated(vectors: Tensor, dimensions: int | None) -> Tensor:
-    """Return the leading `dimensions` numbers of each vector (`None`: all), scaled to Euclidean length 1."""
+    """Cut each row of `vectors` to its leading `dimensions` numbers (`None`: all) and scale it to Euclidean length 1."""
     return F.normalize(vectors[..., :dimensions], dim=-1)

@@ -1,1 +1,1 @@
-"""Execution of planned batches: input tensors, model runners, the KV cache and model loading."""
+"""Executes the engine's planned steps: builds input tensors, runs the model, samples, and isolates faulty requests."""

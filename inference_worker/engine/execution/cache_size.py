@@ -1,4 +1,4 @@
-"""Sizing of the KV cache from the settings and the free memory."""
+"""Computes how many KV cache blocks an engine allocates, from its settings and the memory that is free."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ CUDA_SHARE = 0.9
 
 
 def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: int, device: torch.device) -> int:
-    """Return the number of KV blocks: as configured, else what fits the memory, at most what all sequences could fill.
+    """Return the number of KV cache blocks to allocate: as configured, else as many as fit the available memory.
+
+    Never more than all sequences could fill.
 
     Raises:
         ModelError: not even one block fits.
@@ -30,9 +32,10 @@ def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: i
 
 
 def available_memory(device: torch.device) -> int:
-    """Return the bytes that the KV cache may take: 0.9 of free CUDA memory, or 0.25 of free RAM up to 4 GiB.
+    """Return the bytes that the KV cache may take: 0.9 of the device's free CUDA memory, or 0.25 of free RAM up to 4
+    GiB.
 
-    Call it once the weights are loaded.
+    Call it once the weights are loaded, so that their memory is not counted as free.
     """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * CUDA_SHARE)

@@ -1,4 +1,4 @@
-"""Factory of the generation engine's runner on CUDA: a fused decoder whose decode steps run as CUDA graphs.
+"""Builds the generation engine's model runner for CUDA: a fused decoder whose decode steps run as CUDA graphs.
 
 Importing this module loads Triton, so import it only where it is used.
 """
@@ -23,7 +23,10 @@ log = structlog.get_logger(__name__)
 
 
 def cuda_runner(model: Decoder, attention: AttentionBackend, limits: EngineLimits) -> GraphRunner:
-    """Build the runner of `model` and capture its decode steps, over the cache of `attention`, as CUDA graphs."""
+    """Return a runner that computes the planned steps of `model` on CUDA, its decode steps as CUDA graphs.
+
+    Captures the graphs, which takes seconds. `attention` holds the KV cache.
+    """
     device = attention.cache.keys[0].device
     started = time.perf_counter()
     runner = IsolatingRunner(ModelRunner(FusedDecoder(model), attention, device))

@@ -1,4 +1,4 @@
-"""CUDA graphs of whole decode steps, sampling included: replaying one needs no work of the host between two tokens.
+"""Captures whole decode steps, sampling included, as CUDA graphs, and replays them without host work between tokens.
 
 A graph has all its sizes and numbers baked in, so there is one for each padded batch size and each stage of sampling.
 Everything else that it depends on is fixed for the process (block size, width of the block tables, the attention's
@@ -56,11 +56,15 @@ class DecodeGraphs:
         self._captured: dict[GraphKey, Work] = {}
 
     def key(self, sequences: int, stage: Stage) -> GraphKey:
-        """Return the key of the smallest captured step that holds `sequences` sequences, for sampling `stage`."""
+        """Return the key of the smallest captured decode step that has room for `sequences` sequences and samples as
+        `stage`."""
         return GraphKey(self.sizes[bisect_left(self.sizes, sequences)], stage)
 
     def capture(self, capture: Capture) -> None:
-        """Capture a step of every batch size and sampling stage, largest size first. All rows must be idle."""
+        """Record a decode step for every batch size and sampling stage, largest size first, by the function `capture`.
+
+        Called once, when the engine starts. All rows must be idle.
+        """
         for size in reversed(self.sizes):
             for stage in Stage:
                 self.restart()
@@ -68,15 +72,23 @@ class DecodeGraphs:
                 self._captured[key] = capture(lambda key=key: self.step(key))  # type: ignore[misc]
 
     def restart(self) -> None:
-        """Reset the step counter: the next step writes its tokens to the first row of `sampled`."""
+        """Reset the step counter on the device: the next step writes its tokens to the first row of `sampled`."""
         self._step.zero_()
 
     def replay(self, key: GraphKey) -> None:
-        """Run the captured step `key` on the device: it samples one token per row and advances the rows."""
+        """Run the captured decode step `key` on the device: one token per row is sampled, and the rows advance by one
+        position.
+
+        The tokens are written to the next row of `sampled`.
+        """
         self._captured[key]()
 
     def step(self, key: GraphKey) -> None:
-        """Compute one step of the first `key.rows` rows: run the model, sample the next tokens, advance the rows."""
+        """Compute one decode step of the first `key.rows` rows: run the model, sample the next tokens, advance the
+        rows.
+
+        This is the work that `capture` records and `replay` repeats.
+        """
         rows, count = self._rows, key.rows
         token_ids, positions = rows.integers[TOKEN, :count], rows.integers[POSITION, :count]
         hidden = self._model.forward(

@@ -1,4 +1,4 @@
-"""The persistent decode batch: one row per running sequence that stays on the device; the host sends only changes.
+"""Keeps the state of decoding sequences on the GPU, one row for each, so that a step needs only the host's changes.
 
 A sequence keeps its row while it decodes, and the device advances the row by itself, step after step. The used rows are
 always the first ones, so that a step over the first n rows covers all of them. The host has a copy of each row's state;
@@ -44,7 +44,11 @@ class _TableUpdates:
     blocks: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, begin: int, known: array[int], table: array[int]) -> None:
-        """Add the entries of `table` that differ from `known`, the device's copy, which begins at index `begin`."""
+        """Record the block numbers of one sequence that must be written to the device's block tables.
+
+        Only the entries in which `table`, the sequence's block table, differs from `known`, the device's copy of it,
+        are recorded. The copy begins at index `begin` of the flat tables.
+        """
         common = len(known)
         if table[:common] != known:  # rare: a block was copied, or given back and another taken
             common = next(i for i, (old, new) in enumerate(zip_longest(known, table)) if old != new)
@@ -70,7 +74,10 @@ class DecodeRows:
         self._host_rows: list[_HostRow | None] = [None] * capacity
 
     def sampling(self, count: int) -> RowParameters:
-        """Return the first `count` rows' sampling parameters: `positions` as a copy, all others as views."""
+        """Return the sampling parameters of the first `count` rows as tensors on the device.
+
+        `positions` is a copy, all others are views of the rows.
+        """
         of, number = self.integers[:, :count], self.floats[:, :count]
         return RowParameters(
             seeds=of[SEED],
@@ -96,7 +103,11 @@ class DecodeRows:
     # --- The host's side ----------------------------------------------------------------------------
 
     def update(self, sequences: Items[Sequence]) -> list[int]:
-        """Assign the first rows to `sequences`, idle all others, send changes to the device; return each one's row."""
+        """Give each of `sequences` one of the first rows, make all other rows idle, and send the changes to the device.
+
+        Returns:
+            The row number of each sequence, in their order.
+        """
         rows = self._assign(sequences)
         idle = [row for row, host_row in enumerate(self._host_rows[len(rows) :], len(rows)) if host_row is not None]
         changed: list[tuple[int, Sequence]] = []
@@ -117,7 +128,7 @@ class DecodeRows:
         return rows
 
     def advance_host(self, rows: Items[int], steps: int) -> None:
-        """Advance the host's copy of the positions of `rows` by `steps`, as the device has advanced them itself."""
+        """Add `steps` to the host's copy of the positions of `rows`, after the device has advanced these rows itself."""
         for row in rows:
             host_row = self._host_rows[row]
             if host_row is not None:

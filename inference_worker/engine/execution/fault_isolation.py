@@ -1,4 +1,4 @@
-"""Fault isolation: a batch that fails is halved and retried until only the requests that cause the error fail.
+"""Isolates faulty requests of an engine step: a batch that fails is halved and retried until only they are left out.
 
 Computing an entry again is harmless (`ModelRunner.compute`), so the other requests lose nothing but time. When memory
 runs out, halves need less of it, down to single tokens of one prompt, so a step shrinks before a request fails. Errors
@@ -24,7 +24,8 @@ class IsolatingRunner:
         self.runner = runner
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step of `batch`; requests that can't be computed are listed in `StepResult.failed`."""
+        """Compute one step of `batch` and return its result; requests that can't be computed are listed in its
+        `failed`."""
         # Copy blocks once, outside of the retries: a failed try may have written to a source block.
         self.runner.copy_blocks(batch.copies)
         return self._compute(batch.entries) if batch.entries else StepResult()
@@ -57,7 +58,7 @@ class IsolatingRunner:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error means that an allocation failed, on any device."""
+    """Return whether `error` means that an allocation failed, on a CPU or on a GPU."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError | NativeError):
         return True
     return isinstance(error, RuntimeError) and "allocate memory" in str(error)  # of PyTorch's allocator on the CPU

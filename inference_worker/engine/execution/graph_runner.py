@@ -1,4 +1,4 @@
-"""A `Runner` that computes pure decode batches with CUDA graphs, several steps per call; other batches run eagerly.
+"""Runs the engine's pure decode batches as CUDA graphs, several steps per call; other batches run eagerly.
 
 The scheduler allocates blocks for a number of steps; how many are run is decided here, by the time that a step takes:
 few enough that new requests start soon, and enough that the host's overhead per step is small.
@@ -47,7 +47,10 @@ class GraphRunner:
         return self._graphs.sizes
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step of `batch`, or, if it only decodes, up to `batch.steps` steps (fewer if steps are slow)."""
+        """Compute one step of `batch` and return its result; of a batch that only decodes, up to `batch.steps` steps.
+
+        Fewer steps are computed if steps are slow, so that new requests start soon.
+        """
         sequences = [entry.sequence for entry in batch.entries]
         decodes = bool(sequences) and all(entry.count == 1 and entry.sample_count == 1 for entry in batch.entries)
         stage = stage_of(sequences) if decodes else None

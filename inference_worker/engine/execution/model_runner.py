@@ -1,4 +1,4 @@
-"""The model runner: copies blocks, runs the model over a batch's packed tokens and samples the next ones."""
+"""Executes one planned engine step: copies KV blocks, runs the model over the packed tokens, samples the next ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Runner(Protocol):
     """The interface of an object that computes planned batches for the engine."""
 
     def execute(self, batch: Batch) -> StepResult:
-        """Run the model over a planned batch, write its keys and values to the cache, and return the sampled tokens."""
+        """Compute one planned batch: run the model, write keys and values to the cache, and return the sampled tokens.
+
+        Every runner of the engine implements this method; the engine calls it once per step.
+        """
         ...
 
 
@@ -34,14 +37,20 @@ class ModelRunner:
 
     @torch.inference_mode()
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Copy KV blocks, in all layers, for copy-on-write; all sources are read before any target is written."""
+        """Copy KV cache blocks in all layers, as the copy-on-writes `copies` of a batch list them.
+
+        All sources are read before any target is written.
+        """
         if copies:
             source, target = torch.tensor([(copy.source, copy.target) for copy in copies], device=self.device).T
             self.attention.cache.copy_blocks(source, target)
 
     @torch.inference_mode()
     def compute(self, entries: list[ScheduledSequence]) -> StepResult:
-        """Run the model over entries of a batch and sample the next tokens. Repeatable: writes the same cache slots."""
+        """Run the model over the tokens of a batch's `entries` and sample each sequence's next tokens.
+
+        Can be repeated: the same cache slots are written again. Errors of the model or the device are raised.
+        """
         if not entries:
             return StepResult()
         inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)

@@ -31,7 +31,10 @@ class StepInputs:
 
 
 def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torch.device) -> StepInputs:
-    """Pack the (non-empty) entries of a step into tensors, sequence after sequence."""
+    """Pack the entries of a step, sequence after sequence, into the tensors of one forward pass on `device`.
+
+    The tensors are token ids, positions, the rows to sample, and the attention's metadata. There must be an entry.
+    """
     starts = np.array([entry.start for entry in entries])
     counts = np.array([entry.count for entry in entries])
     query_start = np.concatenate(([0], np.cumsum(counts)))

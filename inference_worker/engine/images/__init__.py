@@ -1,1 +1,1 @@
-"""The engine of image models: pipelines of the diffusers library."""
+"""Engine of image models: draws images from text prompts with pipelines of the diffusers library."""

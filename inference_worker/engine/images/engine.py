@@ -1,4 +1,4 @@
-"""Engine of an image model: each step is one denoising step of one image; `engine_main.py` steps it.
+"""Engine of an image model, which the engine process steps: each step is one denoising step of one image.
 
 Cancellations take effect between denoising steps. Requests take turns image by image.
 """
@@ -26,7 +26,10 @@ log = structlog.get_logger(__name__)
 
 
 def image_seed(seed: int, index: int) -> int:
-    """Return the 63-bit seed of image `index` of a request: unrelated for each image, the same at each worker."""
+    """Return the 63-bit random seed with which image `index` of a request with `seed` is drawn.
+
+    Seeds of different images are unrelated, and the same at each worker.
+    """
     digest = hashlib.sha256(f"{seed}:{index}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
@@ -55,7 +58,7 @@ class ImageEngine:
 
     @classmethod
     def load_model(cls, source: ModelSource, settings: EngineSettings) -> ImageEngine:
-        """Load the pipeline `source` and create its engine.
+        """Load the diffusers pipeline `source` and return an engine of it, ready for requests.
 
         Raises:
             ModelError: the pipeline can't be served.
@@ -81,7 +84,8 @@ class ImageEngine:
         )
 
     def add(self, request: ImageRequest) -> None:
-        """Queue the images of a request that are not drawn yet; `failures` reports a prompt that is too long."""
+        """Queue the images of a request that are not drawn yet; the next call of `failures` reports a prompt that is
+        too long."""
         try:
             self._pipeline.check_prompt(request.prompt)
         except PromptRejected as error:
@@ -92,7 +96,7 @@ class ImageEngine:
             self._pending.append(_Pending(request, indexes))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Stop drawing a request and drop its waiting images; unknown ids are ignored, and so is `choice`."""
+        """Stop drawing the images of a request and drop those that wait; unknown ids are ignored, and so is `choice`."""
         del choice
         if self._drawing is not None and self._pending[0].request.id == request:
             self._drawing.stop()
@@ -100,7 +104,10 @@ class ImageEngine:
         self._pending = deque(each for each in self._pending if each.request.id != request)
 
     def step(self) -> list[ImageEvent]:
-        """Do one denoising step, and return the image if that was its last; failures are in `failures`."""
+        """Do one denoising step of one image; return its PNG event if that was its last step, else an empty list.
+
+        Failed requests are reported by `failures`.
+        """
         pending = self._pending[0]
         self._steps += 1
         if self._drawing is None:
@@ -109,7 +116,7 @@ class ImageEngine:
         return self._end(pending, self._drawing) if self._drawing.ended else []
 
     def has_work(self) -> bool:
-        """Return whether images are waiting or being drawn."""
+        """Return whether images are waiting or being drawn, so that `step` should be called."""
         return len(self._pending) > 0
 
     def load(self) -> EngineLoad:
@@ -118,7 +125,7 @@ class ImageEngine:
         return EngineLoad(running=running, waiting=len(self._pending) - running, steps=self._steps)
 
     def failures(self) -> list[RequestFailed]:
-        """Return and clear the requests that failed since the last call, each with its reason."""
+        """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures
 

@@ -40,7 +40,7 @@ class Size(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Size:
-        """Return the size written as `1024x768`."""
+        """Parse an image size such as `1024x768`: width and height in pixels."""
         width, _, height = text.partition("x")
         return cls(int(width), int(height))
 
@@ -68,7 +68,7 @@ class Pipeline:
 
     @classmethod
     def load(cls, folder: Path, settings: EngineSettings, dtype: torch.dtype) -> Pipeline:
-        """Load the pipeline in `folder` onto the configured device, with weights as `dtype`.
+        """Load the diffusers pipeline in `folder` onto the configured device, with weights as `dtype`, and return it.
 
         Raises:
             ModelError: the pipeline can't be served; the message says why.
@@ -86,10 +86,10 @@ class Pipeline:
         return cls(pipeline.to(settings.device), settings)
 
     def check_prompt(self, prompt: str) -> None:
-        """Raise if the pipeline would cut the prompt off.
+        """Check that the pipeline reads the whole of `prompt`, before an image of it is queued.
 
         Raises:
-            PromptRejected: the prompt has more tokens than the pipeline reads.
+            PromptRejected: the prompt has more tokens than the pipeline reads, so that its end would be cut off.
         """
         tokenizer = self._tokenizer
         if tokenizer is None:
@@ -103,7 +103,12 @@ class Pipeline:
             raise PromptRejected(message, "prompt", FailureCode.CONTEXT_LENGTH_EXCEEDED)
 
     def draw(self, prompt: str, size: str, seed: int, pause: Callable[[], None]) -> bytes:
-        """Draw one image and return it as a PNG file; call `pause` after each denoising step.
+        """Draw one image of `prompt` and return it as the bytes of a PNG file; blocks until it is drawn.
+
+        Args:
+            size: such as `1024x768`.
+            seed: determines the noise that the image starts from.
+            pause: called after each denoising step.
 
         Raises:
             PromptRejected: the pipeline's safety checker refuses the image.

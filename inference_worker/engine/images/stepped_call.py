@@ -1,4 +1,4 @@
-"""Runs one call of a library in steps: it pauses where it calls back, so that the engine can read commands meanwhile.
+"""Runs an image pipeline's blocking call in steps: it pauses at each callback, so that the engine can read commands.
 
 The call runs in a thread of its own, but never at the same time as the engine: each waits for the other.
 """
@@ -28,25 +28,28 @@ class SteppedCall(Generic[T]):
 
     @property
     def ended(self) -> bool:
-        """Whether the call has returned or raised; `result` tells."""
+        """Whether the library call has returned or raised, so that `result` can be read."""
         return self._future.done()
 
     @property
     def result(self) -> T:
-        """What the ended call returned; raises what it raised."""
+        """The value that the ended library call returned; reading it raises the exception that the call raised."""
         result = self._future.result()
         if result is None:
             raise RuntimeError("the call was stopped")
         return result
 
     def advance(self) -> None:
-        """Run the call until it pauses or ends. Does nothing if it has ended."""
+        """Let the library call run until its next pause or its end; blocks meanwhile.
+
+        Does nothing if the call has ended.
+        """
         if not self.ended:
             self._turn.release()
             self._paused.acquire()
 
     def stop(self) -> None:
-        """End the call at its pause; waits until it has ended."""
+        """End the library call at its pause, by an exception in it; blocks until it has ended."""
         self._stopped = True
         while not self.ended:
             self.advance()

@@ -1,1 +1,1 @@
-"""Engines that compute the inputs of requests in batches of similar lengths: embeddings and scores."""
+"""Engines that compute the inputs of requests in padded batches of similar lengths: embeddings and scores of pairs."""

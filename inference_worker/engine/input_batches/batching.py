@@ -1,4 +1,4 @@
-"""Groups inputs into batches: as many as a token budget holds, of similar lengths so that little is padding.
+"""Groups queued inputs of embedding and score requests into batches: within a token budget, of similar lengths.
 
 Requests take turns at choosing a batch's longest input, so a small request never waits for all of a large one; the
 rest of the batch comes from all requests, oldest first. Must not import torch.
@@ -40,7 +40,10 @@ class Batcher:
         return len(self._requests)
 
     def add(self, request: str, inputs: Sequence[list[int]], *, without: Collection[int] = ()) -> None:
-        """Queue a request's inputs (token ids), except those at the indexes `without`, which are computed already."""
+        """Queue the inputs of one request, each a list of token ids, except those at the indexes `without`.
+
+        `without` lists the inputs that were computed by an earlier attempt.
+        """
         pending = [PendingInput(request, index, ids) for index, ids in enumerate(inputs) if index not in without]
         pending.sort(key=lambda each: len(each.ids), reverse=True)
         self._requests[request] = OrderedDict((each.index, each) for each in pending)
@@ -48,16 +51,17 @@ class Batcher:
             self._lengths.setdefault(len(each.ids), OrderedDict())[request, each.index] = each
 
     def drop(self, request: str) -> None:
-        """Remove the waiting inputs of a request; does nothing for unknown ids."""
+        """Remove the waiting inputs of the request with the id `request`; does nothing for unknown ids."""
         for each in list(self._requests.get(request, {}).values()):
             self._remove(each)
 
     def waits(self, request: str) -> bool:
-        """Return whether the request has waiting inputs."""
+        """Return whether the request with the id `request` has inputs that are in no batch yet."""
         return request in self._requests
 
     def next_batch(self) -> list[PendingInput]:
-        """Remove and return the inputs of the next batch, longest first; empty if none waits."""
+        """Remove the inputs of the next batch from the queue and return them, longest first; an empty list if none
+        waits."""
         if not self._requests:
             return []
         request, waiting = next(iter(self._requests.items()))

@@ -1,4 +1,4 @@
-"""Base of the engines that compute the inputs of requests in batches; `engine_main.py` steps them.
+"""Base class of the engines that compute requests' inputs in batches: embeddings, and scores of pairs of texts.
 
 Cancellations take effect between batches, so a batch is no larger than the token budget.
 """
@@ -29,15 +29,15 @@ class InputRequest(Protocol):
 
     @property
     def id(self) -> str:
-        """Id of the request."""
+        """Id of the request, which its events repeat."""
 
     @property
     def token_ids(self) -> Sequence[list[int]]:
-        """Token ids of each input."""
+        """Token ids of each input of the request."""
 
     @property
     def done(self) -> Sequence[int]:
-        """Indexes of the inputs that were computed before."""
+        """Indexes of the inputs that an earlier attempt computed, and which are not computed again."""
 
 
 R = TypeVar("R", bound=InputRequest)
@@ -76,7 +76,8 @@ class InputEngine(ABC, Generic[R, E]):
         """Return the event that reports the result of input `index` of a request."""
 
     def ready(self) -> Ready:
-        """Return the message that reports the loaded model and the engine's limits to the worker."""
+        """Return the message that reports the loaded model and the engine's limits to the worker; subclasses implement
+        it."""
         return Ready(
             max_model_len=self._max_tokens,
             vocab_size=self.vocab_size,
@@ -90,18 +91,21 @@ class InputEngine(ABC, Generic[R, E]):
         )
 
     def add(self, request: R) -> None:
-        """Queue the inputs of a request that are not computed yet (`request.done` lists the others)."""
+        """Queue the inputs of an embedding or score request for the next steps, except those that `request.done` lists."""
         self._requests[request.id] = request
         self._batcher.add(request.id, request.token_ids, without=frozenset(request.done))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the waiting inputs of a request; unknown ids are ignored, and so is `choice`."""
+        """Drop the waiting inputs of the request with the id `request`; unknown ids are ignored, and so is `choice`."""
         del choice
         self._batcher.drop(request)
         self._requests.pop(request, None)
 
     def step(self) -> list[E]:
-        """Compute the next batch of waiting inputs and return one event per input; failures are in `failures`."""
+        """Compute the next batch of waiting inputs and return one event (a vector or scores) per input.
+
+        Failed requests are reported by `failures`.
+        """
         batch = self._batcher.next_batch()
         self._steps += 1
         self._tokens += sum(len(each.ids) for each in batch)
@@ -113,7 +117,7 @@ class InputEngine(ABC, Generic[R, E]):
         return events
 
     def has_work(self) -> bool:
-        """Return whether inputs are waiting to be computed."""
+        """Return whether inputs are waiting to be computed, so that `step` should be called."""
         return len(self._batcher) > 0
 
     def load(self) -> EngineLoad:
@@ -123,7 +127,7 @@ class InputEngine(ABC, Generic[R, E]):
         )
 
     def failures(self) -> list[RequestFailed]:
-        """Return and clear the requests that failed since the last call, each with its reason."""
+        """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures
 
