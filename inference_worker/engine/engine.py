@@ -136,7 +136,8 @@ class Engine:
         )
 
     def ready(self) -> Ready:
-        """Return the message that reports the loaded model, its number formats and the engine's limits to the worker."""
+        """Return the message that reports the loaded model, its number formats and the engine's limits to the
+        worker."""
         return self._ready
 
     def add(self, request: GenerationRequest) -> None:

@@ -1,4 +1,4 @@
-"""The scheduler's state of one choice: known tokens, how many of them are computed, and the KV blocks that hold them.
+"""Holds the scheduler's state of one choice: known tokens, how many of these are computed, and the KV blocks.
 
 There is no prefill or decode state: a step computes some of the tokens that are known and not yet computed.
 """
@@ -63,12 +63,12 @@ class Sequence:
 
     @property
     def generated(self) -> int:
-        """Number of generated tokens, earlier attempts' delivered tokens included; the position of the next one."""
+        """Number of tokens generated so far, earlier attempts' delivered tokens included."""
         return len(self.token_ids) - self.prompt_length
 
     @property
     def target(self) -> int:
-        """Number of leading tokens to compute next: all known ones.
+        """Number of leading tokens that the next steps should compute: all known tokens.
 
         The prompt's last token is left out while siblings wait to fork, and if nothing is to be generated.
         """
@@ -80,19 +80,28 @@ class Sequence:
         return self.sampling.prompt_logprobs is not None and self.scored < self.prompt_length
 
     def append(self, token: int) -> None:
-        """Append a generated token. A token that the grammar does not allow sets the matcher's error."""
+        """Append one generated token, and advance the grammar's matcher if there is one.
+
+        A token that the grammar does not allow sets the matcher's error; nothing is raised.
+        """
         self.token_ids.append(token)
         if self.matcher is not None:
             self.matcher.accept([token])
 
     def generated_ids(self) -> array[int]:
-        """Return the ids of the generated tokens."""
+        """Return a copy of the ids of the generated tokens, without the prompt."""
         return self.token_ids[self.prompt_length :]
 
     def with_tokens(self, tokens: tuple[int, ...]) -> Sequence:
-        """Return a copy for reading with `tokens` appended; its grammar matcher is shared and does not advance."""
+        """Return a copy of this sequence with `tokens` appended, for reading, such as by the sampler.
+
+        Its grammar matcher is shared with this sequence and does not advance.
+        """
         return replace(self, token_ids=self.token_ids + array("q", tokens))
 
     def inherit_admission(self, leader: Sequence) -> None:
-        """Copy from `leader`, whose prompt is the same, its admission, cached and scored prompt tokens."""
+        """Copy the admission state of `leader`, a choice with the same prompt: cached tokens and scored prompt tokens.
+
+        Called when this choice is forked from its sibling `leader`.
+        """
         self.admitted, self.cached_tokens, self.scored = leader.admitted, leader.cached_tokens, leader.scored

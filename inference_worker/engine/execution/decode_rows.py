@@ -128,7 +128,8 @@ class DecodeRows:
         return rows
 
     def advance_host(self, rows: Items[int], steps: int) -> None:
-        """Add `steps` to the host's copy of the positions of `rows`, after the device has advanced these rows itself."""
+        """Add `steps` to the host's copy of the positions of `rows`, after the device has advanced these rows
+        itself."""
         for row in rows:
             host_row = self._host_rows[row]
             if host_row is not None:

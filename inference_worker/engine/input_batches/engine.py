@@ -91,7 +91,8 @@ class InputEngine(ABC, Generic[R, E]):
         )
 
     def add(self, request: R) -> None:
-        """Queue the inputs of an embedding or score request for the next steps, except those that `request.done` lists."""
+        """Queue the inputs of an embedding or score request for the next steps, except those that
+        `request.done` lists."""
         self._requests[request.id] = request
         self._batcher.add(request.id, request.token_ids, without=frozenset(request.done))
 

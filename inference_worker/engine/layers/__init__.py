@@ -1,1 +1,1 @@
-"""Layers of our own model definitions, on packed tokens ([T, ...], no batch dimension)."""
+"""Layers from which the engine builds its own decoder models; they compute packed tokens ([T, ...], no batch axis)."""

@@ -1,4 +1,4 @@
-"""The self-attention layer: projections, normalisation and rotation around the attention backend.
+"""Defines the self-attention layer of the engine's decoders: projections and rotation around the attention backend.
 
 The backend (`inference_worker/engine/attention_backend.py`) owns the KV cache, blocks and masks.
 """
@@ -53,7 +53,11 @@ class SelfAttention(nn.Module):
             self.k_norm = RMSNorm(size, config.qk_norm_eps, dtype=dtype)
 
     def forward(self, x: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """Cache the new tokens' keys and values, and attend to all of each sequence: [T, hidden] to [T, hidden]."""
+        """Compute a layer's self-attention for the T packed tokens of a step: hidden states [T, hidden] to [T, hidden].
+
+        Stores the tokens' keys and values in the KV cache first; each token attends to its own sequence up to its
+        position.
+        """
         config = self.config
         heads = self.qkv_proj(x).view(x.shape[0], -1, config.head_size)
         positioned, value = torch.split(heads, [config.query_heads + config.kv_heads, config.kv_heads], dim=1)

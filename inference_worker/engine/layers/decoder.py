@@ -1,4 +1,4 @@
-"""The decoder architecture of the Llama family; the files in `models/` configure it per family.
+"""Defines the decoder architecture of the Llama family in PyTorch; the files in `models/` configure it per family.
 
 Attributes are named as in Hugging Face checkpoints (`model.layers.0.self_attn.o_proj`), by which weights are loaded.
 """
@@ -46,7 +46,10 @@ class DecoderLayer(nn.Module):
         self.mlp = GatedMLP(hidden, inner, act, bias=config.mlp_bias, dtype=dtype)
 
     def forward(self, x: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """Apply attention and MLP, each with its residual: [T, hidden] to [T, hidden]."""
+        """Compute one decoder layer for T packed tokens: add attention, then the MLP, to the residual stream.
+
+        Hidden states are [T, hidden] in and out; the tokens' keys and values are written to the KV cache.
+        """
         x = x + self.self_attn(self.input_layernorm(x), rotation, attention)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
@@ -63,7 +66,11 @@ class DecoderStack(nn.Module):
         self.norm = RMSNorm(hidden, config.norm_eps, dtype=dtype)
 
     def forward(self, token_ids: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
+        """Compute the final hidden states of T packed tokens through all layers: token ids [T] to [T, hidden], after
+        the norm.
+
+        The tokens' keys and values are written to the KV cache.
+        """
         x = self.embed_tokens(token_ids)
         for layer in self.layers:
             x = layer(x, rotation, attention)
@@ -91,11 +98,16 @@ class Decoder(nn.Module):
         self.rotary = self.rotary.to(device)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
+        """Compute the final hidden states of T packed tokens of a step, by their ids and positions ([T] each): [T,
+        hidden].
+
+        The tokens' keys and values are written to the KV cache of `attention`.
+        """
         out: Tensor = self.model(token_ids, self.rotary.at(positions, self.dtype), attention)
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the next token's scores (logits) from final hidden states: [R, hidden] to [R, vocab] float32."""
+        """Compute the logits of the next token from R final hidden states: [R, hidden] to [R, vocabulary size]
+        float32."""
         head = self.model.embed_tokens if self.tied_embeddings else self.lm_head
         return head.scores(hidden)

@@ -1,4 +1,4 @@
-"""The token embedding, which also serves as the output head."""
+"""Defines the token embedding layer of the engine's decoders, whose table may serve as the output head too."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden, dtype=dtype), requires_grad=False)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """Return the table rows of token ids: [T] to [T, hidden]."""
+        """Return the embedding vector of each token id: [T] to [T, hidden]."""
         return F.embedding(token_ids, self.weight)
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """Return the logits of hidden states, with the table as output head: [R, hidden] to [R, vocab] float32."""
+        """Return the logits of R hidden states, with the embedding table as output head: [R, hidden] to [R, vocab]
+        float32."""
         return F.linear(hidden, self.weight).float()

@@ -1,4 +1,4 @@
-"""The decoder of `decoder.py` with fused Triton kernels between its matrix products: same parameters, fewer launches.
+"""Runs the decoder of `decoder.py` on CUDA with fused Triton kernels: the same parameters, fewer kernel launches.
 
 On a GPU the number of launches bounds a small model's decode step. The result is that of `decoder.py`.
 """
@@ -32,7 +32,11 @@ class FusedDecoder:
         self._following = [*(layer.input_layernorm for layer in self._layers[1:]), decoder.model.norm]
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
+        """Compute the final hidden states of T packed tokens of a step, by their ids and positions ([T] each): [T,
+        hidden].
+
+        The tokens' keys and values are written to the KV cache of `attention`.
+        """
         rotation = self._decoder.rotary.at(positions, self._decoder.dtype)
         stream = self._decoder.model.embed_tokens(token_ids)
         normed: Tensor = self._layers[0].input_layernorm(stream)
@@ -43,7 +47,8 @@ class FusedDecoder:
         return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the next token's scores (logits) from final hidden states: [R, hidden] to [R, vocab] float32."""
+        """Compute the logits of the next token from R final hidden states: [R, hidden] to [R, vocabulary size]
+        float32."""
         return self._decoder.logits(hidden)
 
 
@@ -61,7 +66,11 @@ def _attend(module: SelfAttention, x: Tensor, rotation: Rotation, attention: Ste
 
 
 def add_norm(stream: Tensor, delta: Tensor, norm: RMSNorm) -> Tensor:
-    """Add `delta` to the residual `stream` (both [T, hidden]) in place; return the sum normalised by `norm`."""
+    """Add `delta` to the residual `stream` (both [T, hidden]) in place, and return the sum normalised by the layer
+    `norm`.
+
+    One Triton kernel does both.
+    """
     out = torch.empty_like(stream)
     rows, width = stream.shape
     padded = triton.next_power_of_2(width)
@@ -72,7 +81,12 @@ def add_norm(stream: Tensor, delta: Tensor, norm: RMSNorm) -> Tensor:
 
 
 def normalise_and_rotate(module: SelfAttention, heads: Tensor, rotation: Rotation) -> None:
-    """Normalise and rotate the query and key heads in `heads`, [T, heads, size], in place, as `module` does."""
+    """Normalise and rotate query and key heads in place, as the attention layer `module` does, by one Triton kernel.
+
+    Args:
+        heads: [T, heads, size], the queries before the keys.
+        rotation: cosines and sines of the tokens' positions.
+    """
     config, half = module.config, module.config.head_size // 2
     norm = config.qk_norm_eps is not None
     if not norm and not module.pattern.rotary:
@@ -97,7 +111,10 @@ def normalise_and_rotate(module: SelfAttention, heads: Tensor, rotation: Rotatio
 
 
 def gated_activation(mlp: GatedMLP, x: Tensor) -> Tensor:
-    """Compute `act(gate(x)) * up(x)` with the gate, up and activation of `mlp`: [T, hidden] to [T, inner]."""
+    """Compute `act(gate(x)) * up(x)` with the projections and the activation of `mlp`: [T, hidden] to [T, inner].
+
+    A Triton kernel does the activation and the product.
+    """
     both: Tensor = mlp.gate_up_proj(x)
     if not isinstance(mlp.activation, SiLUActivation | nn.SiLU):
         gate, up = both.chunk(2, dim=-1)

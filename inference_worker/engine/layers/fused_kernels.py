@@ -1,4 +1,4 @@
-"""Fused Triton kernels for the operations between a decoder's matrix products.
+"""Triton kernels for the operations between a decoder's matrix products, each of which replaces several launches.
 
 Computed in float32 and rounded once. Strides count elements; the last dimension is always dense.
 """
@@ -11,7 +11,8 @@ import triton.language as tl
 
 @triton.jit
 def add_norm_kernel(out_ptr, stream_ptr, delta_ptr, weight_ptr, eps, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """Add `delta` to the residual stream in place, and write its normalised copy (`RMSNorm`) to `out`.
+    """Triton kernel that adds `delta` to the residual stream in place, and writes the normalised sum (`RMSNorm`) to
+    `out`.
 
     Grid: (T,). All but the weight are [T, WIDTH]. PADDED: the power of two above WIDTH.
     """
@@ -45,7 +46,7 @@ def position_kernel(
     NORM: tl.constexpr,
     ROTARY: tl.constexpr,
 ):
-    """Normalise (if NORM) and rotate (if ROTARY) a row's query and key heads in place.
+    """Triton kernel that normalises (if NORM) and rotates (if ROTARY) one token's query and key heads in place.
 
     Grid: (T,). `heads_ptr`: rows `row_stride` apart, of HEADS heads of 2 * HALF, queries first. `cos_ptr`, `sin_ptr`:
     [T, HALF]. The weights are [2 * HALF], and not read without NORM.
@@ -77,7 +78,10 @@ def position_kernel(
 
 @triton.jit
 def gate_kernel(out_ptr, both_ptr, inner, BLOCK: tl.constexpr):
-    """Compute `silu(gate) * up`. Grid: (T, inner / BLOCK); `both_ptr`: [T, 2 * inner], gate first; out: [T, inner]."""
+    """Triton kernel that computes `silu(gate) * up`, the activation of a gated feed-forward layer.
+
+    Grid: (T, inner / BLOCK). `both_ptr`: [T, 2 * inner], gate first, read; `out_ptr`: [T, inner], written.
+    """
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < inner

@@ -1,4 +1,4 @@
-"""Linear projections, single and merged.
+"""Defines the linear layers of the engine's decoders: a single projection, and several of one input merged to one.
 
 Merged: matrices with the same input are one matrix, so that the input is read once and one call does the work of three
 (query, key, value) or two (gate, up). Checkpoints store them apart, so `parts` gives the rows of each
@@ -23,7 +23,7 @@ class Linear(nn.Module):
         self.bias = _parameter((outputs,), dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x @ weight.T + bias`: [..., in] to [..., out]."""
+        """Return the projection of `x`, `x @ weight.T + bias`: [..., in] to [..., out]."""
         return F.linear(x, self.weight, self.bias)
 
 
@@ -35,7 +35,11 @@ class MergedLinear(Linear):
         self.parts = dict(parts)
 
     def views(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield name and view of each part's weight and bias; names are as in checkpoints (`q_proj.weight`)."""
+        """Yield each merged projection's weight and bias as views of the merged parameters, with their names in
+        checkpoints.
+
+        A name is such as `q_proj.weight`. Used to load the parts, which checkpoints store apart.
+        """
         start = 0
         for part, rows in self.parts.items():
             yield f"{part}.weight", self.weight[start : start + rows]

@@ -1,4 +1,4 @@
-"""The gated feed-forward layer: `down(act(gate(x)) * up(x))` (Shazeer, "GLU Variants Improve Transformer", 2020)."""
+"""Defines the gated feed-forward layer of the engine's decoders: `down(act(gate(x)) * up(x))` (Shazeer, 2020)."""
 
 from __future__ import annotations
 

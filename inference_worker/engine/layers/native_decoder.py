@@ -1,4 +1,4 @@
-"""A decoder of the Llama family on the compiled kernels: one call for all layers, with weights in the kernels' layout.
+"""Runs a decoder of the Llama family on the compiled CPU kernels: one call for all layers, with repacked weights.
 
 It computes the same as `layers/decoder.py`, which remains the readable definition, the fallback and the reference in
 tests. Hidden states are float32 in any weight format.
@@ -44,10 +44,10 @@ from inference_worker.errors import NativeUnavailable
 
 
 def check_supported(config: DecoderConfig) -> None:
-    """Raise if the compiled CPU kernels don't support a model's sizes or activation.
+    """Check that the compiled CPU kernels support the sizes and the activation of a decoder with this configuration.
 
     Raises:
-        NativeUnavailable: the model is not supported.
+        NativeUnavailable: the kernels don't support the model, which must run in PyTorch instead.
     """
     attention = config.attention
     sizes = {
@@ -99,7 +99,10 @@ class NativeDecoder:
         self._bound: tuple[KVCache, ModelStruct] | None = None
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute a step's final hidden states in the kernels, attention included; keys and values are cached."""
+        """Compute the final hidden states of T packed tokens of a step in the compiled kernels: [T, hidden] float32.
+
+        One call computes all layers, attention included; keys and values are written to the KV cache.
+        """
         states = self._kernels.gather(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
         model = self._bind_cache(attention.backend.cache)
@@ -112,7 +115,8 @@ class NativeDecoder:
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the next token's scores (logits) from final hidden states: [R, hidden] to [R, vocab] float32."""
+        """Compute the logits of the next token from R final hidden states: [R, hidden] to [R, vocabulary size]
+        float32."""
         return self._kernels.linear(self._head, hidden.contiguous())
 
     def _bind_cache(self, cache: KVCache) -> ModelStruct:

@@ -1,4 +1,4 @@
-"""Root mean square layer normalisation (Zhang and Sennrich, 2019) over the last dimension."""
+"""Defines root mean square layer normalisation (Zhang and Sennrich, 2019), which the engine's decoders use."""
 
 from __future__ import annotations
 
@@ -16,5 +16,9 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with its last dimension divided by its root mean square, times `weight`; same shape."""
+        """Return `x` with each vector of its last dimension divided by its root mean square and multiplied by the
+        weight.
+
+        The shape stays the same.
+        """
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)

@@ -1,4 +1,4 @@
-"""Rotary position embedding (Su et al., "RoFormer", 2021), halves layout, with static context scaling.
+"""Computes rotary position embeddings (Su et al., "RoFormer", 2021), halves layout, with static context scaling.
 
 The frequencies of linear, llama3 and yarn scaling come from `transformers`, whose checkpoints define them. Scalings
 that depend on the longest sequence of a batch (dynamic, longrope) are refused, because one user's prompt would change
@@ -27,7 +27,10 @@ class Rotation:
     sin: Tensor
 
     def apply(self, x: Tensor) -> Tensor:
-        """Rotate `x`, [T, heads, head size]; dimension i pairs with dimension i + head size / 2."""
+        """Return `x` ([T, heads, head size], queries or keys) rotated by the positions of its T tokens.
+
+        Dimension i of a head pairs with dimension i + head size / 2.
+        """
         first, second = x.chunk(2, dim=-1)
         return torch.cat((first * self.cos - second * self.sin, second * self.cos + first * self.sin), dim=-1)
 
@@ -40,21 +43,27 @@ class Rotary:
     magnitude: float = 1.0
 
     def at(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
-        """Return cosines and sines for [T] positions as `dtype`; angles are computed in float32."""
+        """Return the rotation (cosines and sines as `dtype`) for the [T] positions of a step's tokens.
+
+        Angles are computed in float32.
+        """
         angles = positions[:, None, None].float() * self.frequencies
         return Rotation((angles.cos() * self.magnitude).to(dtype), (angles.sin() * self.magnitude).to(dtype))
 
     def to(self, device: torch.device) -> Rotary:
-        """Return a copy of the frequencies on `device`."""
+        """Return a copy of these rotary frequencies on the torch device `device`."""
         return Rotary(self.frequencies.to(device), self.magnitude)
 
     def divided_by(self, factors: Tensor) -> Rotary:
-        """Return a copy with each frequency divided by its factor (how a GGUF stores llama3 scaling)."""
+        """Return a copy of these rotary frequencies, each divided by its factor in `factors`, [head size / 2].
+
+        A GGUF file stores the scaling of llama3 as such factors.
+        """
         return Rotary(self.frequencies / factors, self.magnitude)
 
 
 def rotary_from_config(config: PreTrainedConfig, head_size: int) -> Rotary:
-    """Return the rotary frequencies of heads of `head_size`, from a configuration's `rope_parameters`.
+    """Return the rotary frequencies for heads of `head_size` that a model configuration's `rope_parameters` describe.
 
     Raises:
         UnsupportedModel: the scaling is not static, or only a part of the head is rotated.
@@ -72,7 +81,8 @@ def rotary_from_config(config: PreTrainedConfig, head_size: int) -> Rotary:
 
 
 def max_context_length(config: PreTrainedConfig) -> int:
-    """Return the longest context that `config` allows, rotary scaling included (as vLLM derives it).
+    """Return the longest context in tokens that a model configuration allows, rotary scaling included (as vLLM derives
+    it).
 
     With longrope it is the original context: beyond it `transformers` changes the frequencies of a whole batch.
     """

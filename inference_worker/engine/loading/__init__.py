@@ -1,1 +1,1 @@
-"""Model loading: dtypes, weights, and the conversion to compiled kernels."""
+"""Loads models into the engine: selects number formats, reads weights, and converts models to the compiled kernels."""

@@ -1,4 +1,4 @@
-"""Selects the number formats (dtypes) of weights and KV cache."""
+"""Selects the number formats (dtypes) of an engine's weights and KV cache from the settings and the device."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def weight_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def kv_cache_dtype_for(name: str, dtype: torch.dtype, quantization: str, activation_bits: int) -> torch.dtype:
-    """Return the KV cache's dtype called `name`.
+    """Return the number format of the KV cache that the setting `name` means.
 
-    `auto` is `dtype`, the weights'; with quantised weights it is int8 for 8-bit activations, else float16.
+    `auto` is `dtype`, the weights' format; for weights with `quantization` it is int8 with 8-bit activations, else
+    float16.
 
     Raises:
         ModelError: the name is unknown.

@@ -1,4 +1,4 @@
-"""Loads a model's files as a `CausalLM`: our own definition of its family, or that of `transformers`.
+"""Loads a model's files into the engine as a `CausalLM`: our own definition of its family or that of `transformers`.
 
 Must never run code of a model repository, and never unpickle.
 """
@@ -45,7 +45,7 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
 
 
 def load_base_model(folder: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
-    """Load the decoder in a folder of safetensors without its output head: for models with another head.
+    """Load the decoder in a folder of safetensors without its output head, for a reward model that has another head.
 
     Raises:
         UnsupportedModel: the family is not one of our own.
@@ -61,7 +61,7 @@ def load_base_model(folder: Path, dtype: torch.dtype, device: torch.device) -> D
 
 
 def read_config(folder: Path) -> PreTrainedConfig:
-    """Read the model configuration in `folder`: `config.json`, and the end-of-text ids of `generation_config.json`.
+    """Read the model configuration in `folder`: `config.json`, with the end-of-text ids of `generation_config.json`.
 
     Raises:
         UnsupportedModel: the family is unknown or needs its repository's code, or the weights are quantised.

@@ -26,7 +26,9 @@ log = structlog.get_logger(__name__)
 
 
 def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
-    """Convert `model` to the CPU kernels if they support it; return it and its quantisation (`none`, `int8`, `int4`).
+    """Return the loaded `model` converted to the compiled CPU kernels, and the name of its weights' quantisation.
+
+    A model that the kernels don't support is returned unchanged. The quantisation is `none`, `int8` or `int4`.
 
     Raises:
         UnsupportedModel: this model, file or machine does not support the configured quantisation.

@@ -1,1 +1,1 @@
-"""Model families: `families.py` has our own; all others use `transformers_backend`."""
+"""Model architectures of the engine: families on our own decoder, and all other ones through `transformers`' code."""

@@ -1,4 +1,4 @@
-"""The model families that have a definition of our own: how each configures the decoder of `layers/decoder.py`."""
+"""Configures the engine's own decoder (`layers/decoder.py`) for each model family that it supports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,11 @@ FAMILIES: Mapping[str, Callable[[PreTrainedConfig], DecoderConfig]] = MappingPro
 
 
 def eos_token_ids(*sources: object) -> tuple[int, ...]:
-    """Collect the `eos_token_id` of several configurations, each None, an int or a list, without duplicates."""
+    """Return the end-of-text token ids that several model configurations name, each id once.
+
+    Args:
+        sources: values of `eos_token_id`, each `None`, an int or a list of ints.
+    """
     ids: dict[int, None] = {}
     for source in sources:
         found = getattr(source, "eos_token_id", None)

@@ -1,4 +1,4 @@
-"""Runs any other causal language model by `transformers`' own code on our paged attention.
+"""Runs causal language models without a definition in the engine, by `transformers`' code on our paged attention.
 
 Our attention is registered in `AttentionInterface`; for a name that has no mask function `transformers` builds no mask,
 so packed tokens of many sequences go through as a batch of one. An architecture may mix tokens outside of attention,
@@ -39,21 +39,27 @@ class TransformersModel:
         self._head = _head_only(model)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of packed tokens, [T] to [T, hidden]; their keys and values are cached."""
+        """Compute the final hidden states of T packed tokens of a step by `transformers`' code: [T, hidden].
+
+        The tokens' keys and values are written to the KV cache of `attention`.
+        """
         out: Tensor = self._body(
             input_ids=token_ids[None], position_ids=positions[None], use_cache=False, step_attention=attention
         ).last_hidden_state[0]
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute [R, vocab] logits of [R, hidden] states by the model's own head, with its scalings and caps."""
+        """Compute the logits of the next token from R final hidden states: [R, hidden] to [R, vocab].
+
+        The model's own output head computes them, with its scalings and caps.
+        """
         ids = torch.zeros((1, hidden.shape[0]), dtype=torch.int64, device=hidden.device)
         out: Tensor = self._head(input_ids=ids, use_cache=False, precomputed_hidden=hidden[None]).logits[0].float()
         return out
 
 
 def load(folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device) -> TransformersModel:
-    """Load the safetensors in `folder` and verify that the model runs correctly on paged attention.
+    """Load the safetensors in `folder` by `transformers`, and verify that the model runs correctly on paged attention.
 
     Raises:
         UnsupportedModel: it is no causal language model, or computes something else on paged attention.
@@ -93,7 +99,7 @@ def paged_attention(
     sliding_window: int | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention by the step's backend; `transformers` calls this in every attention layer.
+    """Compute one layer's attention by the step's backend; `transformers` calls this function in every attention layer.
 
     Args:
         module: the layer; its `layer_idx` chooses the cache.
@@ -141,10 +147,12 @@ class _PrecomputedBody(nn.Module):
 
     @property
     def decoder(self) -> nn.Module:
-        """This module: some models (OPT) call the body's inner decoder."""
+        """This module itself, because some models (OPT) call the body's inner decoder."""
         return self
 
     def forward(self, *_: Any, precomputed_hidden: Tensor, **__: Any) -> BaseModelOutputWithPast:
+        """Return the hidden states that were computed before, so that `transformers` only applies the model's output
+        head."""
         return _PrecomputedOutput(last_hidden_state=precomputed_hidden)
 
 

@@ -1,4 +1,4 @@
-"""Verifies before a `transformers` model is served that it computes the same on packed tokens and our attention.
+"""Verifies, before a `transformers` model is served, that it computes the same on packed tokens and paged attention.
 
 Two short sequences run packed, by a plain attention behind the backend interface, and each alone, by the model's own
 eager code. Results differ if an architecture does more than causal attention over keys and values: position biases in
@@ -38,9 +38,12 @@ class AttentionSizes:
 
 
 def verify(model: PreTrainedModel, candidate: CausalLM, attention: str) -> AttentionSizes:
-    """Check that `candidate`, on packed tokens, gives the logits of the `model` that it wraps; return its heads' sizes.
+    """Check that `candidate` gives, on packed tokens, the logits of the `transformers` model that it wraps.
 
     Runs `model` with eager attention, then sets its attention implementation to `attention`.
+
+    Returns:
+        The number and the size of the model's attention heads.
 
     Raises:
         UnsupportedModel: the results differ, or a layer does not use the attention backend.
@@ -98,7 +101,7 @@ class _Recorder(AttentionBackend):
         self.layers: dict[int, AttentionSizes] = {}
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Record the sizes of a layer's call, and compute its attention without the cache."""
+        """Compute a layer's attention without a cache, and record the sizes of its heads, while a model is verified."""
         query, key, value = inputs.query, inputs.key, inputs.value
         if value.shape != key.shape or query.shape[-1] != key.shape[-1]:
             raise UnsupportedModel("its values are of another size than its keys")

@@ -1,4 +1,4 @@
-"""Compiles the kernels for this machine into the user's cache folder.
+"""Compiles the engine's C++ CPU kernels for this machine's processor into the user's cache folder.
 
 `python -m inference_worker.engine.native.build` compiles ahead of time; with `--all`, for every instruction set and
 into the package, for container images: they have no compiler and run on other processors than the builder's.
@@ -46,7 +46,8 @@ class InstructionSet:
     flags: tuple[str, ...]
 
     def missing(self) -> list[str]:
-        """Return the required features that this processor lacks."""
+        """Return the names of the processor features that this instruction set needs and this processor lacks; empty if
+        none."""
         return [name for name in self.needed if not torch.cpu.get_capabilities().get(name)]
 
 
@@ -73,7 +74,7 @@ def best_instructions() -> str:
 
 
 def built_library(instructions: str) -> Path:
-    """Return the path of the kernels' shared library for an instruction set; compile it if it is missing.
+    """Return the path of the CPU kernels' shared library for an instruction set; compile it first if it is missing.
 
     Raises:
         NativeUnavailable: there is no compiler, or it failed.
@@ -91,7 +92,9 @@ def built_library(instructions: str) -> Path:
 
 
 def prebuild() -> list[Path]:
-    """Compile the kernels into `PREBUILT` for every instruction set, also those of other processors; return the files.
+    """Compile the CPU kernels into the package (`PREBUILT`) for every instruction set, also those of other processors.
+
+    Container images are built so. Returns the paths of the libraries.
 
     Raises:
         NativeUnavailable: there is no compiler, or it failed.
@@ -120,7 +123,7 @@ def find_compiler() -> str:
     """Return the path of the C++ compiler: `CXX` if it is set, else g++ or clang++.
 
     Raises:
-        NativeUnavailable: it is not installed.
+        NativeUnavailable: no compiler is installed.
     """
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++"]
     for name in names:
@@ -157,7 +160,8 @@ def _compile(compiler: str, flags: tuple[str, ...], target: Path, timeout: float
 
 
 def main(arguments: list[str]) -> None:
-    """Run `python -m inference_worker.engine.native.build [--all]` and print the paths of the libraries.
+    """Run `python -m inference_worker.engine.native.build [--all]`: compile the CPU kernels, and print the libraries'
+    paths.
 
     Without a compiler or a usable processor it prints the reason; with `--all` that is an error.
     """

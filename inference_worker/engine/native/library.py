@@ -1,4 +1,4 @@
-"""Python bindings of the compiled kernels: ctypes structures that mirror `src/decoder.h`, filled from tensors.
+"""Python bindings of the engine's compiled CPU kernels: ctypes structures that mirror `src/decoder.h`, and calls.
 
 Tensors must be contiguous and on the CPU. Structures hold addresses only, so the code that builds one must keep its
 tensors alive. The interpreter lock is released while a kernel runs.
@@ -40,7 +40,10 @@ class LinearStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, weight: PackedWeight) -> LinearStruct:
-        """Create the structure with sizes and addresses of `weight`, which the caller must keep alive."""
+        """Create the kernels' structure of a linear layer, with the sizes and the memory addresses of `weight`.
+
+        The caller must keep `weight` alive.
+        """
         bias = None if weight.bias is None else weight.bias.data_ptr()
         return cls(weight.format, weight.inputs, weight.padded_outputs, weight.panels.data_ptr(), bias)
 
@@ -83,7 +86,10 @@ class CacheStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, cache: KVCache, *, integer: bool) -> CacheStruct:
-        """Describe the formats of `cache`. `integer`: prefill attends in integers, except in float32 (ADR 0042)."""
+        """Create the kernels' structure that describes the number format and the block size of `cache`.
+
+        `integer`: whether prefill attends in integers, except in a float32 cache (ADR 0042).
+        """
         form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]
         return cls(form, cache.shape.block_size, integer)
 
@@ -118,7 +124,10 @@ class StepStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, metadata: AttentionMetadata) -> StepStruct:
-        """Create the structure with the addresses of `metadata`'s tensors (int64, contiguous); keep them alive."""
+        """Create the kernels' structure of a step's attention metadata, with the memory addresses of its tensors.
+
+        The tensors must be contiguous int64; the caller must keep them alive.
+        """
         sequences, width = metadata.block_tables.shape
         return cls(
             metadata.slot_mapping.shape[0],
@@ -167,14 +176,17 @@ class Kernels:
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
 
     def linear(self, weight: PackedWeight, x: Tensor) -> Tensor:
-        """Compute `x @ weight.T + bias`: [R, in] float32 to [R, out]."""
+        """Compute a linear layer with a packed weight, `x @ weight.T + bias`: [R, in] float32 to [R, out]."""
         out = x.new_empty(x.shape[0], weight.padded_outputs)
         struct = byref(LinearStruct.of(weight))
         self._call("linear", self._handle, struct, x.data_ptr(), x.shape[0], out.data_ptr())
         return out[:, : weight.outputs]
 
     def gather(self, weight: PackedWeight, rows: Tensor) -> Tensor:
-        """Gather rows of a weight, as an embedding does: ids [T] int64, below `weight.outputs`, to [T, in] float32."""
+        """Return rows of a packed weight as float32, as a token embedding does: ids [T] int64 to [T, in].
+
+        The ids must be below `weight.outputs`.
+        """
         out = torch.empty(len(rows), weight.inputs)
         struct = byref(LinearStruct.of(weight))
         self._call("gather", self._handle, struct, rows.data_ptr(), len(rows), out.data_ptr())
@@ -183,9 +195,10 @@ class Kernels:
     def attention(
         self, cache: KVCache, inputs: AttentionInputs, metadata: AttentionMetadata, *, integer: bool = False
     ) -> Tensor:
-        """Store a layer's new keys and values in `cache`; return the attention, [T, query heads, head size] float32.
+        """Compute one layer's attention for the T tokens of a step: [T, query heads, head size] float32.
 
-        `inputs`: in float32; `integer`: as in `CacheStruct.of`.
+        First writes the layer's new keys and values to `cache`. `inputs` must be float32; `integer`: whether prefill
+        attends in integers.
         """
         query, key = inputs.query, inputs.key
         out = query.new_empty(query.shape)
@@ -213,7 +226,8 @@ class Kernels:
         first: int = 0,
         wakeup_fd: int = NO_DESCRIPTOR,
     ) -> int:
-        """Compute a decoder's layers from `first` on, and the final norm, over the states in `rows`, in place.
+        """Compute a decoder's layers from number `first` on, and the final norm, over the hidden states in `rows`, in
+        place.
 
         Args:
             model: the model's structures, with the addresses of its cache.

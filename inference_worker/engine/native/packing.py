@@ -1,4 +1,4 @@
-"""Packs weights in the kernels' memory layout (`src/linear.h`): panels of outputs, groups of 32 inputs.
+"""Packs model weights in the CPU kernels' memory layout (`src/linear.h`): panels of outputs, groups of 32 inputs.
 
 A panel has 16 or 32 outputs, depending on the kernels' vector width (`Kernels.panel`).
 """
@@ -29,7 +29,7 @@ class Int4Values:
     minimums: Tensor
 
     def dequantise(self) -> Tensor:
-        """Return the weight that these codes stand for, [out, in] float32."""
+        """Return the weight that these 4-bit codes stand for as floats, [out, in] float32."""
         groups = self.codes.view(*self.scales.shape, GROUP).float()
         return (groups * self.scales[..., None] + self.minimums[..., None]).flatten(1)
 
@@ -43,7 +43,8 @@ class Int8Values:
 
     @staticmethod
     def of(weight: Tensor) -> Int8Values:
-        """Quantise an [out, in] weight symmetrically in groups of 32 inputs, whose largest magnitude becomes 127."""
+        """Quantise an [out, in] weight to int8, symmetrically in groups of 32 inputs, whose largest magnitude becomes
+        127."""
         groups = weight.float().view(weight.shape[0], -1, GROUP)
         # Scales are rounded first, because the kernel multiplies codes by the rounded scale.
         scales = (groups.abs().amax(dim=-1) / 127).half().float()
@@ -51,7 +52,7 @@ class Int8Values:
         return Int8Values(codes.flatten(1), scales)
 
     def dequantise(self) -> Tensor:
-        """Return the weight that these codes stand for, [out, in] float32."""
+        """Return the weight that these 8-bit codes stand for as floats, [out, in] float32."""
         return (self.codes.view(*self.scales.shape, GROUP) * self.scales[..., None]).flatten(1)
 
 
@@ -60,7 +61,7 @@ Values = Tensor | Int4Values | Int8Values
 
 
 def concatenate(parts: Sequence[Values]) -> Values:
-    """Concatenate weights of one kind (float, int8 or int4) and input size along their outputs."""
+    """Return one weight with the outputs of several, which must be of one kind (float, int8 or int4) and input size."""
     if isinstance(parts[0], Tensor):
         return torch.cat(parts)  # type: ignore[arg-type]
     columns = zip(*(vars(part).values() for part in parts), strict=True)
@@ -68,12 +69,13 @@ def concatenate(parts: Sequence[Values]) -> Values:
 
 
 def interleave_rows(rows: Tensor, every: int) -> Tensor:
-    """Interleave the two halves of a tensor: `every` rows of the first, as many of the second, and so on."""
+    """Interleave the two halves of a tensor's rows: `every` rows of the first half, as many of the second, and
+    so on."""
     return rows.view(2, -1, every, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
 def interleave(values: Values, every: int) -> Values:
-    """Interleave the two halves of a weight's outputs, `every` rows at a time, in any kind of weight."""
+    """Interleave the two halves of a weight's outputs, `every` outputs at a time, for a float, int8 or int4 weight."""
     if isinstance(values, Tensor):
         return interleave_rows(values, every)
     return type(values)(*(interleave_rows(part, every) for part in vars(values).values()))
@@ -105,9 +107,10 @@ class PackedWeight:
 
 
 def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
-    """Pack a weight into the kernels' layout, a copy in panels of `panel` outputs (`Kernels.panel`).
+    """Return a copy of a weight and its bias in the CPU kernels' layout, in panels of `panel` outputs
+    (`Kernels.panel`).
 
-    `row_bits`: bits of activations (16 or 8) for integer weights.
+    `row_bits`: bits of the activations (16 or 8) with which an integer weight is multiplied.
     """
     if isinstance(values, Int4Values):
         form, inputs_together = (INT4_ROWS8, 4) if row_bits == 8 else (INT4, 2)

@@ -1,4 +1,4 @@
-"""Interruption of a CPU step between two layers, so that a short prompt that arrives meanwhile is prefilled first."""
+"""Lets a CPU engine interrupt a step between two layers, to prefill a short prompt that arrives meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class PrefillInterrupt:
 
     @contextmanager
     def claim(self) -> Iterator[int]:
-        """Yield the wake-up descriptor for one step; a step nested in that one gets none and is not interrupted."""
+        """Reserve the interruption for one step: a context manager that yields the wake-up file descriptor.
+
+        A step nested within that one gets no descriptor (-1), and so is not interrupted itself.
+        """
         wakeup_fd, self.wakeup_fd = self.wakeup_fd, NO_DESCRIPTOR
         try:
             yield wakeup_fd

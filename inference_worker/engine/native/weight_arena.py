@@ -1,4 +1,4 @@
-"""Contiguous memory for packed weights, in the order in which they are packed and a step reads them.
+"""Allocates contiguous memory for the CPU kernels' packed weights, in the order in which a step reads them.
 
 So a kernel that prefetches past the end of a weight (`src/linear.h`) fetches the next one, and huge pages are shared.
 """
@@ -24,7 +24,10 @@ class WeightArena:
         self._left = torch.empty(0, dtype=torch.uint8)
 
     def store(self, tensor: Tensor) -> Tensor:
-        """Copy a tensor behind the one stored last and return the copy; one longer than a slab gets its own slab."""
+        """Copy a packed weight tensor behind the one stored last, and return the copy.
+
+        A tensor that is longer than a slab gets its own slab.
+        """
         size = tensor.numel() * tensor.element_size()
         if size > len(self._left):
             self._left = _slab(max(self._slab_bytes, size))

@@ -1,1 +1,1 @@
-"""Sampling: turns logits into token ids and log probabilities."""
+"""Samples the engine's next tokens: turns a model's logits into token ids and log probabilities."""

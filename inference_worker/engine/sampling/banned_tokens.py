@@ -1,4 +1,4 @@
-"""Logit masks of `bad_words` and `allowed_token_ids`.
+"""Masks the logits of tokens that a request forbids by `bad_words` or does not list in `allowed_token_ids`.
 
 A bad word of several tokens bans its last token after the tokens before it, as in vLLM.
 """
@@ -25,7 +25,10 @@ class AllowedTokens:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> AllowedTokens | None:
-        """Collect the rows that set `allowed_token_ids`; `None` if no row does. `wanted` has one item per row."""
+        """Collect the rows of a batch that set `allowed_token_ids`; return `None` if no row does.
+
+        `wanted` has the sampling parameters of each row.
+        """
         rows = [
             (row, torch.tensor(p.allowed_token_ids, device=device))
             for row, p in enumerate(wanted)
@@ -34,7 +37,8 @@ class AllowedTokens:
         return cls(rows) if rows else None
 
     def apply(self, logits: Tensor) -> None:
-        """Set the logits ([R, V], in place) of all tokens that these rows do not allow to -inf."""
+        """Set the logits of all tokens that these rows do not allow to -inf, in place; `logits` are the batch's
+        [R, V]."""
         for row, ids in self.rows:
             kept = logits[row, ids]
             logits[row].fill_(NEVER)
@@ -42,7 +46,10 @@ class AllowedTokens:
 
 
 def ban_words(logits: Tensor, sequences: Rows[Sequence]) -> None:
-    """Set the logits ([R, V], in place) of tokens that would complete a bad word of their sequence to -inf."""
+    """Set the logits of tokens that would complete a bad word of their sequence to -inf, in place.
+
+    `logits` are [R, V], one row for each of `sequences`.
+    """
     cells = [
         (row, word[-1])
         for row, sequence in enumerate(sequences)

@@ -1,4 +1,4 @@
-"""Top-k selection of each row's tokens without sorting the vocabulary.
+"""Selects each row's k highest-scored tokens for sampling without sorting the vocabulary; ties go to the lower id.
 
 A score and its token id are packed into one integer that sorts as they do: the higher score first, the lower id first
 among equal scores. So every order here is total, and a result does not depend on the batch.
@@ -16,7 +16,8 @@ _LAST = 0x7FFFFFFF
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return each row's `count` highest scores, best first, with their ids: [R, V] float32 to two of [R, count]."""
+    """Return the `count` highest scores of each row, best first, and the token ids of these: [R, V] float32 to two [R,
+    count]."""
     vocabulary = scores.shape[1]
     if vocabulary % GROUP or count * GROUP * 4 > vocabulary:
         keys = _keys(scores, torch.arange(vocabulary, device=scores.device))
@@ -32,7 +33,7 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def top_token(scores: Tensor) -> Tensor:
-    """Return the id of each row's highest score, the lowest id among equal scores: [R, V] to [R]."""
+    """Return the token id of each row's highest score, the lowest id among equal scores: [R, V] to [R]."""
     if scores.shape[1] % GROUP:
         return scores.argmax(dim=-1)
     groups = _groups(scores)
@@ -41,7 +42,7 @@ def top_token(scores: Tensor) -> Tensor:
 
 
 def in_order_of_ids(ids: Tensor) -> Tensor:
-    """Return the indices, [R, K], that sort each row's distinct ids, [R, K], in ascending order."""
+    """Return the indices that sort each row's distinct token ids in ascending order: [R, K] ids to [R, K] indices."""
     keys = _joined(ids.int(), torch.arange(ids.shape[1], dtype=torch.int32, device=ids.device))
     ordered = torch.from_numpy(np.sort(keys.numpy())) if keys.device.type == "cpu" else keys.sort(dim=-1).values
     return _halves(ordered)[1].long()

@@ -1,4 +1,4 @@
-"""Sampling inside CUDA graphs: the same samples as `sampler.py`, with every parameter in a tensor.
+"""Samples next tokens inside CUDA graphs: the same samples as `sampler.py`, with every parameter in a tensor.
 
 Features that need the host in every step (penalties, bias, bans, grammars, minimum lengths, log probabilities) are not
 supported here; rows that use them are sampled by `sampler.py`.
@@ -45,7 +45,10 @@ class RowParameters:
 
 
 def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
-    """Return the least sampling stage that serves all sequences; `None` if any needs the host, as for a grammar."""
+    """Return the cheapest sampling stage (greedy, random, truncated) of CUDA graphs that serves all `sequences`.
+
+    `None` if a sequence needs the host to sample, for a grammar, penalties or log probabilities for example.
+    """
     stage = Stage.GREEDY
     for sequence in sequences:
         wanted = sequence.sampling
@@ -65,7 +68,13 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
 
 
 def sample(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) -> Tensor:
-    """Sample each row's next token id from its logits: [R, V] float32 to [R]. `uniform` gives the random numbers."""
+    """Sample the next token id of each of R rows from its logits: [R, V] float32 to [R].
+
+    Args:
+        rows: the rows' sampling parameters on the device.
+        stage: the work to do; it must serve all rows.
+        uniform: gives each row's random number in [0, 1).
+    """
     likeliest = logits.argmax(dim=-1)
     if stage is Stage.GREEDY:
         return likeliest

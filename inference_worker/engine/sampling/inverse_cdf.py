@@ -1,4 +1,4 @@
-"""Inverse-CDF sampling over the whole vocabulary in two steps: the chunk in which the number falls, then the token.
+"""Samples token ids by the inverse CDF over the whole vocabulary: finds the random number's chunk, then the token.
 
 So only chunk sums and one chunk per row are accumulated.
 """
@@ -19,21 +19,27 @@ outweigh the rarest tokens."""
 
 
 def exponentials(scores: Tensor) -> Tensor:
-    """Replace [D, V] float32 scores, all at most 0, by their exponentials in place; 0 at `LOWEST` and below."""
+    """Replace [D, V] float32 scores, all at most 0, by their exponentials in place, and return them.
+
+    The exponential of a score at or below `LOWEST` is 0.
+    """
     return scores.clamp_(min=LOWEST).exp_().sub_(2 * math.exp(LOWEST)).clamp_(min=0)
 
 
 def chunk_masses(weights: Tensor) -> Tensor:
-    """Return the sums of fixed chunks of each row, [D, V] to [D, V / chunk] float64, in an order independent of D."""
+    """Return the sums of fixed chunks of each row's weights, [D, V] to [D, V / chunk] float64.
+
+    The order of addition is independent of D, so that a row's sums do not depend on the other rows.
+    """
     return _chunks(weights).sum(dim=-1).double()
 
 
 def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
-    """Return the token at which the cumulative probability, in order of token ids, passes a number in [0, 1).
+    """Sample one token id per row: the one at which the cumulative probability, in order of token ids, passes a number.
 
     Args:
         scores: [D, V] float32, the largest of each row 0; overwritten. Tokens at -inf are never sampled.
-        numbers: [D] float64, random numbers.
+        numbers: [D] float64, random numbers in [0, 1).
 
     Returns:
         [D] token ids.
@@ -51,7 +57,15 @@ def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
 
 
 def sample_index(weights: Tensor, numbers: Tensor) -> Tensor:
-    """Return the index at which the cumulative weight passes a number in [0, 1): [D, K] float64 and [D] to [D, 1]."""
+    """Return, for each row, the index at which the cumulative weight passes a random number in [0, 1).
+
+    Args:
+        weights: [D, K] float64, not normalised.
+        numbers: [D] float64.
+
+    Returns:
+        [D, 1] indices.
+    """
     cumulated = weights.cumsum(dim=-1)
     return _passed(cumulated, _inside(cumulated, numbers))
 

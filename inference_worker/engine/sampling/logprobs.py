@@ -1,4 +1,4 @@
-"""Log probabilities of the model's raw distribution, as OpenAI and vLLM report them."""
+"""Computes the log probabilities that requests ask for, from the model's raw distribution, as OpenAI and vLLM do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RawScores:
 
     @classmethod
     def of(cls, scores: Tensor) -> RawScores:
-        """Build from the model's [W, V] scores, which are kept by reference, not copied."""
+        """Create the raw scores of W rows from the model's [W, V] logits, which are kept by reference, not copied."""
         peak = scores.amax(dim=-1, keepdim=True)
         mass = chunk_masses(exponentials(scores - peak)).sum(dim=-1, keepdim=True)
         return cls(scores, peak + mass.log().float())
@@ -50,7 +50,7 @@ class RawScores:
         ]
 
     def ranks(self, chosen: Tensor) -> list[int]:
-        """Return the rank of each row's chosen token ([W]); 1 is the likeliest."""
+        """Return the rank of each row's chosen token ([W] ids) among the row's scores; 1 is the likeliest token."""
         own = self.scores.gather(1, chosen[:, None])
         ranks: list[int] = ((self.scores > own).sum(dim=-1) + 1).tolist()
         return ranks

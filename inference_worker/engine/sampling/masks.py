@@ -40,7 +40,7 @@ class Masks:
         self._threads = llguidance.LLExecutor()
 
     def apply(self, logits: Tensor, sequences: Rows[Sequence]) -> None:
-        """Set the logits of tokens that the sequences' grammars do not allow to minus infinity, in place.
+        """Set the logits of tokens that the sequences' grammars do not allow next to -inf, in place.
 
         A row whose grammar allows no token stays unmasked, because its matcher rejects any sampled token. If the
         request's own bans exclude all tokens that the grammar allows, one token remains that the matcher rejects.

@@ -1,4 +1,4 @@
-"""The sampling parameters of a batch's rows as tensors, rebuilt only when the rows or their parameters change.
+"""Collects the sampling parameters of a batch's rows in tensors, rebuilt only when rows or their parameters change.
 
 A feature that no row uses is `None`, and its stage is skipped.
 """
@@ -49,7 +49,11 @@ class RandomRows:
     def of(
         cls, row_sampling: Rows[RowSampling], row_numbers: list[int], device: torch.device, *, truncated: bool
     ) -> RandomRows | None:
-        """Collect the parameters of rows `row_numbers`, with top_k, min_p, top_p if `truncated`; `None` if no rows."""
+        """Collect the sampling parameters of a batch's rows `row_numbers`, which are sampled at random; `None` if there
+        are none.
+
+        `row_sampling` has the parameters of all rows. With `truncated` top_k, min_p and top_p are collected too.
+        """
         if not row_numbers:
             return None
         wanted = [row_sampling[row][0] for row in row_numbers]
@@ -67,7 +71,10 @@ class RandomRows:
         )
 
     def numbers(self, sequences: Rows[Sequence]) -> Tensor:
-        """Return the random number of each row's next token, [D] float64 in [0, 1)."""
+        """Return the random number with which each of these D rows samples its next token, [D] float64 in [0, 1).
+
+        `sequences` are those of all rows of the batch; the number of tokens generated so far selects each number.
+        """
         positions = np.array([sequences[row].generated for row in self.row_numbers], np.uint64)
         return torch.from_numpy(uniform(self.seeds, self.choices, positions)).to(self.temperature.device)
 
@@ -97,7 +104,8 @@ class SamplingParameters:
 
     @classmethod
     def of(cls, row_sampling: list[RowSampling], device: torch.device) -> SamplingParameters:
-        """Collect the parameters of all rows into tensors on `device`, `None` for each feature that no row uses."""
+        """Collect the sampling parameters of all rows of a batch in tensors on `device`; `None` for a feature that no
+        row uses."""
         wanted = [sampling for sampling, _ in row_sampling]
         sampled = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
         truncated = [row for row in sampled if is_truncated(wanted[row])]
@@ -121,5 +129,5 @@ class SamplingParameters:
 
 
 def is_truncated(sampling: SamplingParams) -> bool:
-    """Return whether a request restricts sampling to likely tokens, by top_k, top_p or min_p."""
+    """Return whether a request's sampling parameters exclude unlikely tokens, by top_k, top_p or min_p."""
     return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0

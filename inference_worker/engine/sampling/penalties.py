@@ -1,4 +1,4 @@
-"""Logit processors: `logit_bias`, `min_tokens`, and the repetition, frequency and presence penalties.
+"""Adjusts logits before sampling: `logit_bias`, `min_tokens`, and repetition, frequency and presence penalties.
 
 Formulas and order as in vLLM, so that an operator who changes engines gets the same answers: bias and bans, then the
 repetition penalty of Keskar et al. 2019 (CTRL, section 4.1) over prompt and generated tokens, then OpenAI's frequency
@@ -29,7 +29,10 @@ class Bias:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Bias | None:
-        """Collect the `logit_bias` of the rows that set one; `None` if no row does. `wanted` has one item per row."""
+        """Collect the `logit_bias` of the rows of a batch that set one; return `None` if no row does.
+
+        `wanted` has the sampling parameters of each row.
+        """
         cells = [(row, token, value) for row, p in enumerate(wanted) for token, value in p.logit_bias.items()]
         if not cells:
             return None
@@ -41,7 +44,7 @@ class Bias:
         )
 
     def apply(self, logits: Tensor) -> None:
-        """Add the bias to the batch's `logits`, [R, V], in place."""
+        """Add the requests' `logit_bias` to the batch's `logits`, [R, V], in place."""
         logits.index_put_((self.rows, self.token_ids), self.values, accumulate=True)
 
 
@@ -81,7 +84,10 @@ class Penalties:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Penalties | None:
-        """Collect the penalties of the rows that set any; `None` if no row does. `wanted` has one item per row."""
+        """Collect the penalties of the rows of a batch that set any; return `None` if no row does.
+
+        `wanted` has the sampling parameters of each row.
+        """
         row_numbers = [row for row, p in enumerate(wanted) if is_penalised(p)]
         if not row_numbers:
             return None
@@ -92,7 +98,12 @@ class Penalties:
         return cls(row_numbers, torch.tensor(columns, device=device).T)
 
     def apply(self, logits: Tensor, counts: Rows[TokenCounts]) -> None:
-        """Apply the penalties to the logits ([R, V], in place) of tokens that the P sequences contain, by `counts`."""
+        """Apply the penalties to the logits of tokens that the P penalised sequences contain, in place.
+
+        Args:
+            logits: [R, V] of the batch.
+            counts: the token counts of the P sequences.
+        """
         lengths = [len(one.token_ids) for one in counts]
         tokens, owners, generated = (
             torch.from_numpy(part).to(logits.device)
@@ -111,5 +122,5 @@ class Penalties:
 
 
 def is_penalised(sampling: SamplingParams) -> bool:
-    """Return whether a request sets a repetition, frequency or presence penalty."""
+    """Return whether a request's sampling parameters set a repetition, frequency or presence penalty."""
     return sampling.repetition_penalty != 1.0 or sampling.frequency_penalty != 0.0 or sampling.presence_penalty != 0.0

@@ -1,4 +1,4 @@
-"""Counter-based random numbers: the same (seed, choice, position) gives the same number in any batch and process.
+"""Generates the random numbers of sampling by a counter: equal (seed, choice, position) give equal numbers anywhere.
 
 Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011, on the host:
 computing one number per row takes less time than a transfer of the counters to a device.
@@ -38,7 +38,10 @@ def philox4x32(counter: Words, key: Words) -> Words:
 
 
 def uniform(seed: Words, choice: Words, position: Words) -> NDArray[np.float64]:
-    """Return each row's random number in [0, 1), 53 bits determined by (`seed`, `choice`, `position`), each [R]."""
+    """Return the random number of each of R rows, [R] float64 in [0, 1), determined by (`seed`, `choice`, `position`).
+
+    Each argument is [R]; a number has 53 random bits.
+    """
     counter = np.stack((position & _MASK, position >> _HALF, choice & _MASK, np.zeros_like(choice)))
     words = philox4x32(counter, np.stack((seed & _MASK, seed >> _HALF)))
     bits = ((words[0] >> np.uint64(5)) << np.uint64(26)) + (words[1] >> np.uint64(6))

@@ -1,4 +1,4 @@
-"""Log probabilities of prompt tokens, each given the tokens before it.
+"""Computes the log probabilities of prompt tokens, each given the tokens before it, for `prompt_logprobs`.
 
 A step computes many positions of a prompt, and each has a row of scores as wide as the vocabulary, so only a few rows
 are in memory at a time.
@@ -23,12 +23,15 @@ Head = Callable[[Tensor], Tensor]
 
 
 def score_prompts(entries: list[ScheduledSequence], hidden: Tensor, head: Head) -> dict[str, PromptScores]:
-    """Compute the prompt log probabilities that a step yields, by request id.
+    """Compute the prompt log probabilities that a step yields; requests that want none are left out.
 
     Args:
         entries: the entries of the step.
         hidden: [T, H], the final hidden states of the entries' tokens, entry after entry.
         head: the model's output head, hidden states to scores.
+
+    Returns:
+        The log probabilities by request id.
     """
     scores, row = {}, 0
     for entry in entries:

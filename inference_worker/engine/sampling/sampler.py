@@ -1,4 +1,4 @@
-"""The sampler: adjusts logits, truncates the distribution and samples each row's next token by the inverse CDF.
+"""Samples each row's next token: adjusts logits, truncates the distribution, and draws by the inverse CDF.
 
 A row's sample depends on its own logits and on (seed, choice, position) only, never on the batch, process or step.
 """
@@ -30,11 +30,14 @@ class Sampler:
         self._masks = Masks()
 
     def sample(self, logits: Tensor, sequences: list[Sequence]) -> tuple[list[int], list[PositionLogprobs | None]]:
-        """Sample the next token of each sequence; return the ids, and log probabilities where requested.
+        """Sample the next token of each of R sequences.
 
         Args:
             logits: [R, V] float32, one row per sequence; overwritten.
-            sequences: R sequences.
+            sequences: R sequences, which have the sampling parameters.
+
+        Returns:
+            R token ids, and for each row its log probabilities, `None` where the request wants none.
         """
         parameters = self._parameters_of(sequences, logits.device)
         raw = RawScores.of(logits[parameters.logprob_rows]) if parameters.logprob_rows else None

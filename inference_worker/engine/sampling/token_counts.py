@@ -1,4 +1,4 @@
-"""Counts of each sequence's distinct tokens for the penalties, updated token by token."""
+"""Counts how often each token occurs in a sequence, for the sampling penalties, updated token by token."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class TokenCounts:
 
     @property
     def token_ids(self) -> NDArray[np.int64]:
-        """The sequence's distinct token ids, [N], in no order; a view."""
+        """Distinct token ids of the sequence, [N], in no order; a view."""
         return self._token_ids[: self._size]
 
     @property
     def generated(self) -> NDArray[np.float32]:
-        """How often each of `token_ids` was generated, [N]; a view."""
+        """How often each of `token_ids` was generated, [N], not counting the prompt; a view."""
         return self._generated[: self._size]
 
     def catch_up(self, sequence: Sequence) -> None:
-        """Count the tokens of `sequence` generated since the last call."""
+        """Count the tokens that `sequence`, of which these are the counts, has generated since the last call."""
         for token in sequence.token_ids[self._seen :]:
             place = self._place.setdefault(token, self._size)
             if place == self._size:
@@ -55,7 +55,7 @@ class TokenCountCache:
         self._counts: dict[Sequence, TokenCounts] = {}
 
     def of(self, sequences: Rows[Sequence]) -> list[TokenCounts]:
-        """Update and return the token counts of `sequences`; drop those of all other sequences."""
+        """Return the updated token counts of each of `sequences`, and drop the counts of all other sequences."""
         self._counts = {s: self._counts.get(s) or TokenCounts(s) for s in sequences}
         for sequence, counts in self._counts.items():
             counts.catch_up(sequence)

@@ -1,4 +1,4 @@
-"""Truncated sampling: top_k, min_p and top_p without sorting the vocabulary.
+"""Samples from the likeliest tokens only: top_k, min_p and top_p without sorting the vocabulary.
 
 top_k: Fan et al. 2018; min_p: Nguyen et al. 2024; top_p: Holtzman et al. 2020; min_p before top_k and top_p, and top_p
 is a share of what these leave (vLLM's order). Each drops the tail of the row in descending order, so a few best tokens
@@ -40,7 +40,10 @@ class Truncation:
 
     @classmethod
     def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Truncation:
-        """Build the parameters from one number per row, in the API's meaning (top_k 0, min_p 0 and top_p 1 are off)."""
+        """Create the truncation parameters of R rows from one top_k, min_p and top_p per row.
+
+        As in the API, top_k 0, min_p 0 and top_p 1 are off.
+        """
         bounded = [k > 0 or p > 0 for k, p in zip(top_k, min_p, strict=True)]
         return cls(
             torch.tensor(top_k, device=device)[:, None],
@@ -51,16 +54,17 @@ class Truncation:
         )
 
     def of_rows(self, rows: Tensor) -> Truncation:
-        """Return the parameters of the rows whose indexes are in `rows`."""
+        """Return the truncation parameters of those rows whose indexes are in the tensor `rows`."""
         return Truncation(self.top_k[rows], self.floor[rows], self.top_p[rows], self.bounded[rows], self.whole)
 
 
 def sample_truncated(scores: Tensor, numbers: Tensor, truncation: Truncation) -> Tensor:
-    """Sample from the tokens that the truncation leaves, in order of token ids as `inverse_cdf` does.
+    """Sample one token id per row from the tokens that top_k, min_p and top_p leave, in order of token ids.
 
     Args:
         scores: [R, V] float32, after temperature, the largest of each row 0.
-        numbers: [R] float64 in [0, 1).
+        numbers: [R] float64, random numbers in [0, 1).
+        truncation: the parameters of the R rows.
 
     Returns:
         [R] token ids.

@@ -1,4 +1,4 @@
-"""A Triton kernel for the random numbers of `philox.py`: one launch instead of dozens in a captured decode step."""
+"""Triton kernel that computes the random numbers of `philox.py` on the GPU, in one launch of a captured decode step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from torch import Tensor
 
 @triton.jit
 def uniform_kernel(out_ptr, seeds_ptr, choices_ptr, positions_ptr, count, ROWS: tl.constexpr):
-    """Write one number in [0, 1) per row, as `philox.uniform`. Grid: (count / ROWS,); float64 out of int64 inputs."""
+    """Triton kernel that writes one random number in [0, 1) per row: the number of `philox.uniform`.
+
+    Grid: (count / ROWS,). Inputs (seed, choice and position of each row) are int64, the output is float64.
+    """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < count
     position = tl.load(positions_ptr + row, mask=inside, other=0)
@@ -28,7 +31,10 @@ def uniform_kernel(out_ptr, seeds_ptr, choices_ptr, positions_ptr, count, ROWS: 
 
 
 def uniform(seed: Tensor, choice: Tensor, position: Tensor) -> Tensor:
-    """Return the numbers of `philox.uniform`, in one kernel launch: dense [R] int64 to [R] float64."""
+    """Return each row's random number in [0, 1) on the GPU, equal to that of `philox.uniform`, in one kernel launch.
+
+    `seed`, `choice` and `position` are dense [R] int64; the result is [R] float64.
+    """
     out = torch.empty_like(seed, dtype=torch.float64)
     uniform_kernel[(triton.cdiv(len(seed), 128),)](out, seed, choice, position, len(seed), ROWS=128)
     return out

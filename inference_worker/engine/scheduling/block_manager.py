@@ -1,4 +1,4 @@
-"""Allocation of KV cache blocks: reference counts, prefix reuse, copy-on-write and the list of free blocks.
+"""Allocates KV cache blocks to sequences: reference counts, prefix reuse, copy-on-write and the list of free blocks.
 
 Kwon et al. 2023 (PagedAttention), sections 4.2-4.4. The tensors are in `kv_cache.py`.
 """
@@ -31,19 +31,20 @@ class BlockManager:
 
     @property
     def used(self) -> int:
-        """Number of blocks that live sequences hold."""
+        """Number of cache blocks that live sequences hold."""
         return self.num_blocks - len(self._free)
 
     def blocks_for(self, tokens: int) -> int:
-        """Return the number of blocks that `tokens` tokens need."""
+        """Return the number of cache blocks that `tokens` tokens of one sequence need."""
         return -(-tokens // self.block_size)
 
     # --- Admission ----------------------------------------------------------------------------------
 
     def find_prefix(self, sequence: Sequence) -> list[int]:
-        """Find the cached blocks that a sequence can start with (`adopt` acquires them), never for its last token.
+        """Return the cached blocks with which a new sequence can start, in order; empty if none match.
 
-        Prompt log probabilities are not cached, so a request that wants them computes its whole prompt.
+        The last known token is never among them, as it must be computed. Prompt log probabilities are not cached, so a
+        request that wants them gets none. `adopt` acquires the blocks.
         """
         if sequence.needs_prompt_scores:
             return []
@@ -53,12 +54,16 @@ class BlockManager:
         return self._cache.match(sequence.block_hashes[:count])
 
     def can_admit(self, sequence: Sequence, prefix: list[int]) -> bool:
-        """Return whether free blocks suffice for all known tokens of `sequence` after the cached blocks `prefix`."""
+        """Return whether free blocks suffice for all known tokens of `sequence`, if it starts with the cached blocks
+        `prefix`."""
         revived = sum(not self._references[block] for block in prefix)
         return self.blocks_for(len(sequence.token_ids)) - len(prefix) <= len(self._free) - revived
 
     def adopt(self, sequence: Sequence, prefix: list[int]) -> None:
-        """Give a sequence that holds no blocks the cached blocks `prefix`, and count their tokens as computed."""
+        """Give a sequence that holds no blocks the cached blocks `prefix`, and count their tokens as computed.
+
+        The blocks are shared with the sequences that hold them.
+        """
         self._acquire(prefix)
         sequence.block_table = array("q", prefix)
         sequence.published = len(prefix)
@@ -67,22 +72,26 @@ class BlockManager:
     # --- Growth -------------------------------------------------------------------------------------
 
     def can_extend(self, sequence: Sequence, end: int) -> bool:
-        """Return whether free blocks suffice to compute the sequence's first `end` tokens, a copy-on-write included."""
+        """Return whether free blocks suffice to compute the first `end` tokens of `sequence`, a copy-on-write
+        included."""
         missing = self.blocks_for(end) - len(sequence.block_table)
         return missing + (self._shared_write(sequence) is not None) <= len(self._free)
 
     def can_extend_all(self, sequences: list[Sequence], ends: list[int]) -> bool:
-        """Return whether free blocks suffice to compute every sequence up to its end in `ends`, together.
+        """Return whether free blocks suffice to compute every one of `sequences` up to its end in `ends`, all together.
 
-        No sequence may share its last block with another.
+        An end is a number of tokens. No sequence may share its last block with another.
         """
         missing = (self.blocks_for(end) - len(s.block_table) for s, end in zip(sequences, ends, strict=True))
         return sum(max(0, blocks) for blocks in missing) <= len(self._free)
 
     def extend(self, sequence: Sequence, end: int) -> list[BlockCopy]:
-        """Allocate the blocks for a sequence's first `end` tokens. Check `can_extend` first.
+        """Allocate the blocks that the first `end` tokens of `sequence` need beyond those that it holds.
 
-        Returns the copy-on-write to make first if the next token goes to a shared block.
+        Call it only if `can_extend` is true.
+
+        Returns:
+            The copy-on-write to make before the step, if the next token goes to a shared block; else an empty list.
         """
         table, copies = sequence.block_table, []
         index = self._shared_write(sequence)
@@ -108,7 +117,8 @@ class BlockManager:
         return None
 
     def publish(self, sequence: Sequence) -> None:
-        """Register a sequence's full blocks in the prefix cache for reuse, those computed since the last call."""
+        """Register the full blocks of `sequence` that were computed since the last call in the prefix cache,
+        for reuse."""
         full = sequence.computed // self.block_size
         if full > sequence.published:
             extend_hashes(sequence, full, self.block_size)
@@ -119,14 +129,18 @@ class BlockManager:
     # --- Sharing and release ------------------------------------------------------------------------
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Let `child`, which holds no blocks, share all blocks of `parent`; both are then computed equally far."""
+        """Let `child`, which holds no blocks, share all blocks of `parent`, and count as many of its tokens as
+        computed."""
         self._acquire(parent.block_table)
         child.block_table = parent.block_table[:]
         child.block_hashes = parent.block_hashes[: parent.computed // self.block_size]
         child.published, child.computed = parent.published, parent.computed
 
     def release(self, sequence: Sequence) -> None:
-        """Take all blocks from a sequence and free those that no other shares; its computed tokens become 0."""
+        """Take all blocks from `sequence` and free those that no other sequence shares; its computed tokens become 0.
+
+        Called when a sequence ends or is preempted.
+        """
         self._release(reversed(sequence.block_table))  # so that the end of a prompt is evicted before its beginning
         sequence.block_table = array("q")
         sequence.computed = sequence.published = 0

@@ -1,4 +1,4 @@
-"""The scheduler's limits, fixed at start-up."""
+"""Defines the limits of an engine's scheduler, fixed at start-up: context length, sequences, tokens per step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validates new requests against the engine's limits and makes their sequences.
+"""Validates new generation requests against the engine's limits, and makes the sequences of their choices.
 
 The worker has checked requests already, with better messages; these checks keep the engine alive if it missed one.
 """
@@ -16,7 +16,8 @@ from inference_worker.structured.matcher import Matcher
 
 
 def rejection_reason(request: GenerationRequest, limits: EngineLimits) -> str | None:
-    """Return why `request` can never run within `limits` (its length, counts or token ids); `None` if it can."""
+    """Return why the engine can never run `request` within `limits` (its length, counts or token ids); `None` if it
+    can."""
     prompt, most = len(request.prompt_ids), request.sampling.max_tokens
     if not prompt:
         return "the prompt is empty"
@@ -34,9 +35,10 @@ def rejection_reason(request: GenerationRequest, limits: EngineLimits) -> str | 
 
 
 def to_sequences(request: GenerationRequest, limits: EngineLimits, matchers: Rows[Matcher]) -> list[Sequence]:
-    """Return one sequence per choice of `request` that has not ended, its delivered tokens included, in order.
+    """Return the scheduler's sequences of a new request: one for each choice that has not ended, in order of choices.
 
-    `matchers`: the grammar state of each choice; empty without a grammar.
+    Tokens that an earlier attempt delivered are a part of them. `matchers` has the grammar state of each choice; it is
+    empty without a grammar.
     """
     of_choice: Rows[Matcher | None] = matchers or [None] * request.n
     return [

@@ -1,4 +1,4 @@
-"""The prefix cache: an index of full KV blocks by a chained hash of their token ids and the tenant's salt.
+"""Indexes full KV cache blocks by a chained hash of their token ids and the tenant's salt, so that they are reused.
 
 A block's hash covers every token before it, so equal hashes mean equal keys and values. SHA-256, because a collision
 would show one tenant's context to another. The block manager decides on eviction.
@@ -13,7 +13,10 @@ from inference_worker.engine.sequence import Sequence
 
 
 def extend_hashes(sequence: Sequence, count: int, block_size: int) -> None:
-    """Append to `sequence.block_hashes` the missing hashes of its first `count` blocks, each full of known tokens."""
+    """Compute the hashes that `sequence.block_hashes` lacks for its first `count` blocks, and append them.
+
+    Each of these blocks must be full of known tokens; `block_size` is a block's number of tokens.
+    """
     hashes = sequence.block_hashes
     parent = hashes[-1] if hashes else sha256(sequence.salt.encode()).digest()
     for index in range(len(hashes), count):
@@ -33,7 +36,10 @@ class PrefixCache:
         return block in self._hash_of
 
     def match(self, hashes: Iterable[bytes]) -> list[int]:
-        """Return the blocks registered under the leading `hashes`, up to the first hash without a block."""
+        """Return the cached blocks that are registered under the leading `hashes` of a sequence, in order.
+
+        Ends at the first hash without a block; an empty list if there is none.
+        """
         blocks: list[int] = []
         for digest in hashes:
             block = self._block_of.get(digest)
@@ -43,13 +49,14 @@ class PrefixCache:
         return blocks
 
     def publish(self, block: int, digest: bytes) -> None:
-        """Register `block` under the hash `digest`, unless that hash has a block already."""
+        """Register the cache block `block` under its chained hash `digest`, unless another block has that hash
+        already."""
         if digest not in self._block_of:
             self._block_of[digest] = block
             self._hash_of[block] = digest
 
     def evict(self, block: int) -> None:
-        """Remove a block that will be overwritten from the index; unregistered blocks are ignored."""
+        """Remove a block that will be overwritten from the prefix cache; does nothing for an unregistered block."""
         digest = self._hash_of.pop(block, None)
         if digest is not None:
             del self._block_of[digest]
@@ -59,4 +66,4 @@ class NoPrefixCache(PrefixCache):
     """A prefix cache that stores nothing, for when prefix caching is disabled."""
 
     def publish(self, block: int, digest: bytes) -> None:
-        """Ignore the block, so that no prefix is ever found."""
+        """Do nothing, so that no prefix is ever found: prefix caching is disabled."""

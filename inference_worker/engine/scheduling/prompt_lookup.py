@@ -1,4 +1,4 @@
-"""Prompt lookup (n-gram) drafting: predicts the next tokens from what followed the same tokens earlier in the sequence.
+"""Predicts a sequence's next tokens from what followed the same tokens before: n-gram drafts for speculation.
 
 Saxena 2023 ("Prompt Lookup Decoding"): answers repeat their prompt and themselves (quotes, edits, extracted fields,
 code). The last two tokens are looked up among earlier ones, and the tokens after that match are the prediction. While
@@ -39,7 +39,10 @@ class PromptLookup:
         """Position of the token that is predicted to come next (-1: none), and how many tokens before it match."""
 
     def read(self, token_ids: array[int]) -> None:
-        """Index the tokens appended since the last call, and check the predictions for them."""
+        """Index the tokens that were appended to the sequence since the last call, and check the predictions of them.
+
+        `token_ids` are all tokens of the sequence.
+        """
         if len(token_ids) - self._first > 2 * WINDOW:
             self._begin(len(token_ids) - WINDOW)
         for position in range(self._read, len(token_ids)):
@@ -52,9 +55,10 @@ class PromptLookup:
             self._look_up((token_ids[-2], token_ids[-1]))
 
     def predictions(self, token_ids: array[int]) -> Iterator[tuple[int, float]]:
-        """Yield the predicted next token ids, each with the probability that all so far are right.
+        """Yield the predicted next token ids, each with the probability (0 to 1) that it and all before it are right.
 
-        Endless, or empty if nothing matches: past the sequence's end, predictions are read from earlier predictions.
+        Empty if nothing matches, otherwise endless: past the sequence's end, predictions are read from earlier
+        predictions.
 
         Args:
             token_ids: the tokens as last given to `read`.

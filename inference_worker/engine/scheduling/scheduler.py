@@ -1,4 +1,4 @@
-"""The continuous-batching scheduler: plans which tokens each step computes, and commits the step's outcome.
+"""Continuous-batching scheduler of the engine: plans which tokens each step computes, and commits step outcomes.
 
 Continuous batching (Yu et al. 2022, Orca) without prefill and decode phases: every sequence has known and computed
 tokens, and a step computes some of the difference within a token budget. Running sequences come first, then waiting
@@ -68,9 +68,10 @@ class Scheduler:
     # --- Requests -----------------------------------------------------------------------------------
 
     def add(self, request: GenerationRequest, matchers: Rows[Matcher] = ()) -> None:
-        """Queue a request, replacing one of the same id; if it can never run, record a failure for `take_failures`.
+        """Queue a generation request; it replaces a request of the same id.
 
-        `matchers`: with a grammar, the state of each choice after its delivered tokens.
+        A request that can never run is recorded for `take_failures`. With a grammar, `matchers` has the state of each
+        choice after its delivered tokens.
         """
         self.abort(request.id)
         reason = rejection_reason(request, self.limits)
@@ -90,7 +91,8 @@ class Scheduler:
             self.waiting.push(due[0])
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request, or only its choice `choice`, and free its KV blocks. Unknown ids are ignored."""
+        """Drop the request with the id `request`, or only its choice `choice`, and free its KV blocks; unknown ids are
+        ignored."""
         dropped = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
         for sequence in dropped:
             if sequence.siblings:
@@ -104,20 +106,21 @@ class Scheduler:
             self.running = [s for s in self.running if not s.ended]
 
     def has(self, request: str) -> bool:
-        """Return whether the request with this id was added and has neither ended nor been aborted."""
+        """Return whether the request with the id `request` was added and has neither ended nor been aborted."""
         return request in self._choices
 
     def has_work(self) -> bool:
-        """Return whether any request is live: added, neither ended nor aborted."""
+        """Return whether any request was added that has neither ended nor been aborted."""
         return bool(self._choices)
 
     def take_failures(self) -> list[RequestFailed]:
-        """Return and clear the requests that failed since the last call, each with its reason."""
+        """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures
 
     def load(self) -> EngineLoad:
-        """Return the scheduler's load: counters since start-up, and the current numbers of sequences and KV blocks."""
+        """Return the scheduler's load for the worker's metrics: totals since start-up, current numbers of sequences and
+        KV blocks."""
         live = sum(map(len, self._choices.values()))
         return self._counters.to_load(
             running=len(self.running),
@@ -131,7 +134,10 @@ class Scheduler:
     # --- Plan ---------------------------------------------------------------------------------------
 
     def schedule(self) -> Batch:
-        """Plan the next step: admit, preempt and allocate blocks as needed. Commit it before planning another."""
+        """Plan the next step and return it as a batch: admits and preempts sequences and allocates KV blocks as needed.
+
+        Call `commit` with the batch's result before the next step is planned.
+        """
         plan = _Plan(budget=self.limits.max_num_batched_tokens)
         self._prefill_priority = False
         self._plan_running(plan)
@@ -143,10 +149,10 @@ class Scheduler:
         return Batch(plan.entries, plan.copies, self._allowed_steps(plan))
 
     def schedule_prefill_interrupt(self) -> Batch | None:
-        """Plan a step of the next waiting prompt alone, to run between two layers of the current step.
+        """Plan a step that prefills the next waiting prompt alone, to run between two layers of the current step.
 
-        Returns `None` unless that step only decodes, the prompt is short and its blocks are free. The batch must be
-        committed before the current step, and nothing may be aborted before both are committed.
+        Returns `None` unless the current step only decodes, the prompt is short and its blocks are free. The batch must
+        be committed before the current step, and nothing may be aborted before both are committed.
         """
         sequence = self.waiting.peek()
         if not self._prefill_priority or sequence is None or sequence.target not in self.limits.priority_prefill_tokens:
@@ -258,7 +264,11 @@ class Scheduler:
     # --- Commit -------------------------------------------------------------------------------------
 
     def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
-        """Append a step's tokens to its sequences, free the blocks of ended ones, return the events for the worker."""
+        """Apply the result of a computed batch: append its tokens, end choices, free the blocks of these.
+
+        Returns:
+            The events (new tokens, ends of choices) to report to the worker.
+        """
         self._counters.count_step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
             self._fail(RequestFailed(request=request, message="the model could not compute it", in_step=True))

@@ -1,4 +1,4 @@
-"""Speculative decoding: which draft tokens a step computes, and which of the sampled tokens are accepted.
+"""Decides for speculative decoding which draft tokens a step computes, and which of the sampled tokens are accepted.
 
 A decoding sequence may compute draft tokens after its last token. One step then samples the token after each of them,
 and accepts as many as there are right drafts, and one more. Leviathan et al. 2023, Chen et al. 2023.
@@ -43,9 +43,12 @@ class StepCost:
     cheap_rows: float
 
     def is_worthwhile(self, probability: float, rows: int, tokens: float) -> bool:
-        """Return whether one more draft, accepted with `probability`, raises a step's tokens per unit of time.
+        """Return whether one more draft token would raise the tokens that a step yields per unit of time.
 
-        Without that draft the step computes `rows` tokens and is expected to yield `tokens` new ones.
+        Args:
+            probability: that the draft is accepted.
+            rows: tokens that the step computes without the draft.
+            tokens: new tokens that the step is expected to yield without the draft.
         """
         return rows < self.cheap_rows and probability * (self.fixed + rows) > tokens
 
@@ -71,10 +74,11 @@ class Speculation:
         self._lookups: dict[Sequence, PromptLookup] = {}
 
     def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
-        """Return the draft tokens worth computing after the planned entries that decode, by entry index.
+        """Return the draft tokens that are worth computing in a step, as lists by the index of the entry that they
+        follow.
 
         Args:
-            entries: the planned entries, of `rows` tokens in all.
+            entries: the planned entries, of `rows` tokens in all; only those that decode get drafts.
             budget: how many more tokens the step may compute.
         """
         drafts: dict[int, list[int]] = {}
@@ -102,7 +106,7 @@ class Speculation:
                 return
 
     def forget(self, sequence: Sequence) -> None:
-        """Drop the prompt lookup of a sequence that has ended."""
+        """Free the prompt lookup of `sequence`, which has ended."""
         self._lookups.pop(sequence, None)
 
 
@@ -114,10 +118,15 @@ class NoSpeculation(Speculation):
 
 
 def append_accepted(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:
-    """Append sampled tokens up to the first that differs from its draft or ends the choice; return how many.
+    """Append the tokens that a step sampled to `sequence`, up to the first that differs from its draft or ends the
+    choice.
 
     Args:
         tokens: the sampled tokens, one more than `drafts`; empty if none was sampled.
+        drafts: the draft tokens of the step.
+
+    Returns:
+        The number of tokens appended.
     """
     for count, token in enumerate(tokens, 1):
         sequence.append(token)

@@ -1,4 +1,4 @@
-"""Stop conditions of a choice: a stop token, a complete grammar or the length.
+"""Decides when a choice that the engine generates ends: at a stop token, with a complete grammar or at its length.
 
 Stop strings need text, so the worker process checks them.
 """
@@ -10,7 +10,7 @@ from inference_worker.engine_protocol import EngineFinishReason
 
 
 def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
-    """Return why the choice ends with its last known token (`stop` or `length`); `None` if it goes on.
+    """Return why a choice ends with its last token: `stop` or `length`; `None` if more tokens are to be generated.
 
     A choice whose grammar allows no further token ends without a stop token. Stop tokens are masked in sampling below
     `min_tokens`, so none is sampled too early.
@@ -21,9 +21,11 @@ def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
 
 
 def append_decoded(sequence: Sequence, tokens: list[int]) -> int:
-    """Append the tokens of several decode steps to a sequence without a grammar, up to the one that ends the choice.
+    """Append the tokens that several decode steps sampled to a sequence without a grammar, up to the one that ends the
+    choice.
 
-    Returns how many were appended.
+    Returns:
+        The number of tokens appended.
     """
     kept = tokens[: sequence.max_tokens - sequence.generated]
     if not sequence.stop_ids.isdisjoint(kept):
@@ -33,7 +35,7 @@ def append_decoded(sequence: Sequence, tokens: list[int]) -> int:
 
 
 def stop_token(sequence: Sequence) -> int | None:
-    """Return the id of the last generated token if it is one of the sequence's stop tokens, else `None`."""
+    """Return the id of a sequence's last generated token if it is one of its stop tokens, else `None`."""
     if not sequence.generated:
         return None
     last = sequence.token_ids[-1]

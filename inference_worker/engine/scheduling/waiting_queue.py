@@ -1,4 +1,4 @@
-"""The queue of sequences that wait for admission: fair among tenants and their requesters.
+"""Queues sequences that wait for admission to the engine's running batch, fair among tenants and their requesters.
 
 A requester's sequences are first in, first out. Preempted sequences go before all of them. The fair queue itself is
 `router/tenant_fair_queue.py`.
@@ -23,11 +23,11 @@ class WaitingQueue:
         return len(self._front) + len(self._fair_queue)
 
     def push(self, sequence: Sequence) -> None:
-        """Queue a new sequence behind its requester's other new ones."""
+        """Queue a new sequence behind the other new ones of its requester."""
         self._fair_queue.push(sequence.tenant, sequence.requester, sequence)
 
     def push_front(self, sequence: Sequence) -> None:
-        """Put a preempted sequence back, before all waiting sequences."""
+        """Queue a preempted sequence before all waiting sequences."""
         self._front.appendleft(sequence)
 
     def peek(self) -> Sequence | None:
@@ -35,7 +35,11 @@ class WaitingQueue:
         return self._front[0] if self._front else self._fair_queue.peek()
 
     def pop(self) -> Sequence:
-        """Remove and return the next sequence to admit. Raises `IndexError` when none waits."""
+        """Remove the next sequence to admit from the queue and return it.
+
+        Raises:
+            IndexError: no sequence waits.
+        """
         return self._front.popleft() if self._front else self._fair_queue.pop()
 
     def discard(self, sequence: Sequence) -> None:
@@ -46,5 +50,11 @@ class WaitingQueue:
             self._fair_queue.discard(sequence.tenant, sequence.requester, sequence)
 
     def charge(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
-        """Charge the sequence's tenant and requester for computed tokens, so that others go first."""
+        """Record that tokens of a sequence were computed, so that other tenants and requesters are admitted before its
+        own.
+
+        Args:
+            prompt: number of prompt tokens computed.
+            output: number of generated tokens computed.
+        """
         self._fair_queue.charge(sequence.tenant, sequence.requester, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)

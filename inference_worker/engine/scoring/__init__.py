@@ -1,1 +1,1 @@
-"""Engine of cross-encoders and reward models: scores of pairs of texts, of answers and of their steps."""
+"""Engines of cross-encoders and reward models: compute scores of pairs of texts, of answers and of answers' steps."""

@@ -1,4 +1,4 @@
-"""Engine of a reward model that reads answers: a decoder over a paged cache, whose prefixes and scores are reused.
+"""Engine of a reward model that scores answers: a decoder over a paged KV cache that reuses prefixes and scores.
 
 Candidates of one conversation share the blocks of the conversation, and an answer that grew by a step costs the tokens
 of that step: the blocks before are found by their hashes (Kwon et al. 2023, PagedAttention), and the scores in them in
@@ -47,6 +47,7 @@ class _Pending:
 
     @property
     def input(self) -> ScoreInput:
+        """Token ids of this input and the positions at which it is scored."""
         return self.request.inputs[self.index]
 
     @property
@@ -63,10 +64,13 @@ class _ScheduledInput(ScheduledSequence):
 
     @property
     def sample_count(self) -> int:
+        """Number of tokens to sample: always 0, because a reward model generates none."""
         return 0
 
     @property
     def states_needed(self) -> int:
+        """Number of this input's last tokens in the step whose final hidden states are read, from the first scored one
+        on."""
         return self.count - self.rows[0] if self.rows else 0
 
 
@@ -123,7 +127,10 @@ class AnswerScoringEngine:
         )
 
     def add(self, request: ScoreRequest) -> None:
-        """Queue the inputs of a request that are not scored yet (`request.done` lists the others)."""
+        """Queue the answers of a score request that are not scored yet; `request.done` lists the others.
+
+        It replaces a request of the same id; `failures` reports one with an input that is empty or too long.
+        """
         self.abort(request.id)
         if not all(0 < len(each.ids) <= self._max_tokens for each in request.inputs):
             self._fail(request.id, f"an input is empty or exceeds the context of {self._max_tokens} tokens")
@@ -138,7 +145,8 @@ class AnswerScoringEngine:
             self._waiting[request.id] = inputs
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the inputs of a request and free their blocks; unknown ids are ignored, and so is `choice`."""
+        """Drop the inputs of the request with the id `request` and free their KV blocks; unknown ids and `choice` are
+        ignored."""
         del choice
         self._waiting.pop(request, None)
         for each in self._running:
@@ -147,16 +155,17 @@ class AnswerScoringEngine:
         self._running = [each for each in self._running if each.request.id != request]
 
     def has_work(self) -> bool:
-        """Return whether inputs are waiting or computed in part."""
+        """Return whether inputs are waiting or computed in part, so that `step` should be called."""
         return bool(self._waiting or self._running)
 
     def failures(self) -> list[RequestFailed]:
-        """Return and clear the requests that failed since the last call, each with its reason."""
+        """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures
 
     def load(self) -> EngineLoad:
-        """Return the engine's load: waiting inputs, blocks, computed tokens, and tokens found in the prefix cache."""
+        """Return the engine's load for the worker's metrics: waiting inputs, KV blocks, computed tokens and prefix
+        cache hits."""
         return EngineLoad(
             running=len(self._running),
             waiting=sum(map(len, self._waiting.values())),
@@ -170,7 +179,11 @@ class AnswerScoringEngine:
         )
 
     def step(self) -> list[ScoreEvent]:
-        """Compute the next tokens of the inputs within the token budget; return an event for each that is complete."""
+        """Compute the next tokens of the queued inputs, within the token budget of a step.
+
+        Returns:
+            One event with the scores for each input that is complete.
+        """
         entries = self._plan()
         self._steps += 1
         self._step_tokens += sum(entry.count for _, entry in entries)

@@ -1,4 +1,4 @@
-"""Engines of models that score: a cross-encoder computes a batch of pairs in each step; see also `answer_engine.py`."""
+"""Creates the engine of a model that scores, and defines that of cross-encoders: a batch of pairs of texts per step."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PairScoringEngine(InputEngine[ScoreRequest, ScoreEvent]):
 
 
 def load_scoring_engine(source: ModelSource, settings: EngineSettings) -> PairScoringEngine | AnswerScoringEngine:
-    """Load the cross-encoder or reward model `source` and create its engine.
+    """Load the cross-encoder or reward model `source` and return an engine of it: of pairs of texts, or of answers.
 
     Raises:
         ModelError: the model can't be loaded.

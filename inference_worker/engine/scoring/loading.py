@@ -1,4 +1,4 @@
-"""Loads cross-encoders and reward models: a base model of `transformers`, and a head defined here.
+"""Loads cross-encoders and reward models into the engine: a base model of `transformers`, and a head defined here.
 
 Safetensors only, never a repository's own code.
 """
@@ -26,7 +26,7 @@ from inference_worker.tokenizer.tokenizer_files import read_definition
 
 
 def load_pair_scorer(folder: Path, dtype: torch.dtype, device: torch.device) -> PairScorer:
-    """Load the cross-encoder in `folder` from its safetensors and test it.
+    """Load the cross-encoder in `folder` from its safetensors onto `device`, and check that padded batches work.
 
     Raises:
         UnsupportedModel: `transformers` has no such model, or it does not work in padded batches.
@@ -42,7 +42,9 @@ def load_pair_scorer(folder: Path, dtype: torch.dtype, device: torch.device) -> 
 def load_reward_model(
     source: ModelSource, head: ScoringHead, dtype: torch.dtype, device: torch.device
 ) -> tuple[Decoder, nn.Module]:
-    """Load the decoder of a reward model, and the head that maps its states [N, hidden], in float32, to logits [N].
+    """Load the decoder of a reward model, and its head: return both.
+
+    The head maps the decoder's final hidden states [N, hidden], in float32, to logits [N].
 
     Raises:
         UnsupportedModel: the engine does not support the model.
@@ -72,6 +74,7 @@ class _Difference(nn.Module):
     """The difference of two logits: of the second label, a good step, and the first; its sigmoid is their softmax."""
 
     def forward(self, logits: Tensor) -> Tensor:
+        """Return the difference of two labels' logits, [N, 2] to [N]: the logit of a good step against a bad one."""
         return logits[:, 1] - logits[:, 0]
 
 

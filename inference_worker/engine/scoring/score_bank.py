@@ -1,4 +1,4 @@
-"""Prefix cache of a reward model that keeps the scores of its blocks, since cached positions have no hidden states."""
+"""Keeps the scores of a reward model's cached KV blocks, because cached positions have no hidden states to score."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ class ScoreBank(PrefixCache):
         self._logits: dict[bytes, dict[int, float]] = {}
 
     def store(self, digest: bytes, position: int, logit: float) -> None:
-        """Keep the logit at `position` of a sequence, in the block with the hash `digest`, while that is cached."""
+        """Keep the logit at `position` of a sequence with the cached block whose hash is `digest`, as long as that is
+        cached."""
         if digest in self._block_of:
             self._logits.setdefault(digest, {})[position] = logit
 
     def logits(self, digest: bytes) -> dict[int, float]:
-        """Return the known logits of the block with the hash `digest`, by position in the sequence."""
+        """Return the logits that are kept with the cached block whose hash is `digest`, by position in the sequence."""
         return self._logits.get(digest, {})
 
     def evict(self, block: int) -> None:
-        """Remove a block that will be overwritten from the index, with its logits; others are ignored."""
+        """Remove a block that will be overwritten from the prefix cache, with its logits; does nothing for other
+        blocks."""
         if block in self:
             self._logits.pop(self._hash_of[block], None)
         super().evict(block)
@@ -35,10 +37,13 @@ class ScoreBank(PrefixCache):
 def scored_prefix(
     bank: ScoreBank, sequence: Sequence, prefix: list[int], positions: list[int], block_size: int
 ) -> tuple[list[int], dict[int, float]]:
-    """Return the leading cached blocks of which all wanted logits are known, and these logits by position.
+    """Return the leading cached blocks with which an input can start without losing scores, and their logits by
+    position.
+
+    All wanted logits of these blocks are known; the list ends before the first block with an unknown one.
 
     Args:
-        bank: the bank of the cache that `prefix` was found in.
+        bank: the prefix cache in which `prefix` was found.
         sequence: has the hashes of its leading blocks.
         prefix: cached blocks that the sequence can start with.
         positions: ascending positions at which logits are wanted.

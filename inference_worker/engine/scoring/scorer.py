@@ -1,4 +1,4 @@
-"""Computes the scores of pairs of texts in padded batches: token ids to one logit for each pair.
+"""Computes the scores of a cross-encoder for pairs of texts, in padded batches: token ids to one logit per pair.
 
 Loading tests whether padded batches give correct scores, instead of relying on a list of architectures.
 """
@@ -34,7 +34,7 @@ class PairScorer:
 
     @torch.inference_mode()
     def logits(self, inputs: Sequence[ScoreInput]) -> list[Tensor]:
-        """Compute the logit of each pair, in float32 on the CPU."""
+        """Compute the logit of each pair of texts in one padded batch, in float32 on the CPU."""
         arguments: dict[str, Any] = self._padded(inputs)
         if self._has_segments:
             width = arguments["input_ids"].shape[1]
@@ -46,10 +46,10 @@ class PairScorer:
         return list(self._model(**arguments).logits.float().cpu())
 
     def check_padding(self) -> None:
-        """Compare a padded batch with single inputs.
+        """Check that the model scores pairs in a padded batch as it scores each of them alone; called after loading.
 
         Raises:
-            UnsupportedModel: the model computes other scores in padded batches.
+            UnsupportedModel: the scores differ.
         """
         name = self._model.config.model_type
         inputs = [self._some_input(5), self._some_input(12)]

@@ -1,1 +1,1 @@
-"""The engine of vision-language models: models of the `transformers` library that read images and write text."""
+"""Engine of vision-language models: models of the `transformers` library that read images and generate text."""

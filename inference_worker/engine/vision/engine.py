@@ -1,4 +1,4 @@
-"""Engine of a vision-language model: each step computes the next token of one sequence; `engine_main.py` steps it.
+"""Engine of a vision-language model: each step computes the next token of one sequence, in turn with the others.
 
 Sequences take turns token by token. Sampling, grammars and stop conditions are those of the generation engine, so a
 sequence continues at any worker after the tokens that were delivered. A prompt is computed in one step.
@@ -77,7 +77,7 @@ class VisionEngine:
 
     @classmethod
     def load_model(cls, source: ModelSource, settings: EngineSettings) -> VisionEngine:
-        """Load the vision-language model `source` and create its engine.
+        """Load the vision-language model `source` and return an engine of it, ready for requests.
 
         Raises:
             ModelError: the model can't be served.
@@ -104,7 +104,10 @@ class VisionEngine:
         )
 
     def add(self, request: GenerationRequest) -> None:
-        """Queue a request, replacing one of the same id; `failures` reports one that this engine can never run."""
+        """Queue a generation request, which may have images; it replaces a request of the same id.
+
+        A request that this engine can never run is reported by the next call of `failures`.
+        """
         self.abort(request.id)
         if (reason := rejection_reason(request, self._limits)) is not None:
             self._failures.append(RequestFailed(request=request.id, message=reason))
@@ -114,7 +117,8 @@ class VisionEngine:
             self._enqueue(request, [])
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request, or only its choice `choice`, and free its memory. Unknown ids are ignored."""
+        """Drop the request with the id `request`, or only its choice `choice`, and free its memory; unknown ids are
+        ignored."""
         if choice is None:
             self._compilations.abort(request)
         for queue in (self._running, self._waiting):
@@ -123,7 +127,10 @@ class VisionEngine:
             queue.extend(kept)
 
     def step(self) -> list[TokenEvent]:
-        """Compute the next token of the sequence whose turn it is; failures are in `failures`."""
+        """Compute the next token of the sequence whose turn it is, and return it as an event.
+
+        Failed requests are reported by `failures`.
+        """
         self._take_compiled()
         while self._waiting and len(self._running) < self._limits.max_num_seqs:
             self._running.append(self._waiting.popleft())
@@ -145,7 +152,7 @@ class VisionEngine:
         return self._load
 
     def failures(self) -> list[RequestFailed]:
-        """Return and clear the requests that failed since the last call, each with its reason."""
+        """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures
 

@@ -1,4 +1,4 @@
-"""Turns images into what a vision-language model reads: token texts and arrays, by the model's own processor.
+"""Turns image files into the token texts and arrays that a vision-language model reads, by the model's processor.
 
 `transformers` has the processor of each family. It is loaded from the model's folder without the folder's code.
 """
@@ -67,7 +67,8 @@ class ImageProcessing:
 
     @classmethod
     def load(cls, folder: Path) -> ImageProcessing:
-        """Load the processor of the model in `folder`.
+        """Load the image processor of the vision-language model in `folder`, by `transformers` and without the folder's
+        code.
 
         Raises:
             UnsupportedModel: `transformers` has no processor for it, or needs packages that are not installed.
@@ -80,7 +81,10 @@ class ImageProcessing:
             raise UnsupportedModel(f"can't load the image processor in {folder}: {reason}") from error
 
     def process(self, files: Sequence[bytes]) -> tuple[list[str], list[ModelInput]]:
-        """Decode image files; return the text that replaces each one's image token, and the arrays of all of them.
+        """Decode the image files of one prompt and convert them to what the model reads.
+
+        Returns:
+            The text that replaces each image's token in the prompt, and the arrays of all images.
 
         Raises:
             ImageRejected: a file is no image that can be read, or is too large.
@@ -92,7 +96,10 @@ class ImageProcessing:
             raise ImageRejected(0, Refusal.SIZE) from error
 
     def measure(self) -> ReaderReady:
-        """Return what all images have in common, by trying images of extreme sizes, and two at once.
+        """Return what all images have in common for this model, found by processing images of extreme sizes, and two at
+        once.
+
+        It has the longest text of an image, and the names, types and shapes of the arrays.
 
         Raises:
             UnsupportedModel: images become different arrays from size to size.
@@ -106,7 +113,10 @@ class ImageProcessing:
         return ReaderReady(self.image_token, longest, _MARGIN, _declared(samples))
 
     def test_prompt(self, size: tuple[int, int]) -> tuple[list[int], list[ModelInput]]:
-        """Return the token ids and arrays of a short prompt with one image of `size`, a colour gradient."""
+        """Return the token ids and arrays of a short prompt with one image of `size` (width and height in pixels).
+
+        The image is a colour gradient; `VisionModel.verify` computes it.
+        """
         width, height = size
         row = np.linspace(0, 255, width, dtype=np.uint8)
         image = Image.fromarray(np.broadcast_to(row[None, :, None], (height, width, 3)).copy())

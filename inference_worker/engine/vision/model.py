@@ -61,7 +61,7 @@ class VisionModel:
 
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype, device: torch.device) -> VisionModel:
-        """Load the safetensors in `folder` with weights as `dtype`, and verify what it computes.
+        """Load the vision-language model in `folder` from its safetensors onto `device`, and verify what it computes.
 
         Raises:
             UnsupportedModel: `transformers` has no such model, or it computes something else token by token.
@@ -74,13 +74,14 @@ class VisionModel:
         return loaded
 
     def state(self) -> ModelState:
-        """Return the state of a sequence of which nothing is computed yet."""
+        """Return a new, empty state (KV cache and positions) for a sequence of which nothing is computed yet."""
         return ModelState(DynamicCache(config=self._model.config.get_text_config()))
 
     def compute(self, state: ModelState, token_ids: Iterable[int], inputs: Iterable[ModelInput] = ()) -> Tensor:
-        """Compute the next tokens of a sequence; return the logits after the last one, [1, vocab] float32.
+        """Compute the next tokens of one sequence, update its `state`, and return the logits after the last token, [1,
+        vocab].
 
-        `inputs` are the arrays of all images of the prompt, for the sequence's first call.
+        `inputs` are the arrays of all images of the prompt, for the sequence's first call. The logits are float32.
         """
         ids = torch.tensor([list(token_ids)], dtype=torch.int64, device=self.device)
         arrays = {each.name: self._tensor(each) for each in inputs if each.name in self._accepted}
@@ -90,7 +91,10 @@ class VisionModel:
         return logits[:, -1].float()
 
     def verify(self, images: ImageProcessing) -> None:
-        """Compute two conversations with images token by token, in turn, and compare with each computed at once.
+        """Check the loaded model: two conversations with images, computed token by token in turn, must give the right
+        logits.
+
+        The right ones are those of each conversation computed at once.
 
         Raises:
             UnsupportedModel: the logits differ, or the model does not run.

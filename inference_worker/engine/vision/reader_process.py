@@ -1,4 +1,4 @@
-"""Process that reads the images of prompts: it forks a confined child for each prompt, which decodes untrusted files.
+"""Process that reads the images of prompts for a worker: a confined child for each prompt decodes untrusted files.
 
 The process itself only loads the model's image processor, once. Importing this module loads neither torch nor Pillow.
 """
@@ -58,7 +58,8 @@ class DeclaredArray(msgspec.Struct, frozen=True, array_like=True):
     """Length of each axis; `None`: it depends on the images."""
 
     def admits(self, array: ModelInput) -> bool:
-        """Return whether `array` is such an array, with as much data as its shape has room for."""
+        """Return whether `array`, which the image process returned, has the declared name, type and shape, and as much
+        data."""
         return (
             (array.name, array.dtype, len(array.shape)) == (self.name, self.dtype, len(self.shape))
             and all(
@@ -115,11 +116,18 @@ class Processing(Protocol):
     """The part of `ImageProcessing` that reads files."""
 
     def process(self, files: list[bytes]) -> tuple[list[str], list[ModelInput]]:
-        """Return texts and arrays of image files; raise `ImageRejected` for one that can't be read."""
+        """Return the texts and the arrays of one prompt's image files, as `ImageProcessing.process` does.
+
+        Raises:
+            ImageRejected: a file can't be read.
+        """
 
 
 def main(folder: str) -> None:
-    """Load the image processor of the model in `folder`, then read images until the worker closes the connection."""
+    """Run the process that reads images: load the image processor of the model in `folder`, then answer the worker.
+
+    The first message reports the processor or why it can't be loaded. Ends when the worker closes the connection.
+    """
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
     from inference_worker.engine.vision.image_processing import ImageProcessing  # noqa: PLC0415 - loads torch
@@ -137,7 +145,14 @@ def main(folder: str) -> None:
 
 
 def answer_prompts(processing: Processing, pipe: Connection) -> None:
-    """Read the images of each prompt that `pipe` brings, one prompt at a time, and send the answers."""
+    """Read the images of each prompt that arrives on `pipe`, one prompt at a time in a confined child, and send the
+    answer.
+
+    Runs until the worker closes `pipe`.
+
+    Raises:
+        EOFError, OSError: the worker has closed the connection.
+    """
     decoder = msgspec.msgpack.Decoder(list[bytes])
     while True:
         pipe.send_bytes(_read_in_child(processing, decoder.decode(pipe.recv_bytes())))

@@ -1,1 +1,1 @@
-"""Checkpoint readers: safetensors and GGUF files, and the loading of weights by tensor name."""
+"""Reads model checkpoints, safetensors and GGUF files, and loads their weights by tensor name."""

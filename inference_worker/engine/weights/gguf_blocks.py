@@ -1,4 +1,4 @@
-"""Unpacks quantised GGUF blocks to codes, scales and minimums without rounding.
+"""Unpacks the quantised blocks of a GGUF tensor to codes, scales and minimums, without rounding.
 
 Layout (ggml's `block_q4_0`, `block_q4_1`, `block_q8_0`): 32 weights of a row are a float16 scale, in Q4_1 a float16
 minimum, then the codes: 32 bytes in Q8_0, else 16 bytes whose low halves are the first 16 codes. A weight is
@@ -21,7 +21,13 @@ KINDS = frozenset({_Q4_0, _Q4_1, _Q8_0})
 
 
 def unpack(raw: NDArray[np.uint8], kind: int, rows: int) -> Int4Values | Int8Values:
-    """Unpack a matrix of `rows` rows from ggml type `kind` (of `KINDS`) to codes, scales and, in int4, minimums."""
+    """Unpack the quantised matrix of a GGUF tensor to its codes, scales and, in int4, minimums.
+
+    Args:
+        raw: the tensor's bytes.
+        kind: its ggml type, one of `KINDS`.
+        rows: its number of rows.
+    """
     header = 4 if kind == _Q4_1 else 2
     blocks = raw.reshape(rows, -1, header + (GROUP if kind == _Q8_0 else GROUP // 2))
     halves = np.ascontiguousarray(blocks[..., :header]).view(np.float16).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Reads a GGUF file as a checkpoint: its configuration, and its tensors under the names of Hugging Face checkpoints.
+"""Reads a GGUF file as a model checkpoint: its configuration, and its tensors under their Hugging Face names.
 
 Names and layouts are those of llama.cpp's `convert_hf_to_gguf.py`. Tensor sizes are checked against the file before a
 byte is read. The header, tokeniser included, is read by `inference_worker/model_files/gguf_metadata.py`.
@@ -68,22 +68,26 @@ class GGUFFile:
         self._factors = self._infos.pop(ROPE_FACTORS, None)
 
     def config(self) -> PreTrainedConfig:
-        """Return the model configuration in the GGUF's metadata, as the family's Hugging Face configuration."""
+        """Return the model configuration in the GGUF's metadata, converted to the Hugging Face configuration of its
+        family."""
         try:
             return _config(self.header, set(self._infos))
         except KeyError as error:
             raise BadWeights(f"{self.path} lacks the key {error}") from error
 
     def rope_factors(self) -> Tensor | None:
-        """Return the divisors of the rotary frequencies (llama3 scaling), [head size / 2]; `None` if absent."""
+        """Return the factors by which rotary frequencies are divided (llama3 scaling), [head size / 2]; `None` if
+        absent."""
         return None if self._factors is None else self._read(self._factors)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the shape of every tensor by name, read from headers without loading any data."""
+        """Return the shape of every tensor of the GGUF by its Hugging Face name, read from the header without loading
+        any data."""
         return {name: info.shape for name, info in self._infos.items()}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor with its name, one at a time, on the CPU, dequantised to float32."""
+        """Yield every tensor of the GGUF with its Hugging Face name, one at a time, on the CPU, dequantised to
+        float32."""
         heads = self._permuted_heads()
         for name, info in self._infos.items():
             tensor = self._read(info)
@@ -91,7 +95,10 @@ class GGUFFile:
             yield name, _unpermute(tensor, heads[part]) if part in heads else tensor
 
     def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
-        """Yield the matrices stored as Q4_0, Q4_1 or Q8_0 by name, still quantised, rows in Hugging Face order."""
+        """Yield every matrix that is stored as Q4_0, Q4_1 or Q8_0 with its Hugging Face name, still quantised.
+
+        Rows are in Hugging Face's order.
+        """
         heads = self._permuted_heads()
         for name, info in self._infos.items():
             if info.ggml_type in gguf_blocks.KINDS and len(info.shape) == 2:

@@ -14,7 +14,7 @@ from inference_worker.errors import BadWeights, UnsupportedModel
 def from_pretrained(
     kind: Any, folder: Path, config: PreTrainedConfig, dtype: torch.dtype, *, unused: str = "", **options: Any
 ) -> PreTrainedModel:
-    """Load the safetensors in `folder` into the `transformers` model of `config`, on the CPU, as `dtype`.
+    """Load the safetensors in `folder` into the `transformers` model of `config`, on the CPU, with weights as `dtype`.
 
     Args:
         kind: one of the `AutoModel` classes.

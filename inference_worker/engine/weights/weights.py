@@ -1,4 +1,4 @@
-"""Fills a model's parameters from a checkpoint, by tensor name.
+"""Fills a model's parameters from a checkpoint on disk by tensor name, after a check of names and shapes.
 
 Names and shapes are compared first, from headers alone, so a damaged or wrong checkpoint costs no memory; then
 tensors are read one at a time. The `safetensors` library checks every header against its file's size. `gguf_file.py`
@@ -31,11 +31,11 @@ class Checkpoint(Protocol):
     """The interface of a model's tensors on disk, under their Hugging Face names."""
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Return the shape of every tensor by name, read from headers without loading any data."""
+        """Return the shape of every tensor of the checkpoint by name; implementations read headers and load no data."""
         ...
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor with its name, one at a time, on the CPU."""
+        """Yield every tensor of the checkpoint with its name, one at a time, on the CPU."""
         ...
 
 
@@ -50,7 +50,8 @@ class SafetensorsFolder:
         self.shards = _shards(folder)
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Return the shape of every tensor by name, read from headers without loading any data."""
+        """Return the shape of every tensor in the folder's shards by name, read from headers without loading
+        any data."""
         found: dict[str, Shape] = {}
         for shard in self.shards:
             with _open_shard(shard) as file:
@@ -58,7 +59,8 @@ class SafetensorsFolder:
         return found
 
     def tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor whose name begins with `prefix`, with its name, one at a time, on the CPU."""
+        """Yield each tensor in the folder's shards whose name begins with `prefix`, with its name, one at a time, on
+        the CPU."""
         for shard in self.shards:
             with _open_shard(shard) as file:
                 for name in file.keys():  # noqa: SIM118
@@ -77,11 +79,13 @@ class BaseModel:
         self._alone = not any(name.startswith(self._PREFIX) for name in checkpoint.shapes())
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Return the shape of every tensor of the base model by name."""
+        """Return the shape of every tensor of the base model by name, without the tensors of heads; no data is
+        loaded."""
         return {found: shape for name, shape in self._checkpoint.shapes().items() if (found := self._name(name))}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor of the base model with its name, one at a time, on the CPU."""
+        """Yield every tensor of the base model with its name, one at a time, on the CPU, without the tensors of
+        heads."""
         for name, tensor in self._checkpoint.tensors():
             if found := self._name(name):
                 yield found, tensor
@@ -93,7 +97,10 @@ class BaseModel:
 
 
 def parameters_by_name(model: nn.Module) -> dict[str, Tensor]:
-    """Return a model's parameters by checkpoint name; the parts of a merged projection are views of its parameters."""
+    """Return a model's parameters by their names in checkpoints.
+
+    The parts of a merged projection are views of its parameters, each under its own name.
+    """
     found: dict[str, Tensor] = {}
     for path, module in model.named_modules():
         if isinstance(module, MergedLinear):
@@ -105,7 +112,9 @@ def parameters_by_name(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) -> None:
-    """Check that a checkpoint's names and shapes are those of a model, which may be on the meta device.
+    """Check that a checkpoint's tensors have the names and shapes of a model's parameters, before any data is loaded.
+
+    The model may be on the meta device. With `tied_embeddings` the output head may be missing.
 
     Raises:
         BadWeights: a tensor is missing, unexpected or of another shape; the message names the first one.
@@ -122,9 +131,9 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
 
 
 def load(model: nn.Module, checkpoint: Checkpoint) -> None:
-    """Copy each tensor of `checkpoint` to the model's parameter of that name, converting dtype and device.
+    """Copy each tensor of a checkpoint to the model's parameter of the same name, converting dtype and device.
 
-    Call `check` first: tensors without a parameter are skipped.
+    Call `check` first, because tensors without a parameter are skipped.
     """
     parameters = parameters_by_name(model)
     for name, tensor in checkpoint.tensors():
