@@ -1,4 +1,4 @@
-"""Messages between a worker and its engine process: commands to the engine, reports from it.
+"""Defines the messages between a worker and its engine process: commands to the engine, reports from the engine.
 
 Text is in token ids, except the prompts of images, which a pipeline tokenises itself. Images of prompts are arrays.
 
@@ -60,7 +60,7 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
 
     @property
     def prompt_tokens(self) -> int:
-        """Number of prompt tokens."""
+        """Number of tokens of the request's prompt."""
         return len(self.prompt_ids)
 
 
@@ -77,12 +77,12 @@ class EmbeddingRequest(_Message, frozen=True, kw_only=True, tag="embedding"):
 
     @property
     def token_ids(self) -> list[list[int]]:
-        """Token ids of each input."""
+        """Token ids of each input to embed."""
         return self.inputs
 
     @property
     def prompt_tokens(self) -> int:
-        """Number of tokens of all inputs."""
+        """Number of tokens of all inputs of the request together."""
         return sum(map(len, self.inputs))
 
 
@@ -111,12 +111,12 @@ class ScoreRequest(_Message, frozen=True, kw_only=True, tag="score"):
 
     @property
     def token_ids(self) -> list[list[int]]:
-        """Token ids of each input."""
+        """Token ids of each input to score."""
         return [each.ids for each in self.inputs]
 
     @property
     def prompt_tokens(self) -> int:
-        """Number of tokens of all inputs."""
+        """Number of tokens of all inputs of the request together."""
         return sum(len(each.ids) for each in self.inputs)
 
 
@@ -209,7 +209,7 @@ class TokenEvent(_Message, frozen=True, kw_only=True, tag="tokens"):
 
     @property
     def tokens(self) -> int:
-        """Number of generated tokens."""
+        """Number of tokens that this event of a generation adds."""
         return len(self.token_ids)
 
 
@@ -222,7 +222,7 @@ class VectorEvent(_Message, frozen=True, kw_only=True, tag="vector"):
 
     @property
     def tokens(self) -> int:
-        """Number of generated tokens: always 0."""
+        """Number of tokens that this event generated: always 0, as an embedding generates none."""
         return 0
 
 
@@ -235,7 +235,7 @@ class ScoreEvent(_Message, frozen=True, kw_only=True, tag="scored"):
 
     @property
     def tokens(self) -> int:
-        """Number of generated tokens: always 0."""
+        """Number of tokens that this event generated: always 0, as scoring generates none."""
         return 0
 
 
@@ -248,7 +248,7 @@ class ImageEvent(_Message, frozen=True, kw_only=True, tag="drawn"):
 
     @property
     def tokens(self) -> int:
-        """Number of generated tokens: an image counts as one."""
+        """Number of tokens that this event counts for in the worker's totals: always 1, for one image."""
         return 1
 
 

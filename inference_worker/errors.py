@@ -1,4 +1,4 @@
-"""Exceptions of the inference worker.
+"""Defines the exceptions of the inference worker: rejected prompts, models that can't be served, engine failures.
 
 WorkerError
 ├── NativeUnavailable          the compiled kernels can't be built or run on this machine or for this model

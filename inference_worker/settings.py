@@ -1,4 +1,4 @@
-"""Settings of a worker: `WorkerSettings` from environment and command line, `EngineSettings` for its engine process.
+"""Defines a worker's settings: `WorkerSettings` from environment and command line, `EngineSettings` for its engine.
 
 Read and checked once at start-up, then passed down as plain values. Must not import torch.
 """
@@ -68,15 +68,18 @@ class EngineSettings:
 
 
 def default_batched_tokens(device: str) -> int:
-    """Return the default of `max_num_batched_tokens` (tokens per engine step): enough to use the device fully.
+    """Return the default number of tokens that an engine computes per step on `device`: enough to use the device fully.
 
-    More tokens would only delay the running requests: on two cores a step of 512 tokens takes well under a second.
+    It is the default of `max_num_batched_tokens`. More tokens would only delay the running requests: on two cores a
+    step of 512 tokens takes well under a second.
     """
     return 512 if device == "cpu" else 2048
 
 
 def parse_size(value: object) -> object:
-    """Return the bytes of "2GiB", "500 MB" or "1048576" (`KB` is 1000, `KiB` is 1024); other types pass through.
+    """Convert a memory size in a setting, such as "2GiB", "500 MB" or "1048576", to bytes; other types pass through.
+
+    `KB` is 1000 bytes, `KiB` is 1024.
 
     Raises:
         ValueError: the string is not a size.
@@ -102,7 +105,7 @@ _IMAGE_SIZE = re.compile(r"[1-9]\d{1,3}x[1-9]\d{1,3}")
 
 
 def parse_image_sizes(value: object) -> object:
-    """Return the sizes in "1024x1024,1024x768"; other types pass through.
+    """Convert the setting of image sizes, such as "1024x1024,1024x768", to a tuple of sizes; other types pass through.
 
     Raises:
         ValueError: the string is not a list of sizes.
@@ -232,7 +235,7 @@ class WorkerSettings(BaseSettings):
     )
 
     def engine(self) -> EngineSettings:
-        """Return the part of these settings that the engine process needs."""
+        """Return the settings that the worker's engine process needs, as a plain `EngineSettings`."""
         return EngineSettings(
             model=self.model,
             device=self.device,

@@ -1,1 +1,1 @@
-"""Locates models and reads the metadata of their files. Must not import torch."""
+"""Locates a worker's model and reads the metadata of the model's files. Must not import torch."""

@@ -37,7 +37,8 @@ class EmbeddingConfig:
 
 
 def read_config(folder: Path) -> EmbeddingConfig:
-    """Read the pooling and the longest input of an embedding model's folder in Sentence Transformers' layout.
+    """Read how an embedding model computes vectors (pooling, longest input) from its folder in Sentence Transformers'
+    layout.
 
     Raises:
         UnsupportedModel: the model has a step or a pooling that is not served.

@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file: its metadata and the tensors' names, shapes, types and offsets.
+"""Reads the header of a GGUF model file: its metadata, and the tensors' names, shapes, types and offsets.
 
     tokenizer = read_tokenizer(path)          # -> GGUFTokenizer: tokens, types, merges, pre, chat_template, bos/eos ids
     header = read_header(path)                # -> GGUFHeader
@@ -85,7 +85,7 @@ class GGUFTokenizer:
 
 
 def read_header(path: Path) -> GGUFHeader:
-    """Read metadata and tensor descriptions of the GGUF at `path`.
+    """Read the metadata and the tensor descriptions of the GGUF file at `path`, but no tensor data.
 
     Raises:
         ModelNotFound: the file can't be opened.
@@ -104,7 +104,13 @@ def read_header(path: Path) -> GGUFHeader:
 
 
 def read_tokenizer(path: Path) -> GGUFTokenizer:
-    """Read the tokenizer and chat template of the GGUF at `path`. Raises the errors of `read_header`."""
+    """Read the tokenizer (vocabulary, merges, special tokens) and the chat template of the GGUF file at `path`.
+
+    Raises:
+        ModelNotFound: the file can't be opened.
+        BadWeights: the file is not a GGUF, or is damaged.
+        UnsupportedModel: the file's version is not 2 or 3, or it is big-endian.
+    """
     header = read_header(path)
 
     def get(key: str, default: Any = None) -> Any:
@@ -127,7 +133,7 @@ def read_tokenizer(path: Path) -> GGUFTokenizer:
 
 
 def eos_token_ids(header: GGUFHeader) -> tuple[int, ...]:
-    """Return the distinct token ids that a GGUF names as end of text, turn or message, the end of text first."""
+    """Return the distinct token ids that a GGUF's header names as end of text, turn or message, in this order."""
     keys = ("eos_token_id", "eot_token_id", "eom_token_id")
     ids = (header.metadata.get(f"tokenizer.ggml.{key}") for key in keys)
     return tuple(dict.fromkeys(token for token in ids if isinstance(token, int)))
@@ -142,27 +148,40 @@ class _Cursor:
         self.at = 0
 
     def take(self, length: int) -> bytes:
+        """Return the next `length` bytes of the file and move past them."""
         self.expect(length)
         start, self.at = self.at, self.at + length
         return self.data[start : self.at]
 
     def expect(self, length: int) -> None:
+        """Check that `length` more bytes are left in the file.
+
+        Raises:
+            BadWeights: the file is too short.
+        """
         if length > self.size - self.at:
             raise BadWeights(f"{length} bytes declared at {self.at}, the file has {self.size}")
 
     def scalars(self, code: str, count: int) -> list[Any]:
+        """Read the next `count` numbers of the struct format character `code`."""
         width = struct.calcsize(f"<{code}")
         self.expect(width * count)
         return list(struct.unpack(f"<{count}{code}", self.take(width * count)))
 
     def u32(self) -> int:
+        """Read the next unsigned 32-bit integer."""
         return int.from_bytes(self.take(4), "little")
 
     def u64(self) -> int:
+        """Read the next unsigned 64-bit integer."""
         return int.from_bytes(self.take(8), "little")
 
     def count(self, smallest: int) -> int:
-        """Read the number of the items that follow, each at least `smallest` bytes long."""
+        """Read the number of items that follow in the file, each at least `smallest` bytes long.
+
+        Raises:
+            BadWeights: the rest of the file is too short for so many items.
+        """
         number = self.u64()
         self.expect(number * smallest)
         if number > _MAX_ITEMS:
@@ -170,10 +189,11 @@ class _Cursor:
         return number
 
     def string(self) -> str:
+        """Read the next string: its length and its UTF-8 bytes."""
         return self.strings(1)[0]
 
     def strings(self, count: int) -> list[str]:
-        """Read `count` strings. Written for speed: a vocabulary has hundreds of thousands."""
+        """Read the next `count` strings. Written for speed: a vocabulary has hundreds of thousands."""
         data, size, at, found = self.data, self.size, self.at, list[str]()
         for _ in range(count):
             start = at + 8

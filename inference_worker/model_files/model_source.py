@@ -1,4 +1,4 @@
-"""Locates a model on disk, downloading it if needed: a .gguf file, a folder, or a Hugging Face id.
+"""Locates the model that a worker serves: a .gguf file, a folder, or a Hugging Face id (downloaded if needed).
 
 A folder holds safetensors, or a pipeline of the diffusers library (`model_index.json`), which is not downloaded.
 
@@ -65,9 +65,10 @@ class ModelSource:
 
 
 def resolve(model: str, *, step_tag: str = "") -> ModelSource:
-    """Locate `model`: the path of a `.gguf` or a folder, else a Hugging Face id (downloaded unless cached).
+    """Return where `model` is on disk, its kind and its task.
 
-    With a `step_tag` a causal language model is a process reward model, which scores the steps of answers.
+    `model` is the path of a `.gguf` file or a folder, else a Hugging Face id, which is downloaded unless cached. With a
+    `step_tag` a causal language model is a process reward model, which scores the steps of answers.
 
     Raises:
         ModelNotFound: there is no such model, or it can't be downloaded.
@@ -116,7 +117,7 @@ def _is_inside(folder: Path, path: Path) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value in a JSON file of a model; `None` if there is no such file.
+    """Return the value in the JSON file of a model at `path`; `None` if there is no such file.
 
     Raises:
         BadWeights: the file is not JSON, or can't be read.
@@ -130,7 +131,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_object(path: Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file of a model; `None` if there is no such file.
+    """Return the object in the JSON file of a model at `path` as a dict; `None` if there is no such file.
 
     Raises:
         BadWeights: the file is not JSON, holds another value, or can't be read.

@@ -1,4 +1,4 @@
-"""Checks the folder of a diffusers pipeline before it is loaded: `model_index.json` lists its class and components.
+"""Checks the folder of a diffusers pipeline before an image worker loads it: the class and components that it lists.
 
 Only classes of the diffusers and transformers libraries are loaded, never a folder's own Python, and only safetensors.
 Must not import torch.
@@ -17,7 +17,7 @@ LIBRARIES = frozenset({"diffusers", "transformers", "stable_diffusion"})
 
 
 def check_pipeline(folder: Path) -> None:
-    """Raise unless `folder` holds a pipeline with all of its components, made of library classes only.
+    """Check that `folder` holds a diffusers pipeline with all of its components, made of library classes only.
 
     Raises:
         ModelNotFound: a component's folder is missing.

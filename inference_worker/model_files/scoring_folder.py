@@ -53,7 +53,7 @@ class ScoringHead(StrEnum):
 
     @property
     def scores_steps(self) -> bool:
-        """Whether each step of an answer gets a score: the model is a process reward model."""
+        """Whether a model with this head scores each step of an answer: it is a process reward model."""
         return self in (ScoringHead.STEP_MLP, ScoringHead.STEP_VALUE, ScoringHead.STEP_TAG)
 
 
@@ -70,7 +70,10 @@ class ScoringConfig:
 
 
 def read_config(folder: Path, step_tag: str = "") -> ScoringConfig:
-    """Read how the cross-encoder or reward model in `folder` scores; `step_tag` is the operator's setting.
+    """Read from a model's folder how the cross-encoder or reward model in it scores: its head and its activation
+    function.
+
+    `step_tag` is the operator's setting for models trained as Math-Shepherd; "" if unset.
 
     Raises:
         UnsupportedModel: the model has another layout, several labels or another activation function.

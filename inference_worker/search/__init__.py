@@ -1,1 +1,1 @@
-"""Search for an answer with test-time compute, as a state machine without I/O: paths, scores, votes, choice."""
+"""Searches for one answer by several paths (test-time compute), as a state machine without I/O that a worker drives."""

@@ -1,4 +1,4 @@
-"""The search for one answer, as a sans-I/O state machine: `start()` and `receive(event)` return commands to perform.
+"""State machine without I/O of the search for one answer: `start()` and `receive(event)` return commands to perform.
 
 It reads no clock and draws nothing: commands depend on the search, the job's seed and the events only, not on the order
 in which continuations of different paths end. So a search that is resumed after any of its steps goes on as if it had
@@ -96,7 +96,11 @@ class SearchDriver:
         self._chosen: int | None = None
 
     def resume(self, steps: list[Step]) -> None:
-        """Restore the search after the ended steps of an earlier attempt; to be called before `start`."""
+        """Restore the state of the search from the steps that an earlier attempt at the job released; call it before
+        `start`.
+
+        Steps that did not end, and steps of other kinds, are ignored.
+        """
         for step in steps:
             self._number = max(self._number, step.number + 1)
             if step.kind != KIND or not step.state.ended:
@@ -108,11 +112,18 @@ class SearchDriver:
             self._chosen = step.data.get("chosen")
 
     def start(self) -> list[Command]:
-        """Return the commands of the first step, or of the first one after those of earlier attempts."""
+        """Begin or resume the search, and return the commands with which the worker goes on.
+
+        They are those of the first step, or of the first one after the restored steps.
+        """
         return self._begin(self._plan()) if self._chosen is None else [self._choose(self._chosen)]
 
     def receive(self, event: Event) -> list[Command]:
-        """Update the state by an event; return the commands to perform, in order."""
+        """Update the search by an event, such as the end of continuations or scores of paths.
+
+        Returns:
+            The commands that the worker is to perform next, in order; empty while other events are outstanding.
+        """
         match event:
             case Extended(parent, segments):
                 numbers = self._waiting.pop(parent)
@@ -306,6 +317,9 @@ class SearchDriver:
 
 
 def derived_seed(seed: int, step: int, path: int) -> int:
-    """Return the seed of the continuations of a path in a step, from 0 to 2**63 - 1."""
+    """Return the random seed, 0 to 2**63 - 1, of the continuations of the path number `path` in step number `step`.
+
+    It depends on the job's `seed` and these two numbers only, so that a resumed search draws the same.
+    """
     digest = hashlib.sha256(f"{seed}:{step}:{path}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

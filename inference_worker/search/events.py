@@ -1,4 +1,4 @@
-"""Events and commands of `driver.SearchDriver`. The shell (`worker/search/`) executes commands and reports events."""
+"""Defines the commands of a search's state machine (`SearchDriver`), and the events by which a worker answers them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SegmentEnd(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether the path can't go on."""
+        """Whether a path whose continuation ended for this reason can't be continued."""
         return self in (SegmentEnd.STOP, SegmentEnd.LENGTH)
 
 

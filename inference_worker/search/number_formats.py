@@ -1,4 +1,4 @@
-r"""Numbers in answers: reading them in English, Polish and LaTeX notation, and a normal form in which equal ones agree.
+r"""Reads numbers in a search's answers, in English, Polish and LaTeX notation, and writes equal numbers alike.
 
 `1,234.50`, `1 234,5`, `1{,}234.5` and `\frac{2469}{2}` are one number. One comma before exactly three digits separates
 thousands (`1,234`), unless the number begins with 0; every other single comma or point is a decimal sign.
@@ -39,7 +39,10 @@ _UNIT = re.compile(
 
 
 def find_last_number(text: str) -> Fraction | None:
-    """Return the last number in a text; of a list or a date without spaces its last part."""
+    """Return the last number in a text as a fraction; `None` if there is none.
+
+    Of a list or a date without spaces it is the last part.
+    """
     last: Fraction | None = None
     for match in _NUMBER.finditer(_plain(text)):
         if len(match.group()) <= MAX_CHARACTERS:
@@ -51,7 +54,8 @@ def find_last_number(text: str) -> Fraction | None:
 
 
 def read_number(text: str) -> Fraction | None:
-    """Return the number that a text consists of, perhaps with a known unit; `None`: it is more or something else."""
+    """Return the number that a whole text consists of, perhaps with a known unit; `None` if the text is anything
+    else."""
     text = _plain(text).strip()
     match = _NUMBER.match(text)
     if match is None or len(match.group()) > MAX_CHARACTERS or not _UNIT.fullmatch(text, match.end()):
@@ -60,7 +64,10 @@ def read_number(text: str) -> Fraction | None:
 
 
 def normal_number(value: Fraction) -> str:
-    """Return a number as a decimal without trailing zeros, or as a reduced fraction if it has no finite decimals."""
+    """Return a number as text that is equal for equal numbers.
+
+    It is a decimal without trailing zeros, or a reduced fraction if the number has no finite decimals.
+    """
     rest, places = value.denominator, 0
     for prime in (2, 5):
         exponent = 0

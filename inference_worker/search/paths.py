@@ -1,4 +1,4 @@
-"""The tree of a search's paths, and how paths are written to the search's steps and read from them."""
+"""Keeps the tree of a search's paths, and converts paths to and from the records in the search's released steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Path:
 
     @property
     def length_ahead(self) -> int:
-        """Number of tokens from the prompt's end to the rollout's end."""
+        """Number of tokens from the prompt's end to the end of this path's rollout (its look-ahead)."""
         return self.length + sum(len(segment.token_ids) for segment in self.rollout)
 
 
@@ -59,11 +59,14 @@ class PathTree:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest path that can still be chosen."""
+        """Number of tokens of the longest path that can still be chosen; 0 if there is none."""
         return max((path.length for path in self.alive), default=0)
 
     def add(self, number: int, parent: int, segment: Segment) -> Path:
-        """Add a path that continues `parent`; one with as many tokens as the answer may have has ended."""
+        """Add a generated continuation `segment` of the path `parent` as the new path `number`, and return the path.
+
+        A path that has as many tokens as the answer may have is marked as ended.
+        """
         ended = segment.end if segment.end.final else None
         path = self._add(number, parent, len(segment.token_ids), ended)
         path.token_ids, path.text = segment.token_ids, segment.text
@@ -78,11 +81,11 @@ class PathTree:
         return path
 
     def token_ids(self, number: int) -> list[int]:
-        """Return the ids of all tokens of a path, from the prompt's end."""
+        """Return the ids of all tokens of the path `number`, from the prompt's end to its own."""
         return [token for path in self._line(number) for token in path.token_ids]
 
     def texts(self, number: int) -> list[str]:
-        """Return the texts of a path's continuations, in order."""
+        """Return the texts of the continuations that make up the path `number`, from the prompt's end, in order."""
         return [path.text for path in self._line(number)]
 
     def _line(self, number: int) -> list[Path]:
@@ -93,7 +96,8 @@ class PathTree:
         return line[::-1]
 
     def forget_dropped(self, candidates: Iterable[Path]) -> None:
-        """Free the candidates' rollouts, and the tokens and texts of those that can't be chosen."""
+        """Free memory after a step: the rollouts of its `candidates`, and tokens and texts of those that can't be
+        chosen."""
         kept = {path.number for path in self.alive}
         for path in candidates:
             if path.number not in kept:
@@ -101,12 +105,16 @@ class PathTree:
             path.rollout = []
 
     def records(self, candidates: Iterable[Path], *, texts: bool) -> list[dict[str, Any]]:
-        """Return the records of a step's paths; `texts`: also those of dropped paths."""
+        """Return one JSON object for each of a step's `candidates`, from which `restore` adds the paths again.
+
+        With `texts` also the texts of dropped paths are in them.
+        """
         kept = {path.number for path in self.alive}
         return [_record(path, alive=path.number in kept, texts=texts) for path in candidates]
 
     def restore(self, records: Iterable[dict[str, Any]]) -> list[Path]:
-        """Add the paths of an earlier attempt's step; return those that were kept."""
+        """Add the paths of a step of an earlier attempt from their `records`, and return the paths that were kept by
+        that step."""
         kept: list[Path] = []
         for record in records:
             ended = SegmentEnd(record["ended"]) if record["ended"] else None
@@ -119,7 +127,8 @@ class PathTree:
 
 
 def set_score(path: Path, score: PathScore, aggregated: float) -> None:
-    """Set a path's scores by the verifier."""
+    """Store the verifier's scores in `path`: those of its steps, and `aggregated` as its own; `None` if that is not
+    finite."""
     path.step_scores = score.steps
     path.score = aggregated if math.isfinite(aggregated) else None
 
@@ -142,13 +151,19 @@ def _record(path: Path, *, alive: bool, texts: bool) -> dict[str, Any]:
 
 
 def split_steps(text: str, separator: str) -> list[str]:
-    """Return the steps of a whole answer: texts that end with the separator. Joined, they are the text again."""
+    """Split the text of a whole answer at `separator` into its steps.
+
+    Each but the last ends with the separator, so that the steps joined are the text.
+    """
     *ended, last = text.split(separator)
     return [*(step + separator for step in ended), last]
 
 
 def merge_blank_steps(steps: Iterable[str]) -> list[str]:
-    """Join steps without a visible character to the step before, or to the one after if they come first."""
+    """Return the steps with those that have no visible character joined to the step before, or to the one after.
+
+    The latter only if they come first.
+    """
     merged: list[str] = []
     for step in steps:
         if merged and not (step.strip() and merged[-1].strip()):

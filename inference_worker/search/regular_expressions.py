@@ -1,4 +1,4 @@
-"""Regular expressions of clients, run with bounds on time and memory.
+"""Runs clients' regular expressions on the answers of a search, with bounds on time and memory.
 
 `regex` has a time limit but backtracks and keeps what each repetition matched, so constructs whose cost the limit does
 not bound are rejected: references, look-around, recursion, fuzzy matching, and many or nested counted repetitions.
@@ -27,17 +27,17 @@ _COUNT = re.compile(r"(\d{0,4})(?:,(\d{0,4}))?")
 
 
 def is_supported(pattern: str) -> bool:
-    """Whether a pattern compiles, and has only constructs whose time and memory are bounded."""
+    """Return whether a client's pattern compiles and has only constructs whose time and memory are bounded."""
     return _compiled(pattern) is not None
 
 
 def last_match(pattern: str, text: str, timeout: float = MATCH_TIMEOUT) -> str | None:
-    """Return the first group, or else all, of the last match in the end of a text.
+    """Return the text that the last match of a client's `pattern` in the end of `text` has in its first group.
 
-    `None`: there is no match, or the pattern is not supported.
+    Without groups it is the whole match. `None` if there is no match, or the pattern is not supported.
 
     Raises:
-        TimeoutError: The pattern took longer than `timeout` seconds.
+        TimeoutError: the pattern took longer than `timeout` seconds.
     """
     if timeout <= 0:
         raise TimeoutError

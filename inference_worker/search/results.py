@@ -1,4 +1,4 @@
-r"""Results of answers: finding them in texts, and a normal form in which equal results are equal."""
+r"""Extracts the results of a search's answers from their texts, in a normal form in which equal results are equal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Extractor(Protocol):
 
 
 def extract_results(texts: Sequence[str], extraction: Extraction) -> list[str | None]:
-    """Return the result of each text in normal form; `None` where there is none.
+    """Return the result of each answer in `texts`, as `extraction` finds it, in normal form; `None` where there is
+    none.
 
     A client's pattern may take `MATCH_TIMEOUT` for each text, and releases the interpreter's lock meanwhile; after one
     text that takes longer, the rest have no results. So call it in a thread if the pattern is a client's.
@@ -70,8 +71,9 @@ def _extract(text: str, extraction: Extraction, timeout: float) -> str | None:
 
 
 def normal_form(text: str) -> str:
-    """Return a result so that equal ones are equal: a number if it is one, else without case and extra white space.
+    """Return a result as text that is the same for equal results, so that answers can be counted as votes.
 
+    A number is written by `normal_number`; other text loses case, markup of mathematics and extra white space.
     Of a labelled number, such as `x = 3`, only the number counts.
     """
     text = text.strip().removesuffix(".").strip()
@@ -92,7 +94,7 @@ def split_label(text: str) -> tuple[str, str]:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{}` whose braces are balanced."""
+    r"""Return the content of the last `\boxed{}` in a text whose braces are balanced; `None` if there is none."""
     content: str | None = None
     content_start = -1
     opened: list[tuple[bool, int]] = []
@@ -108,7 +110,11 @@ def last_boxed(text: str) -> str | None:
 
 
 def value_at(text: str, path: str) -> str | None:
-    """Return the value at a dotted path of a text that is JSON, perhaps in a code fence; `None`: there is none."""
+    """Return the value at a dotted path (such as `answer.0.name`) of a text that is JSON, perhaps in a code fence, as
+    text.
+
+    `None` if the text is not JSON or has no such value.
+    """
     if (fenced := _FENCE.fullmatch(text)) is not None:
         text = fenced[1]
     try:

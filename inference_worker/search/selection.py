@@ -1,4 +1,4 @@
-"""Which paths of a search go on, and which one is chosen, by the scores of a verifier."""
+"""Selects, by the scores of a verifier, which paths of a search go on and which one becomes the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from router.messages import Aggregate
 
 
 def aggregate(score: PathScore, by: Aggregate) -> float:
-    """Return the score of a path from those of its steps; NaN if there are none, or one is no finite number."""
+    """Return the score of a whole path from the scores of its steps, by the client's choice `by` (such as minimum or
+    mean).
+
+    NaN if there are no scores, or one is no finite number.
+    """
     steps = score.steps[-1:] if by is Aggregate.LAST else score.steps
     if not steps or not all(math.isfinite(step) for step in steps):
         return math.nan
@@ -31,12 +35,17 @@ def _value(path: Path) -> float:
 
 
 def best_overall(candidates: Iterable[Path], count: int) -> list[Path]:
-    """Return the `count` paths with the highest scores; of equal ones those with the lower numbers."""
+    """Return the `count` of a step's `candidates` with the highest scores; of equal ones those with the lower
+    numbers."""
     return sorted(candidates, key=lambda path: (-_value(path), path.number))[:count]
 
 
 def best_of_each_tree(candidates: Iterable[Path], trees: int, first_paths: int) -> list[Path]:
-    """Return the best path of each tree; a tree begins with `first_paths` of the first `trees * first_paths` paths."""
+    """Return the best of a step's `candidates` in each tree of a search that keeps its trees apart.
+
+    A search begins with `trees * first_paths` paths, `first_paths` for each tree; all their descendants belong to the
+    tree.
+    """
     members: list[list[Path]] = [[] for _ in range(trees)]
     for path in candidates:
         members[(path.origin - 1) // first_paths].append(path)
@@ -44,5 +53,8 @@ def best_of_each_tree(candidates: Iterable[Path], trees: int, first_paths: int) 
 
 
 def best_answer(paths: Iterable[Path]) -> Path:
-    """Return the path with the highest score; of equal ones a complete answer, then that with the lowest number."""
+    """Return the path with the highest score; of equal ones a complete answer, then that with the lowest number.
+
+    It is the search's answer.
+    """
     return min(paths, key=lambda path: (-_value(path), path.ended is not SegmentEnd.STOP, path.number))

@@ -1,4 +1,4 @@
-"""Votes of answers whose extracted results agree, and when more answers would not change the winner.
+"""Counts the votes of a search's answers with equal results, and decides when more answers can't change the winner.
 
 Answers of self-consistency are generated in waves. After each, the search stops if the votes that are left can't change
 the leader, or if the criterion of Adaptive-Consistency holds (Aggarwal et al. 2023): the leader is the more probable of
@@ -29,14 +29,16 @@ class Vote:
 
 
 def wave_size(n: int) -> int:
-    """Return how many of `n` answers a wave generates."""
+    """Return how many of the `n` answers of a self-consistency search are generated at a time, before votes are
+    counted."""
     return max(MIN_WAVE, math.ceil(n / 4))
 
 
 def count_votes(paths: Iterable[Path], *, weighted: bool) -> list[Vote]:
-    """Return the votes for each result, the highest first; of equal ones that of the lowest path number.
+    """Return the votes for each distinct result of a search's answers, the most votes first.
 
-    An answer votes with weight 1, or with its score; an answer without a result does not vote.
+    An answer votes with weight 1, or if `weighted` with its score; an answer without a result does not vote. Of equal
+    votes that with the lowest path number is first.
     """
     votes: dict[str, Vote] = {}
     for path in sorted(paths, key=lambda path: path.number):
@@ -48,7 +50,11 @@ def count_votes(paths: Iterable[Path], *, weighted: bool) -> list[Vote]:
 
 
 def settled(votes: list[Vote], outstanding: int) -> bool:
-    """Whether the leader of unweighted votes wins: certainly, or with a probability of at least `CONFIDENCE`."""
+    """Return whether more answers are unnecessary, because the leading result has won the unweighted `votes`.
+
+    It wins for certain if `outstanding` answers can't change the leader, or with a probability of at least
+    `CONFIDENCE`.
+    """
     if not votes:
         return False
     leader = votes[0]
@@ -61,10 +67,12 @@ def settled(votes: list[Vote], outstanding: int) -> bool:
 
 
 def leader_probability(leader: int, second: int) -> float:
-    """Return the probability that the leader's share of two results is above one half, given the votes of both.
+    """Return the probability (0 to 1) that the leading result is the more frequent one of the two most frequent
+    results.
 
-    It is 1 - I(1/2; leader + 1, second + 1), with the regularised incomplete beta function I. At 1/2 with whole
-    parameters that is a sum of binomial coefficients, so it is exact.
+    `leader` and `second` are the votes of both. The probability is 1 - I(1/2; leader + 1, second + 1), with the
+    regularised incomplete beta function I. At 1/2 with whole parameters that is a sum of binomial coefficients, so it
+    is exact.
     """
     throws = leader + second + 1
     return sum(math.comb(throws, successes) for successes in range(leader + 1)) / (1 << throws)

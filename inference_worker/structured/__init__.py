@@ -1,4 +1,4 @@
-"""Structured output: compiles grammars and masks the tokens that they do not allow next.
+"""Structured output of a worker: compiles grammars, and masks the tokens that a grammar does not allow next.
 
 Built on llguidance (ADR 0012).
 """

@@ -1,4 +1,4 @@
-"""Adds `additionalProperties: false` to the objects of a JSON schema that do not mention further properties.
+"""Adds `additionalProperties: false` to a client's JSON schema where an object does not mention further properties.
 
 A model that may add keys does so until its tokens are used up, and output without them matches the schema too. vLLM
 with xgrammar does the same. Schemas composed of several parts (`allOf` and the like) stay unchanged, because a
@@ -19,7 +19,10 @@ _SINGLE = ("items", "additionalProperties", "additionalItems", "contains", "not"
 
 
 def forbid_additional_properties(schema: Schema) -> Schema:
-    """Return a JSON schema with `additionalProperties: false` in its objects; unchanged if composed (`allOf`, ...)."""
+    """Return a copy of a client's JSON schema with `additionalProperties: false` in its objects that do not mention it.
+
+    A schema that is composed of several (`allOf` and the like) is returned unchanged.
+    """
     return _closed(schema) if not any(map(_composed, _all(schema))) else schema
 
 

@@ -1,4 +1,4 @@
-"""Compiles the grammars of requests in a thread, while the engine continues to step.
+"""Compiles the grammars of an engine's requests in a thread, while the engine continues to step.
 
 llguidance releases the GIL while it compiles.
 """
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def no_vocabulary() -> Vocabulary:
-    """Raise `UnsupportedModel`: the vocabulary reader of a `CompilationQueue` whose model has no tokenizer.
+    """Reject a grammar: stands for the vocabulary reader where a model has no tokenizer.
 
     Raises:
         UnsupportedModel: always.
@@ -54,20 +54,27 @@ class CompilationQueue:
         return len(self._waiting)
 
     def begin(self, request: GenerationRequest, grammar: Grammar) -> None:
-        """Start compiling `grammar` for `request` in the thread; the request's id must not be in the queue already."""
+        """Queue a generation request and start compiling its `grammar` in the thread.
+
+        The request's id must not be in the queue already. `take` returns the request when it is compiled.
+        """
         self._waiting[request.id] = request, self._thread.submit(self._matchers, request, grammar)
 
     def has(self, request: str) -> bool:
-        """Return whether the request with this id is queued: `begin` was called, and `take` did not return it yet."""
+        """Return whether the request with the id `request` is in the queue: `begin` queued it, and `take` did not
+        return it yet."""
         return request in self._waiting
 
     def abort(self, request: str) -> None:
-        """Remove the request with this id and cancel its compilation; does nothing for unknown ids."""
+        """Remove the request with the id `request` and cancel its compilation; does nothing for unknown ids."""
         if request in self._waiting:
             self._waiting.pop(request)[1].cancel()
 
     def take(self, timeout: float = 0.0) -> list[CompiledRequest | RequestFailed]:
-        """Remove and return the requests whose compilation ended or failed; wait up to `timeout` seconds for one."""
+        """Remove and return the requests whose compilation has ended: compiled ones with their matchers, and failures.
+
+        Waits up to `timeout` seconds for one; an empty list if there is none by then.
+        """
         if not self._waiting:
             return []
         futures = [future for _, future in self._waiting.values()]

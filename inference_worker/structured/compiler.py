@@ -1,4 +1,4 @@
-"""Compiles a request's grammar to a matcher.
+"""Compiles the grammar of a request's structured output to a matcher, which says which tokens are allowed next.
 
 Compiling is lazy and takes about a millisecond for any schema; the automaton grows while it is used. The limits here
 bound both, in steps of work instead of seconds, so that all machines reject the same grammars.
@@ -59,7 +59,8 @@ class GrammarCompiler:
         self._lock = threading.Lock()
 
     def matcher(self, grammar: Grammar) -> Matcher:
-        """Compile a grammar, unless an equal one is in use, and return a new matcher at its start.
+        """Compile a grammar and return a new matcher at its start; an equal grammar that is in use is not compiled
+        again.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.

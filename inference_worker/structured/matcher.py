@@ -1,4 +1,4 @@
-"""Tracks the position of a choice in its grammar.
+"""Tracks how far the output of one choice has come in its grammar, and which tokens the grammar allows next.
 
 A matcher does not raise because of a model's or a client's mistake: it sets `error`, and only its own request fails.
 """
@@ -23,12 +23,14 @@ class CompiledGrammar:
     """End-of-sequence token ids, allowed once the output is complete."""
 
     def matcher(self) -> Matcher:
-        """Return a new matcher at the grammar's start; all matchers share the automaton."""
+        """Return a new matcher at the start of this grammar, for one choice; all matchers share the compiled
+        automaton."""
         return Matcher(self, self.inner.deep_copy())
 
 
 def error_summary(message: str) -> str:
-    """Return llguidance's error `message` as part of a sentence, without positions in and quotations of the grammar."""
+    """Return an error message of llguidance as a phrase for the client, without positions in and quotations of the
+    grammar."""
     complaint = re.split(r"\n\s*\d+ \| ", message.replace("<non-verbose/>", ""))[0]
     complaint = re.sub(r"^at \d+\(\d+\): ", "", complaint)
     return " ".join(complaint.split())[:300].rstrip(".") or "it can't be compiled"
@@ -44,11 +46,14 @@ class Matcher:
         """Why the choice can't continue, in one line for the client; `None` if it can."""
 
     def fork(self) -> Matcher:
-        """Return an independent copy in the same state."""
+        """Return an independent copy of this matcher at the same place in the grammar, for another choice."""
         return Matcher(self._compiled, self.inner.deep_copy())
 
     def accept(self, tokens: Iterable[int]) -> None:
-        """Advance the state by generated `tokens`; set `error`, without raising, if the grammar does not allow them."""
+        """Advance in the grammar by generated `tokens` (ids).
+
+        A token that the grammar does not allow sets `error`; nothing is raised.
+        """
         if self.error is not None:
             return
         spent = self.inner.is_error()  # a limit was exceeded while the mask was computed
@@ -57,10 +62,10 @@ class Matcher:
 
     @property
     def end_token_ids(self) -> frozenset[int]:
-        """End-of-sequence token ids, allowed once the output is complete."""
+        """End-of-sequence token ids, which the grammar allows once the output is complete."""
         return self._compiled.end_token_ids
 
     @property
     def ended(self) -> bool:
-        """Whether the output is complete and no token can follow."""
+        """Whether the output is complete and the grammar allows no further token."""
         return self.error is None and self.inner.is_stopped()

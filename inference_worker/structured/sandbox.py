@@ -1,4 +1,4 @@
-"""Checks clients' grammars in a sandbox process before they reach the engine.
+"""Checks clients' grammars in a sandbox process with limits, before a worker sends them to its engine.
 
 This is the worker's side. The sandbox process (`sandbox_process.py`) forks a child for each grammar, with limits on CPU
 time, wall-clock time and memory. So a grammar that exceeds them despite the library's own limits (`compiler.LIMITS`)
@@ -51,9 +51,9 @@ class GrammarSandbox:
         self._process: _SandboxProcess | None = None
 
     async def check(self, grammar: Grammar, tenant: str = "", requester: str = "") -> None:
-        """Check in the sandbox process that `grammar` compiles within limits; results are cached.
+        """Check in the sandbox process that a client's `grammar` compiles within the limits of time and memory.
 
-        Tenants, and the requesters of a tenant, take turns.
+        Tenants, and the requesters of a tenant, take turns. Results are cached.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.
@@ -71,13 +71,13 @@ class GrammarSandbox:
             raise GrammarRejected(reason)
 
     def start(self) -> None:
-        """Start the sandbox process unless it is running."""
+        """Start the sandbox process that checks grammars, unless it is running."""
         with self._lock:
             if self._process is None or not self._process.alive:
                 self._process = _SandboxProcess(self._vocabulary)
 
     def close(self) -> None:
-        """Kill the sandbox process."""
+        """Kill the sandbox process that checks grammars."""
         with self._lock:
             if self._process is not None:
                 self._process.kill()
@@ -111,7 +111,7 @@ class _SandboxProcess:
         threading.Thread(target=self._receive_results, name="grammar-results", daemon=True).start()
 
     def check(self, grammar: Grammar) -> Future[str | None]:
-        """Send a grammar; the future's result is the reason of its rejection, or `None` if it is valid."""
+        """Send a grammar to the process; the future's result is why it is rejected, or `None` if it is valid."""
         result: Future[str | None] = Future()
         with self._lock:
             self._number += 1
@@ -124,7 +124,7 @@ class _SandboxProcess:
         return result
 
     def kill(self) -> None:
-        """Kill the process; pending checks raise `GrammarRejected`."""
+        """Kill the process; the futures of pending checks fail with `GrammarRejected`."""
         self.alive = False
         self._process.kill()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Sandbox process of `sandbox.py`: forks a child for each grammar, and kills children that exceed their limits.
+"""Process that checks grammars for a worker: forks a child for each, and kills children that exceed their limits.
 
 It has no threads and a small heap, so a fork takes about a millisecond. Children are confined (`runtime.sandbox`), have
 a lower priority than the engine, and report why the grammar is rejected, or "".
@@ -56,7 +56,10 @@ class _Check:
 
 
 def main() -> None:
-    """Read the vocabulary from the worker's connection, then answer grammar checks until the connection is closed."""
+    """Run the sandbox process: read the vocabulary from the worker's connection, then answer grammar checks.
+
+    Ends when the worker closes the connection.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
     pipe = interpreter.parent_connection()
     vocabulary = msgspec.msgpack.decode(pipe.recv_bytes(), type=Vocabulary)
@@ -65,7 +68,10 @@ def main() -> None:
 
 
 def run_checks(compiler: GrammarCompiler, pipe: Connection) -> None:
-    """Check the grammars received from `pipe`, several concurrently, and send the results, until the pipe is closed."""
+    """Answer the grammar checks that arrive on `pipe`, several at the same time, each in a child process.
+
+    Returns when the worker closes the pipe.
+    """
     decoder = msgspec.msgpack.Decoder(CheckRequest)
     checks: dict[Connection, _Check] = {}
     with suppress(EOFError, OSError):

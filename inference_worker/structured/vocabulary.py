@@ -1,4 +1,4 @@
-"""The vocabulary as grammars need it: the bytes of each token, without a tokenizer."""
+"""Defines the vocabulary by which grammars match tokens: the bytes of each token, without a tokenizer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class Vocabulary:
 
 
 def trie(vocabulary: Vocabulary, width: int, eos_token_ids: Collection[int]) -> llguidance.LLTokenizer:
-    """Build llguidance's token trie of a vocabulary, for masks of `width` tokens (the logits); takes about 0.1 s.
+    """Build llguidance's token trie of a vocabulary, which its matchers need; takes about 0.1 s.
 
     Args:
+        width: number of tokens in a mask: the model's number of logits.
         eos_token_ids: ids of end-of-sequence tokens, at least one; allowed once the output is complete.
     """
     return llguidance.LLTokenizer(

@@ -1,1 +1,1 @@
-"""Tokenizers, built from the files of a model; used by the worker and by the engine."""
+"""Tokenizers of models, built from the model's files: text to token ids and back, for the worker and the engine."""

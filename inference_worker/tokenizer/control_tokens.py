@@ -1,4 +1,4 @@
-"""Escapes control tokens in users' text, so that only those of the chat template act as control tokens.
+"""Escapes control tokens in users' text, so that only those of the chat template act as control tokens in a prompt.
 
 `<|im_start|>` inside a message must reach the model as plain text, or users could forge turns of the conversation
 (and, with placeholder tokens, crash models: CVE-2026-44222). Templates inspect contents (trim, split, `in`), so
@@ -55,11 +55,12 @@ class ControlTokens:
         self.ids = frozenset(self.ids_by_text.values())
 
     def ids_of(self, texts: Iterable[str]) -> frozenset[int]:
-        """Return the ids of those of `texts` that are control tokens."""
+        """Return the token ids of those of `texts` that are control tokens of this vocabulary."""
         return frozenset(self.ids_by_text[text] for text in texts if text in self.ids_by_text)
 
     def protect(self, value: Json, marker: str) -> Json:
-        """Return a JSON value with `marker` inserted into every control token in its strings and keys."""
+        """Return a copy of a JSON value, such as a message, in which `marker` breaks every control token in strings and
+        keys."""
         return cast(Json, self._protect(value, marker))
 
     def _protect(self, value: object, marker: str) -> object:
@@ -81,7 +82,11 @@ class ControlTokens:
         return text
 
     def split(self, rendered: str, marker: str) -> Iterator[int | PlainText]:
-        """Yield the control token ids and the text between them of a `rendered` prompt, in order, without `marker`."""
+        """Yield the parts of a prompt that a chat template `rendered`, in order: ids of control tokens, and the text
+        between.
+
+        Control tokens that `protect` broke are text; `marker` is removed.
+        """
         at, strip = 0, False
         for match in self._pattern.finditer(rendered):
             token = self._tokens[match[0]]
@@ -98,13 +103,16 @@ class ControlTokens:
 
 
 def unused_marker(texts: Iterable[str]) -> str:
-    """Return a character of `MARKERS` that none of `texts` contains, or "" if all occur, as only in hostile texts."""
+    """Return a marker character that none of `texts` contains, for `ControlTokens.protect`.
+
+    "" if all markers occur, as only in hostile texts.
+    """
     joined = set().union(*map(set, texts))
     return next((marker for marker in MARKERS if marker not in joined), "")
 
 
 def strings(value: object) -> Iterator[str]:
-    """Yield every string in a JSON value, keys too."""
+    """Yield every string in a JSON value, the keys of its objects too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

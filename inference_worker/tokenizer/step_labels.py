@@ -1,4 +1,4 @@
-"""Finds the tokens of the labels of steps, "+" and "-", in a vocabulary. Must not import torch."""
+"""Finds the token ids of "+" and "-", by which a process reward model labels steps, in a tokenizer's vocabulary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ GOOD, BAD = "+", "-"
 
 
 def step_label_ids(definition: Definition) -> tuple[int, int]:
-    """Return the ids of a good and a bad step's label, as in the text "+ -" (Math-Shepherd; Wang et al., 2023).
+    """Return the token ids of the labels of a good and of a bad step, "+" and "-" (Math-Shepherd; Wang et al., 2023).
+
+    `definition` is the content of the model's `tokenizer.json`.
 
     Raises:
         UnsupportedModel: a label is not one token, or the kind of tokenizer is not served.

@@ -1,4 +1,4 @@
-"""Computes the UTF-8 bytes of each token of a vocabulary, by id.
+"""Computes which UTF-8 bytes each token id of a tokenizer's vocabulary stands for.
 
 Byte-level BPE (GPT-2, section 2.2 of its paper): each character of a token stands for one byte. SentencePiece with byte
 fallback: `▁` is a space, `<0x0A>` is a byte, all else is UTF-8. Added tokens stand for their own text.
@@ -18,7 +18,9 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def token_bytes(definition: dict[str, Any]) -> list[bytes]:
-    """Return the bytes of each token, by token id, of a `tokenizer.json`; empty for unused ids.
+    """Return the bytes that each token stands for, a list by token id, from the content of a `tokenizer.json`.
+
+    The bytes of unused ids are empty.
 
     Raises:
         UnsupportedModel: the decoder belongs to neither family, or an id is out of range.
@@ -37,7 +39,7 @@ def token_bytes(definition: dict[str, Any]) -> list[bytes]:
 
 
 def byte_alphabet() -> dict[str, int]:
-    """Return GPT-2's mapping from printable characters to the 256 byte values."""
+    """Return GPT-2's mapping of 256 printable characters to byte values, by which byte-level BPE writes tokens."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}

@@ -1,4 +1,4 @@
-"""Encodes text to token ids and back with Hugging Face's `tokenizers` library, without control tokens in users' text.
+"""Encodes text to token ids and back with Hugging Face's `tokenizers`; users' text never becomes control tokens.
 
 The library would match `<|im_end|>` anywhere in a text, so it gets the vocabulary without control tokens. Decoding
 uses a table of each token's bytes, so that a detokeniser can work incrementally. `encode` may take long for long
@@ -48,20 +48,28 @@ class Tokenizer:
         return len(self.bytes_of)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of plain text as a whole prompt, with the model's beginning-of-sequence token, if any."""
+        """Return the token ids of plain text as a whole prompt, with the model's beginning-of-sequence token if it has
+        one."""
         return list(self._plain.encode_batch_fast([text], add_special_tokens=True)[0].ids)
 
     def encode_inside(self, text: str) -> list[int]:
-        """Return the ids of plain text that stands within a longer text: without begin token or added leading space."""
+        """Return the token ids of plain text that stands within a longer text, without begin token or added leading
+        space."""
         return list(self._inner.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
     def decode(self, ids: Iterable[int], *, skip_controls: bool) -> str:
-        """Return the text of token `ids`, without control tokens if `skip_controls`; U+FFFD for invalid bytes."""
+        """Return the text of token `ids`; invalid bytes become U+FFFD.
+
+        With `skip_controls` control tokens are left out.
+        """
         shown = (id_ for id_ in ids if not (skip_controls and id_ in self.controls.ids))
         return b"".join(map(self.token_data, shown)).decode(errors="replace")
 
     def encode_rendered(self, rendered: str, marker: str) -> list[int]:
-        """Return the ids of a rendered template: control tokens not broken by `marker`, and the rest as plain text."""
+        """Return the token ids of a prompt that a chat template rendered.
+
+        Control tokens that are not broken by `marker` become their ids; all else is plain text.
+        """
         parts = list(self.controls.split(rendered, marker))
         plain = iter(self._encode_plain([part for part in parts if isinstance(part, PlainText)]))
         ids: list[int] = []
@@ -70,11 +78,12 @@ class Tokenizer:
         return ids
 
     def token_text(self, token_id: int) -> str:
-        """Return one token's text, with U+FFFD for incomplete characters; "" if the id is unknown."""
+        """Return the text of one token id, with U+FFFD for incomplete characters; "" if the id is unknown."""
         return self.token_data(token_id).decode(errors="replace")
 
     def token_data(self, token_id: int) -> bytes:
-        """Return one token's bytes, possibly of an incomplete character; empty outside the vocabulary."""
+        """Return the bytes of one token id, possibly of an incomplete character; empty for an id outside the
+        vocabulary."""
         return self.bytes_of[token_id] if 0 <= token_id < len(self.bytes_of) else b""
 
     def _encode_plain(self, parts: list[PlainText]) -> Iterable[list[int]]:
@@ -85,7 +94,7 @@ class Tokenizer:
 
 
 def plain_encoder(definition: Definition) -> tokenizers.Tokenizer:
-    """Build a `tokenizers.Tokenizer` from a `tokenizer.json` that encodes control tokens as plain text.
+    """Create a `tokenizers.Tokenizer` from the content of a `tokenizer.json` that encodes control tokens as plain text.
 
     Raises:
         UnsupportedModel: the library does not support this kind of tokenizer.

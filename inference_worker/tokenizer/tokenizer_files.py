@@ -31,7 +31,7 @@ class TextFiles:
 
 
 def read_text_files(path: Path) -> TextFiles:
-    """Read the tokenizer and chat template of a model folder or a .gguf file.
+    """Read the tokenizer, the chat template and the named special tokens of the model folder or .gguf file at `path`.
 
     Raises:
         ModelNotFound: there is no tokenizer at `path`.
@@ -42,7 +42,7 @@ def read_text_files(path: Path) -> TextFiles:
 
 
 def read_definition(folder: Path) -> Definition:
-    """Read the content of `tokenizer.json` in a model folder.
+    """Read the content of `tokenizer.json` in a model folder, as a JSON object.
 
     Raises:
         ModelNotFound: there is no such file.
@@ -55,7 +55,13 @@ def read_definition(folder: Path) -> Definition:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read the bytes of each token of a model, without building a tokenizer. Raises the errors of `read_text_files`."""
+    """Read the bytes of each token of the model at `path`, for grammars, without building a tokenizer.
+
+    Raises:
+        ModelNotFound: there is no tokenizer at `path`.
+        BadWeights: a file is damaged.
+        UnsupportedModel: the kind of tokenizer is not served.
+    """
     definition = tokenizer_definition(read_tokenizer(path)) if path.is_file() else read_definition(path)
     try:
         added = definition.get("added_tokens") or []

@@ -1,4 +1,4 @@
-"""Converts the vocabulary of a GGUF file to a `tokenizer.json`.
+"""Converts the vocabulary in a GGUF model file to the content of a Hugging Face `tokenizer.json`.
 
 Only byte-level BPE with a pre-tokenizer listed here: a GGUF names its pre-tokenizer but does not describe it.
 The regular expressions are those of the models' `tokenizer.json` files and of llama.cpp's `llama-vocab.cpp`.
@@ -25,7 +25,7 @@ _DIGITS_FIRST = {"smollm", "starcoder", "refact", "command-r"}
 
 
 def tokenizer_definition(gguf: GGUFTokenizer) -> dict[str, Any]:
-    """Return the tokenizer of a GGUF file as the content of a `tokenizer.json`.
+    """Convert the tokenizer of a GGUF file to the content of a Hugging Face `tokenizer.json`, and return that.
 
     Raises:
         UnsupportedModel: the tokenizer is not byte-level BPE, or its pre-tokenizer is not listed here.

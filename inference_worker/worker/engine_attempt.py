@@ -1,4 +1,4 @@
-"""Attempts at jobs in the engine: the engine request, and what of the answer was released to the gateway."""
+"""Tracks a worker's attempts at jobs in the engine: engine requests, and what was released to the gateway."""
 
 from __future__ import annotations
 
@@ -28,21 +28,27 @@ class EngineAttempt(Attempt):
 
     @property
     def finished(self) -> bool:
-        """Whether the answer is complete: no choice or input is outstanding."""
+        """Whether the answer is complete: no choice or input of the job is outstanding. False in this base class."""
         return False
 
     @property
     def in_engine(self) -> bool:
-        """Whether the engine computes for the job while the job has a slot."""
+        """Whether the engine computes for the job while the job has a slot. True in this base class."""
         return True
 
     def outstanding(self) -> list[EngineRequest]:
-        """Return the engine requests of the job without what the engine already computed, for a restarted engine."""
+        """Return the job's engine requests without the part that is computed, to be submitted to a restarted engine.
+
+        Empty until the job is prepared.
+        """
         return [] if self.request is None else [self.remaining(self.request)]
 
     @abstractmethod
     def remaining(self, request: EngineRequest) -> EngineRequest:
-        """Return `request` without what the engine already generated or embedded, for a restarted engine."""
+        """Return `request` without what the engine already computed of it; each kind of attempt implements this.
+
+        The worker submits the result to a restarted engine.
+        """
 
 
 @dataclass(eq=False)
@@ -63,7 +69,10 @@ class GenerationAttempt(EngineAttempt):
     """Choices that have no token left to generate after a provider's text."""
 
     def remaining(self, request: EngineRequest) -> EngineRequest:
-        """Return `request` continuing after all generated tokens, including those not yet released."""
+        """Return `request` so that it continues after all generated tokens, including those that are not yet released.
+
+        The worker submits the result to a restarted engine.
+        """
         if not isinstance(request, GenerationRequest) or self.last_token_at is None:
             return request
         known = [ids + output.held_ids for ids, output in zip(self.ids, self.outputs, strict=True)]
@@ -72,7 +81,11 @@ class GenerationAttempt(EngineAttempt):
         return msgspec.structs.replace(request, delivered=known, ended=ended, sampling=sampling)
 
     def resume(self, job: Job) -> None:
-        """Set the state to what earlier attempts delivered, as `job` lists it; call it once `outputs` is set."""
+        """Set this new attempt's state (token ids, ended choices) to what earlier attempts delivered, as `job` lists
+        it.
+
+        Call it once `outputs` is set.
+        """
         self.ids = [job.delivered_ids(choice)[:] for choice in range(job.n)]
         self.cached_tokens = job.cached_tokens
         for choice in job.ended:
@@ -80,12 +93,12 @@ class GenerationAttempt(EngineAttempt):
 
     @property
     def finished(self) -> bool:
-        """Whether all choices have ended."""
+        """Whether all choices of the generation job have ended."""
         return bool(self.outputs) and all(output.finished for output in self.outputs)
 
     @property
     def usage(self) -> Usage:
-        """Usage so far: the prompt, and the released tokens of all choices."""
+        """Usage of the job so far: tokens of the prompt, and the released tokens of all choices."""
         prompt_tokens = self.request.prompt_tokens if self.request else 0
         return Usage(
             prompt_tokens=prompt_tokens,

@@ -1,4 +1,4 @@
-"""Interface between a worker and its engine: requests of token ids in, step reports out.
+"""Defines the interface by which a worker controls its engine: submits requests of token ids, reads step reports.
 
 Implementations: `engine_process.ProcessEngine` (a child process) and the counting engine of the tests.
 """
@@ -16,7 +16,8 @@ class EngineClient(ABC):
 
     @abstractmethod
     async def start(self) -> Ready:
-        """Start the engine, or restart it after a crash; return its report of the model and limits once it is loaded.
+        """Start the engine, or restart it after a crash; return its report of the model and limits once the model is
+        loaded.
 
         Raises:
             EngineStartFailed: the model could not be loaded.
@@ -24,7 +25,7 @@ class EngineClient(ABC):
 
     @abstractmethod
     def submit(self, request: EngineRequest) -> None:
-        """Send a request to the engine.
+        """Send one request (prompt as token ids) to the engine; its results arrive in `reports`.
 
         Raises:
             EngineDied: the engine is not running.
@@ -32,11 +33,14 @@ class EngineClient(ABC):
 
     @abstractmethod
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Stop a request, or one choice of it. Does nothing for unknown ids or if the engine is not running."""
+        """Stop the engine request with the id `request`, or only its choice `choice`.
+
+        Does nothing for unknown ids or if the engine is not running.
+        """
 
     @abstractmethod
     def reports(self) -> AsyncIterator[StepReport]:
-        """Yield the report of each step since the last `start`, in order; ends after `stop`.
+        """Yield the report of each engine step since the last `start`, in order; ends after `stop`.
 
         Raises:
             EngineDied: the engine exited; all its reports have been yielded before.
@@ -44,8 +48,8 @@ class EngineClient(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Kill the engine as if it had crashed: `reports` raises `EngineDied`."""
+        """Kill the engine as if it had crashed: `reports` then raises `EngineDied`, and `start` can start it again."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop the engine at once, without finishing its requests; `reports` ends."""
+        """Stop the engine at once, without finishing its requests; `reports` then ends."""

@@ -1,4 +1,4 @@
-"""Starts the engine in a child process and talks to it, so that a native crash does not end the worker.
+"""Runs a worker's engine in a child process, reached by pipes, so that a native crash does not end the worker.
 
 This is the parent's side; `engine_main.py` is the child's. Commands and reports are MessagePack on two pipes, each
 served by a thread, so a busy engine never blocks the event loop. Must not import torch.
@@ -63,7 +63,14 @@ class ProcessEngine(EngineClient):
         self._stopping = False
 
     async def start(self) -> Ready:
-        """Start the child process, or a new one after a crash, and wait until its model is loaded."""
+        """Start the engine's child process, or a new one after a crash, and wait until its model is loaded.
+
+        Returns:
+            The engine's report of the model and its limits.
+
+        Raises:
+            EngineStartFailed: the model could not be loaded.
+        """
         await self._stop_child()
         self._stopping = False
         child = self._child = await asyncio.to_thread(self._spawn, asyncio.get_running_loop())
@@ -77,19 +84,28 @@ class ProcessEngine(EngineClient):
         raise EngineStartFailed(f"the engine process ended while starting ({_exit_description(child.process)})")
 
     def submit(self, request: EngineRequest) -> None:
-        """Queue a request for the child, or raise `EngineDied` if the child is not ready."""
+        """Queue a request for the engine's child process; does not wait.
+
+        Raises:
+            EngineDied: the child process is not ready.
+        """
         if self._child is None or not self._child.ready or not self._child.process.is_alive():
             # A starting child must not get it: `EngineJobHandler` submits all jobs once the child is ready.
             raise EngineDied("the engine process is not running")
         self._child.commands.put(request)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Send the child an `Abort` of a request or one of its choices; does nothing if the child is not running."""
+        """Tell the engine's child process to stop a request or one of its choices; does nothing if the child is not
+        running."""
         if self._child is not None:
             self._child.commands.put(Abort(request=request, choice=choice))
 
     async def reports(self) -> AsyncIterator[StepReport]:
-        """Yield the child's step reports; raise `EngineDied` if it exits without `stop`."""
+        """Yield the step reports of the engine's child process, in order; ends after `stop`.
+
+        Raises:
+            EngineDied: the child exited without `stop`; all its reports have been yielded before.
+        """
         child = self._child
         if child is None:
             raise EngineDied("the engine process was not started")
@@ -101,12 +117,12 @@ class ProcessEngine(EngineClient):
             raise EngineDied(f"the engine process ended ({_exit_description(child.process)})")
 
     def kill(self) -> None:
-        """Kill the child process; `reports` then raises `EngineDied`."""
+        """Kill the engine's child process, as after a crash; `reports` then raises `EngineDied`."""
         if self._child is not None:
             self._child.process.kill()
 
     async def stop(self) -> None:
-        """Stop the child process; kill it if it does not exit within `STOP_TIMEOUT`."""
+        """Stop the engine's child process; kill it if it does not exit within `STOP_TIMEOUT`."""
         self._stopping = True
         await self._stop_child()
 

@@ -1,4 +1,4 @@
-"""Watchdog that kills a hung engine: one that has work but reports no step (a device deadlock, a stuck kernel).
+"""Kills a worker's engine process if it hangs: it has work but reports no step (a device deadlock, a stuck kernel).
 
 A gateway can't tell a hung engine from a long prompt, because the worker's heartbeats continue.
 """
@@ -29,13 +29,14 @@ class EngineWatchdog:
         self._silence = 0.0
 
     def report_received(self) -> None:
-        """Restart the timeout, because the engine reported a step."""
+        """Restart the timeout, because the engine reported a step. The worker calls this for each report."""
         self._silence = 0.0
 
     async def run(self) -> None:
-        """Check periodically, until cancelled, whether the engine hangs, and kill it if so.
+        """Check periodically, until cancelled, whether the engine process hangs, and kill it if so.
 
-        Counts checks instead of reading a clock, so that a pause of the worker itself is not blamed on the engine.
+        A background task of the worker. Counts checks instead of reading a clock, so that a pause of the worker itself
+        is not blamed on the engine.
         """
         while True:
             await asyncio.sleep(self._interval)

@@ -1,4 +1,4 @@
-"""Base of the handlers of jobs with several inputs, which the engine computes in any order: embeddings and scores.
+"""Base class of the worker's handlers of jobs with several inputs, computed in any order: embeddings and scores.
 
 `job_handler.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs. Must not import torch.
 """
@@ -34,7 +34,13 @@ class InputProcessor(Protocol):
     """Coefficients of an upper bound on the tokens of an input."""
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest | ScoreRequest:
-        """Tokenise and validate a job's inputs, and return its engine request.
+        """Tokenise and validate the inputs of one job, and return its engine request; implemented for embeddings and
+        scores.
+
+        Args:
+            job: an embedding or score job.
+            request_id: id of the engine request.
+            ready: the engine's limits.
 
         Raises:
             PromptRejected: the model can't process the inputs or an option.
@@ -59,17 +65,17 @@ class InputAttempt(EngineAttempt):
 
     @property
     def finished(self) -> bool:
-        """Whether all inputs are done."""
+        """Whether the results of all inputs of the job have been released."""
         return self.request is not None and not self.tokens
 
     @property
     def usage(self) -> Usage:
-        """Usage so far: the tokens of the inputs whose results were released."""
+        """Usage of the job so far: the tokens of the inputs whose results were released to the gateway."""
         return Usage(prompt_tokens=self.done_tokens)
 
     @property
     def digest(self) -> str:
-        """Always "": there are no generated ids to check."""
+        """Always "": a job of embeddings or scores has no generated ids to check."""
         return ""
 
 

@@ -138,7 +138,10 @@ class EngineJobHandler(ABC, Generic[J]):
         return self._loaded
 
     async def supervise(self) -> None:
-        """Apply the engine's reports until it is stopped; restart it when it crashes or hangs.
+        """Apply the engine's step reports to the worker's jobs until the engine is stopped; restart it when it crashes
+        or hangs.
+
+        Jobs that were in a crashed engine are submitted again. Runs as long as the worker.
 
         Raises:
             EngineDied: the engine crashed too often.
@@ -238,11 +241,15 @@ class EngineJobHandler(ABC, Generic[J]):
     # Start of a job
 
     def open(self, job: Job, delivery: Delivery) -> J:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
+        """Create this worker's attempt at `job`, which the queue message `delivery` brought; `begin` starts the
+        attempt."""
         return self.attempt_type(job, delivery)
 
     async def begin(self, attempt: J) -> None:
-        """Prepare a job's engine request, submitted once a slot is free; fail the job if its prompt is rejected."""
+        """Prepare an attempt's engine request (tokenise, validate) and queue the attempt for a slot.
+
+        A job whose prompt is rejected, or whose images can't be read, is failed.
+        """
         try:
             await self._prepare(attempt)
         except PromptRejected as error:
@@ -259,7 +266,7 @@ class EngineJobHandler(ABC, Generic[J]):
         self.admit()
 
     def admit(self) -> None:
-        """Give free slots to waiting jobs: send `Started` and submit them to the engine.
+        """Start waiting attempts while slots are free: report `Started` to the gateway and submit to the engine.
 
         A job that was in a crashed engine is submitted once its gateway permits it.
         """
@@ -302,7 +309,10 @@ class EngineJobHandler(ABC, Generic[J]):
     # Progress and end of a job
 
     def apply(self, report: StepReport) -> None:
-        """Publish a step report's replies, end finished and failed jobs; kill an engine whose steps fail repeatedly."""
+        """Publish the replies of one engine step to the gateways, and end the jobs that the report finishes or fails.
+
+        Kills an engine whose steps fail repeatedly, so that it is replaced.
+        """
         for event in report.events:
             attempt = self._attempts.by_id(event.request) or self._numbered(event.request)
             if attempt is None or attempt.ended:
@@ -335,7 +345,10 @@ class EngineJobHandler(ABC, Generic[J]):
         self._end(attempt, Finished(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def fail(self, attempt: J, code: FailureCode, message: str, param: str | None = None) -> None:
-        """Abort a job in the engine and end it as failed; the client gets `message` and `param`, the field at fault."""
+        """End a job as failed: stop it in the engine, and send the terminal reply.
+
+        The client gets `message`, and `param`, the request's field at fault.
+        """
         self._abort(attempt)
         terminal = Failed(
             job_id=attempt.job.id,
@@ -352,12 +365,13 @@ class EngineJobHandler(ABC, Generic[J]):
         self.fail(attempt, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
 
     def cancel(self, attempt: J) -> None:
-        """Abort a job in the engine and end it as cancelled: its gateway requested this or is gone."""
+        """End a job as cancelled, because its gateway requested this or is gone: stop it in the engine, send the
+        terminal reply."""
         self._abort(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def abandon(self, attempt: J) -> None:
-        """Abort a job in the engine without a terminal reply: another worker will answer the job."""
+        """Stop a job in the engine without a terminal reply, because another worker will answer the job."""
         self._abort(attempt)
 
     def _abort(self, attempt: J) -> None:

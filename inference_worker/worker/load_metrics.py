@@ -1,4 +1,4 @@
-"""Exports the engine's load as Prometheus metrics, read at scrape time: an engine reports hundreds of times per scrape.
+"""Exports the load of a worker's engine as Prometheus metrics, read at scrape time as reports come far more often.
 
 Counters keep growing when a restarted engine counts from 0 again.
 """
@@ -48,13 +48,14 @@ class LoadMetrics(Collector):
         self.waiting = 0
 
     def engine_started(self) -> None:
-        """Add the previous engine's counters to the totals, because a new engine counts from 0."""
+        """Add the counters of the previous engine process to the totals, because a new one counts from 0."""
         for field in self._previous:
             self._previous[field] += getattr(self.load, field)
         self.load = EngineLoad()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the engine's load as Prometheus metrics; called at each scrape."""
+        """Yield the load of the worker's engine as Prometheus metrics; Prometheus' client library calls this at each
+        scrape."""
         load = self.load
         yield self._gauge("num_requests_running", "Sequences in the engine's current batch", load.running)
         yield self._gauge(
@@ -77,10 +78,11 @@ class LoadMetrics(Collector):
 
 
 def kv_usage(load: EngineLoad) -> float:
-    """Return the share of the engine's KV cache blocks that are in use, 0 to 1."""
+    """Return the share of the engine's KV cache blocks that are in use in `load`, 0 to 1."""
     return min(1.0, load.kv_blocks_used / load.kv_blocks_total) if load.kv_blocks_total else 0.0
 
 
 def kv_waste(load: EngineLoad) -> float:
-    """Return the share of the used blocks' capacity that holds no token, 0 to 1: the unfilled ends of last blocks."""
+    """Return the share of the capacity of used KV cache blocks that holds no token, 0 to 1: the unfilled ends of last
+    blocks."""
     return 1 - load.kv_tokens_held / load.kv_slots_held if load.kv_slots_held else 0.0

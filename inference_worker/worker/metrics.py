@@ -1,4 +1,4 @@
-"""Prometheus metrics of a worker: vLLM's names (its `docs/design/metrics.md`) with the prefix `headrace_`.
+"""Defines a worker's Prometheus metrics: vLLM's names (its `docs/design/metrics.md`) with the prefix `headrace_`.
 
 So dashboards made for vLLM work after one replacement.
 """
@@ -52,11 +52,13 @@ class WorkerMetrics:
         self._control_refused.labels(self._model, reason).inc()
 
     def search_ended(self, method: SearchMethod, terminal: Terminal) -> None:
-        """Count a search that ended with the reply `terminal`."""
+        """Count a search for an answer by its method, and by whether its terminal reply is finished, failed or
+        cancelled."""
         self._searches.labels(self._model, method.value, OUTCOMES[type(terminal)].value).inc()
 
     def finished(self, reason: str) -> None:
-        """Count an ended choice by finish reason, or a cancelled (`abort`) or failed (`error`) job."""
+        """Count the end of a choice by its finish reason, or of a job that was cancelled (`abort`) or failed
+        (`error`)."""
         self._success.labels(self._model, reason).inc()
 
     def _counter(self, name: str, text: str) -> Counter:

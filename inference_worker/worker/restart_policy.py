@@ -1,4 +1,4 @@
-"""Decides when to restart an engine whose steps fail repeatedly although it still runs.
+"""Decides when a worker restarts an engine whose steps fail repeatedly although the engine still runs.
 
 Each fault failed only its own request, but may have left damage behind (a corrupt allocator or KV cache). An engine is
 restarted only after a minimum uptime, so that a client who provokes faults can't keep the model loading
@@ -26,16 +26,19 @@ class RestartPolicy:
         self._started = time.monotonic()
 
     def reset(self) -> None:
-        """Forget all faults: a new engine was started."""
+        """Forget all recorded faults, because a new engine was started, and restart the uptime."""
         self._faults.clear()
         self._started = time.monotonic()
 
     def record_fault(self) -> None:
-        """Record that an engine step failed."""
+        """Record that a step of the current engine failed."""
         self._faults.append(time.monotonic())
 
     @property
     def restart_due(self) -> bool:
-        """Whether the last `MAX_FAULTS` faults were within `FAULT_WINDOW`, and the engine ran for `MIN_UPTIME`."""
+        """Whether the engine should be restarted: its last `MAX_FAULTS` faults were within `FAULT_WINDOW`.
+
+        Never before the engine ran for `MIN_UPTIME`.
+        """
         often = len(self._faults) == MAX_FAULTS and self._faults[-1] - self._faults[0] <= FAULT_WINDOW
         return often and time.monotonic() - self._started >= MIN_UPTIME

@@ -1,4 +1,4 @@
-"""The worker: consumes a model's job queues, supervises its engine and describes it in heartbeats.
+"""Runs a worker of one model: consumes the model's job queues, supervises its engine, and sends heartbeats.
 
 `router/consumer/` has what all consumers of jobs share; `job_handler.py` runs the jobs in the engine.
 """
@@ -28,7 +28,10 @@ ADMISSION_HEADROOM = 0.05
 
 
 def capacity(max_num_seqs: int) -> int:
-    """Return how many jobs to hold for an engine of `max_num_seqs` sequences; also the prefetch of each consumer."""
+    """Return how many jobs a worker holds at a time for an engine of `max_num_seqs` sequences.
+
+    It is also the prefetch of each consumer.
+    """
     return max_num_seqs + max(1, math.ceil(max_num_seqs * ADMISSION_HEADROOM))
 
 
@@ -94,7 +97,7 @@ class Worker:
             raise self._engine_failure
 
     def status(self) -> dict[str, Any]:
-        """Return the worker's state and load for `/status`."""
+        """Return the worker's state and load as the JSON object of its `/status` endpoint."""
         load = self._handler.load
         return {
             "model": self._model,

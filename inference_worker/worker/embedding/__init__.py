@@ -1,1 +1,1 @@
-"""Embedding jobs in the worker process: tokenising inputs and publishing vectors."""
+"""Handles embedding jobs in the worker process: tokenises their inputs and publishes the engine's vectors."""

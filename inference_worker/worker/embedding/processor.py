@@ -1,4 +1,4 @@
-"""Text side of an embedding model: tokenises and validates the inputs of jobs.
+"""Text side of an embedding model in the worker: tokenises and validates the inputs of embedding jobs.
 
 User text never becomes a control token (see `tokenizer/tokenizer.py`). Must not import torch.
 """
@@ -41,7 +41,8 @@ class EmbeddingProcessor:
 
     @classmethod
     def of(cls, folder: Path) -> EmbeddingProcessor:
-        """Create the text side of the model in `folder`.
+        """Create the text side of the embedding model in `folder` from its tokenizer files, and start its tokeniser
+        threads.
 
         Raises:
             ModelNotFound: there is no tokenizer.
@@ -55,11 +56,14 @@ class EmbeddingProcessor:
             raise UnsupportedModel(f"{folder / 'tokenizer.json'} is not a tokenizer: {error!r}") from error
 
     def close(self) -> None:
-        """Stop the tokeniser threads."""
+        """Stop the threads that tokenise the inputs of embedding jobs."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
-        """Tokenise and validate a job's inputs in a thread, and return its engine request.
+        """Tokenise and validate the inputs of one embedding job in a thread, and return its engine request with
+        `request_id`.
+
+        `ready` has the engine's limits.
 
         Raises:
             PromptRejected: the model can't process the inputs or an option.

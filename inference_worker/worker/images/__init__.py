@@ -1,1 +1,1 @@
-"""Image jobs of a worker: checks their sizes and sends the images to the gateway."""
+"""Handles image jobs in the worker process: checks image sizes, and publishes the images that the engine draws."""

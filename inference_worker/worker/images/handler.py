@@ -1,4 +1,4 @@
-"""Runs image jobs: sends prompts to the engine and its images to the gateway, in order of completion.
+"""Runs image jobs in the worker: sends prompts to the engine, and its images to the gateway in order of completion.
 
 `job_handler.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs. Must not import torch.
 """
@@ -31,12 +31,13 @@ class ImageAttempt(EngineAttempt):
 
     @property
     def finished(self) -> bool:
-        """Whether all images are drawn."""
+        """Whether all images of the job are drawn."""
         return self.request is not None and not self.missing
 
     @property
     def usage(self) -> Usage:
-        """Usage so far: the images released to the gateway, by size, those of earlier attempts included."""
+        """Usage of the job so far: number of images released to the gateway, by size, those of earlier attempts
+        included."""
         drawn = self.request.n - len(self.missing) if isinstance(self.request, ImageRequest) else 0
         units = {self.request.size: drawn} if isinstance(self.request, ImageRequest) and drawn else {}
         return Usage(prompt_tokens=0, units=units)

@@ -1,1 +1,1 @@
-"""Score jobs in the worker process: tokenising candidates with their contexts and publishing scores."""
+"""Handles score jobs in the worker process: tokenises candidates with their contexts, and publishes scores."""

@@ -1,4 +1,4 @@
-"""Tokenises answers with their conversations in the formats of reward models, and finds the tokens that are read.
+"""Tokenises answers with their conversations in the formats of reward models, and finds the tokens to score at.
 
 Sources: the model cards of Qwen2.5-Math-PRM and Math-Shepherd, and skywork-o1-prm-inference. Must not import torch.
 """
@@ -33,7 +33,10 @@ class AnswerInputs(ABC):
     """Most tokens that the format adds to a step."""
 
     def inputs(self, prompt: ScorePrompt, limit: int | None) -> Iterator[ScoreInput]:
-        """Yield the input of each answer, tokenised when the caller asks for it.
+        """Yield the engine input of each answer of a score job: token ids, and the positions to score; tokenised one by
+        one.
+
+        `limit`, the client's limit on tokens, must be `None`: answers can't be truncated.
 
         Raises:
             PromptRejected: an answer has no step, the conversation does not fit the format, or `limit` is set.

@@ -1,4 +1,4 @@
-"""Runs score jobs: sends tokenised candidates to the engine and its scores to the gateway. Must not import torch."""
+"""Runs score jobs in the worker: sends tokenised candidates to the engine and its scores to the gateway."""
 
 from __future__ import annotations
 

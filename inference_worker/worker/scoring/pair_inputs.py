@@ -31,7 +31,7 @@ class _Template:
 
     @classmethod
     def of(cls, encoder: tokenizers.Tokenizer) -> _Template:
-        """Read the template from an encoded pair.
+        """Find the tokens that a tokenizer's template adds to a pair of texts, by encoding a pair.
 
         Raises:
             UnsupportedModel: the template has another order than that of the texts.
@@ -55,11 +55,14 @@ class _Template:
 
     @property
     def added(self) -> int:
-        """Number of tokens that the template adds."""
+        """Number of tokens that the template adds to a pair."""
         return len(self.before) + len(self.between) + len(self.after)
 
     def fill(self, query: list[int], document: list[int]) -> tuple[list[int], int]:
-        """Return the token ids of a pair, and the index of the first token of the second segment."""
+        """Return the token ids of a pair in the template, and the index of the first token of the second segment.
+
+        `query` and `document` are the ids of both texts.
+        """
         ids = [*self.before, *query, *self.between, *document, *self.after]
         return ids, len(self.before) + len(query) + self.between_in_first if self.has_segments else len(ids)
 
@@ -80,11 +83,13 @@ class PairInputs:
         self._at_last_token = at_last_token
 
     def tokens(self, text: str) -> int:
-        """Return the number of tokens of a text, those of a pair's template included."""
+        """Return the number of tokens of one text, those that a pair's template adds included."""
         return len(self._encoder.encode(text, add_special_tokens=False).ids) + self._template.added
 
     def inputs(self, prompt: ScorePrompt, limit: int | None) -> Iterator[ScoreInput]:
-        """Yield the input of each pair; one with more than `limit` tokens loses the ends of the longer text, or both.
+        """Yield the engine input of each pair of a score job: the query (context) with one document (candidate).
+
+        A pair with more than `limit` tokens loses the end of the longer text, or of both; `None`: no pair is cut.
 
         Raises:
             PromptRejected: the context is a conversation, or `limit` has no room for a pair.

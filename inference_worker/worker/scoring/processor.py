@@ -1,4 +1,4 @@
-"""Text side of a cross-encoder or reward model: tokenises and validates the candidates of score jobs.
+"""Text side of a cross-encoder or reward model in the worker: tokenises and validates the candidates of score jobs.
 
 User text never becomes a control token (see `tokenizer/tokenizer.py`). Must not import torch.
 """
@@ -35,7 +35,9 @@ class CandidateInputs(Protocol):
     """Tokenises candidates with their contexts in one model's format."""
 
     def inputs(self, prompt: ScorePrompt, limit: int | None) -> Iterator[ScoreInput]:
-        """Yield the input of each candidate, those of pairs truncated to `limit` tokens if it is not `None`.
+        """Yield the engine input of each candidate of a score job; each format of models implements this method.
+
+        Pairs are truncated to `limit` tokens if it is not `None`.
 
         Raises:
             PromptRejected: the model has no such inputs.
@@ -54,7 +56,9 @@ class ScoringProcessor:
 
     @classmethod
     def of(cls, folder: Path, step_tag: str = "") -> ScoringProcessor:
-        """Create the text side of the model in `folder`; `step_tag` is the operator's setting.
+        """Create the text side of the cross-encoder or reward model in `folder`, and start its tokeniser threads.
+
+        `step_tag` is the operator's setting for models trained as Math-Shepherd; "" if unset.
 
         Raises:
             ModelNotFound: there is no tokenizer.
@@ -68,11 +72,14 @@ class ScoringProcessor:
             raise UnsupportedModel(f"{folder / 'tokenizer.json'} is not a tokenizer: {error!r}") from error
 
     def close(self) -> None:
-        """Stop the tokeniser threads."""
+        """Stop the threads that tokenise the candidates of score jobs."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> ScoreRequest:
-        """Tokenise and validate a job's candidates in a thread, and return its engine request.
+        """Tokenise and validate the candidates of one score job in a thread, and return its engine request with
+        `request_id`.
+
+        `ready` has the engine's limits.
 
         Raises:
             PromptRejected: the model can't process the candidates or an option.

@@ -1,1 +1,1 @@
-"""Runs searches: engine requests for the continuations of paths, child jobs for their scores, steps for the gateway."""
+"""Runs searches for answers in the worker: engine requests extend paths, child jobs score them, gateways get steps."""

@@ -1,4 +1,4 @@
-"""State of a job whose answer is searched for: its driver, its steps, and the continuations in the engine."""
+"""Holds a worker's state of a job with a search: the search's driver, its steps, and continuations in the engine."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ class SearchAttempt(GenerationAttempt, SteppedAttempt):
 
     @property
     def search(self) -> Search:
-        """The job's search."""
+        """Options of the job's search: method, number of paths, budget and verifier."""
         if self.job.search is None:
             raise TypeError("a job without a search")
         return self.job.search
 
     @property
     def in_engine(self) -> bool:
-        """Whether the engine generates continuations; while they are compared or scored it does not."""
+        """Whether the engine generates continuations of this search; false while they are compared or scored."""
         return bool(self.continuations)
 
     def outstanding(self) -> list[EngineRequest]:
-        """Return the engine requests of the continuations, each without the tokens that were generated."""
+        """Return the engine requests of the continuations without what is generated, to be submitted to a restarted
+        engine."""
         return [each.outstanding() for each in self.continuations.values()]
 
     def next_request_id(self) -> str:
-        """Return the id of the next engine request."""
+        """Return a new id for the next engine request of this attempt: `ATTEMPT_ID/NUMBER`."""
         return f"{self.attempt_id}/{next(self._numbers)}"

@@ -1,4 +1,4 @@
-"""Runs text generation jobs, and searches for answers: executes the commands of each search's `SearchDriver`.
+"""Runs a worker's text generation jobs and searches for answers: executes the commands of each `SearchDriver`.
 
 A continuation of a path is a choice of an engine request, scores are a child job at the verifier, and what a step of
 the search found goes to the gateway as a step of the answer, from which another worker resumes the search.
@@ -42,7 +42,11 @@ class SearchHandler(GenerationHandler):
         self._results = ResultSandbox()
 
     def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
+        """Create this worker's attempt at `job`, which the queue message `delivery` brought; `begin` starts the
+        attempt.
+
+        A job with a search gets a `SearchAttempt`.
+        """
         return super().open(job, delivery) if job.search is None else SearchAttempt(job, delivery)
 
     async def _prepare(self, attempt: GenerationAttempt) -> None:

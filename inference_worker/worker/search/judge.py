@@ -40,9 +40,16 @@ _QUESTION = (
 
 
 async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored:
-    """Return the judge's grades of the paths of `command`, 0 to 1; NaN for a path that it did not grade.
+    """Have a chat model grade the paths of `command`, by one child job for each path, and return the grades as
+    `Scored`.
 
-    Cancelling the call cancels the child jobs. `deadline` is the job's by this machine's clock.
+    A grade is 0 to 1, or NaN for a path that the judge did not grade. Cancelling the call cancels the child jobs.
+
+    Args:
+        command: the paths, with the texts of their steps.
+        attempt: the job whose answer is searched for.
+        children: opens the child jobs.
+        deadline: when the job must have ended, by this machine's clock.
 
     Raises:
         ChildJobError: a child job has failed; the others are cancelled.

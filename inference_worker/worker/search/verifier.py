@@ -17,9 +17,15 @@ PARAM = "test_time_compute"
 
 
 async def scores_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored:
-    """Return the verifier's scores of the paths of `command`; cancelling the call cancels the child job.
+    """Have the search's verifier score the paths of `command`, by one child job, and return the scores as `Scored`.
 
-    `deadline` is the job's by this machine's clock.
+    Cancelling the call cancels the child job.
+
+    Args:
+        command: the paths, with the texts of their steps.
+        attempt: the job whose answer is searched for.
+        children: opens the child job.
+        deadline: when the job must have ended, by this machine's clock.
 
     Raises:
         ChildJobError: the child job has failed.

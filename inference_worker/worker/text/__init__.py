@@ -1,1 +1,1 @@
-"""Text processing of the worker: chat templates, tokenising, detokenising, stop strings. Must not import torch."""
+"""Text processing of a worker: chat templates, tokenising, detokenising, stop strings. Must not import torch."""

@@ -1,4 +1,4 @@
-"""Renders a conversation with the model's own Jinja chat template, in a sandbox with limits.
+"""Renders a conversation to a prompt with the model's own Jinja chat template, in a sandbox with limits.
 
 The template came with the model and is treated as hostile (for example CVE-2024-34359): immutable sandbox, no access
 to Python's internals, limits on time and size. Clients never supply templates. Global names and filters are those
@@ -84,7 +84,7 @@ class ChatTemplate:
         """How tools are described to the model, and the markup of its calls."""
 
     def render(self, prompt: ChatPrompt) -> str:
-        """Render the conversation as the model's prompt text.
+        """Render a job's conversation and tools to the model's prompt text.
 
         Raises:
             PromptRejected: the template rejects the conversation, or does not use an option that the client set.
@@ -152,7 +152,11 @@ def flatten(content: Any) -> str:
 
 
 def mark_images(content: Any) -> str:
-    """Return a message's `content` as one string with `IMAGE_MARK` for each image; raises as `flatten` does."""
+    """Return a chat message's `content` as one string, with `IMAGE_MARK` in the place of each image.
+
+    Raises:
+        PromptRejected: a part is neither text nor an image.
+    """
     parts = content if isinstance(content, list) else [content or ""]
     texts = [IMAGE_MARK if _is_image(part) else flatten(part).replace(IMAGE_MARK, "\ufffd") for part in parts]
     return "".join(texts)
@@ -194,6 +198,7 @@ class _Generation(jinja2.ext.Extension):
     tags = {"generation"}  # noqa: RUF012 - Jinja's own declaration
 
     def parse(self, parser: jinja2.parser.Parser) -> list[jinja2.nodes.Node]:
+        """Parse the tag `{% generation %}` to the nodes of its body alone, which is rendered as it is."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -214,7 +219,11 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         self.globals.update(raise_exception=_refuse, strftime_now=_now_as, range=self._range)
 
     def render_within(self, template: jinja2.Template, **variables: Any) -> str:
-        """Render within `TIME_LIMIT` and `SIZE_LIMIT`."""
+        """Render a template with `variables` within `TIME_LIMIT` and `SIZE_LIMIT`, and return the text.
+
+        Raises:
+            jinja2.TemplateError: the template is at fault or exceeds a limit.
+        """
         self._clock.deadline = time.monotonic() + TIME_LIMIT
         pieces, size = [], 0
         for piece in template.generate(**variables):
@@ -226,18 +235,25 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return "".join(pieces)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
+        """Return an attribute that a chat template reads, as Jinja's sandbox permits it, if the time limit is not
+        exceeded."""
         self._check_deadline()
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
+        """Return an item that a chat template reads, as Jinja's sandbox permits it, if the time limit is not
+        exceeded."""
         self._check_deadline()
         return super().getitem(obj, argument)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call a function from a chat template, as Jinja's sandbox permits it, if the time limit is not exceeded."""
         self._check_deadline()
         return super().call(*args, **kwargs)
 
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
+        """Compute a binary operator of a chat template, if the time limit is not exceeded and the result's size is
+        bounded."""
         self._check_deadline()
         if not _is_bounded(operator, left, right):
             raise _LimitExceeded(f"a result of '{operator}' is too large")

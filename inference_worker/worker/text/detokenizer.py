@@ -16,7 +16,7 @@ class Detokenizer:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def push(self, data: bytes) -> str:
-        """Add the bytes of one token; return the characters that it completes."""
+        """Add the bytes of the next token; return the whole characters that are now complete, "" if none is."""
         return self._decoder.decode(data)
 
     @property

@@ -1,4 +1,4 @@
-"""Prompts for fill-in-the-middle (Bavarian et al. 2022): prefix, suffix, then the model generates the middle.
+"""Builds prompts for fill-in-the-middle (Bavarian et al. 2022): prefix and suffix, between which the model writes.
 
 Models differ only in the names of the three control tokens that separate the parts.
 """
@@ -18,7 +18,10 @@ _NAMES = (
 
 
 def fill_in_ids(tokenizer: Tokenizer, text: str, suffix: str) -> list[int] | None:
-    """Return the token ids of a prompt to fill in between `text` and `suffix`; `None` if the model lacks the tokens."""
+    """Return the token ids of a prompt that has the model generate what stands between `text` and `suffix`.
+
+    `None` if the model's vocabulary lacks the control tokens for that.
+    """
     for names in _NAMES:
         marks = [tokenizer.added[name] for name in names if name in tokenizer.added]
         if len(marks) == len(names):

@@ -1,4 +1,4 @@
-"""Converts log probabilities from token ids to the API's form, with each token's text."""
+"""Converts the engine's log probabilities from token ids to the API's form, with each token's text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from router.messages import TokenAlternative, TokenLogprob
 
 
 def token_logprob(tokenizer: Tokenizer, logprobs: PositionLogprobs) -> TokenLogprob:
-    """Return the log probabilities at one position with each token's text added to its id."""
+    """Convert the log probabilities at one position (chosen token, alternatives) to the API's form with the tokens'
+    texts."""
     return TokenLogprob(
         _alternative(tokenizer, logprobs.chosen), [_alternative(tokenizer, one) for one in logprobs.top]
     )

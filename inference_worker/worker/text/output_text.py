@@ -1,4 +1,4 @@
-"""Converts the token events of one choice to text that is safe to send.
+"""Converts the token events of one choice to text that is safe to send: whole characters, no part of a stop string.
 
 A token is released when all of its text is final: whole characters, not part of a possible stop string, and not
 undecided between text and a tool call. Its id and log probability are released with it, so the text that a client
@@ -84,16 +84,19 @@ class OutputText:
 
     @property
     def position(self) -> int:
-        """Position of the next token to release."""
+        """Position in the choice's output of the next token to release."""
         return self._start
 
     @property
     def held_ids(self) -> list[int]:
-        """Ids of the tokens not yet released."""
+        """Ids of the tokens that are held back, as their text is not final yet."""
         return [id_ for id_, _, _ in self._held.tokens]
 
     def push(self, event: TokenEvent) -> Release | None:
-        """Add an event's tokens; return the tokens that may be sent now, `None` if none or if the choice has ended."""
+        """Add the tokens of one engine event; return the tokens whose text is final, with that text, to be sent now.
+
+        The last release has the finish reason. `None` if no token can be released, or if the choice has ended.
+        """
         if self.finished:
             return None
         for index, token_id in enumerate(event.token_ids):

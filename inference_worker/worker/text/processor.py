@@ -1,4 +1,4 @@
-"""Text side of a generating model: `prepare` turns a job into an engine request, `open_output` decodes its output.
+"""Text side of a generating model in the worker: turns jobs into engine requests, and output tokens into text.
 
 Validates what a gateway can't, because it needs the vocabulary or the context length.
 """
@@ -83,7 +83,7 @@ class TextProcessor:
 
     @classmethod
     def of(cls, files: TextFiles) -> TextProcessor:
-        """Create the processor of a model from its text files.
+        """Create the text side of a model from its tokenizer and chat template, which `files` holds.
 
         Raises:
             UnsupportedModel: the chat template can't be compiled.
@@ -109,7 +109,14 @@ class TextProcessor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
-        """Render, tokenise (in a thread if long) and validate a job, check its grammar; return its engine request.
+        """Turn a text generation job into its engine request: render and tokenise the prompt, validate options and
+        grammar.
+
+        A long prompt is tokenised in a thread.
+
+        Args:
+            request_id: id of the engine request.
+            limits: context length and vocabulary size of the model.
 
         Raises:
             PromptRejected: the model can't process the prompt or an option.
@@ -147,7 +154,10 @@ class TextProcessor:
             raise PromptRejected(message, grammar.param) from error
 
     async def tokenise_delivered(self, job: Job) -> Job:
-        """Return a job with its delivered texts as delivered ids: they are the beginning of the assistant's turn."""
+        """Return a copy of `job` whose texts delivered by a provider without token ids are token ids.
+
+        They are the beginning of the assistant's turn, which this worker continues.
+        """
         if not any(job.texts):
             return job
         loop = asyncio.get_running_loop()
@@ -156,7 +166,7 @@ class TextProcessor:
         return msgspec.structs.replace(job, delivered=delivered, texts=[], text_positions=[])
 
     def open_output(self, job: Job, choice: int, start: int | None = None) -> OutputText:
-        """Return the converter of one choice's tokens to text, resumed after its delivered ids.
+        """Create the converter of tokens to text for one choice of a job, resumed after the choice's delivered ids.
 
         `start` is the position of the next token, if that is not the number of delivered ids.
         """

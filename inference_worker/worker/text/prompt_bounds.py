@@ -1,4 +1,4 @@
-"""Computes the upper bound on a model's prompt tokens (`router.messages.PromptBounds`), once at start-up.
+"""Computes upper bounds on the number of a prompt's tokens by its bytes, by which gateways limit text before a job.
 
 The most tokens that a text can have follow from the tokenizer's definition. The tokens that the chat template adds are
 measured on short conversations, with a margin, because a template is a program that can't be analysed.
@@ -49,7 +49,10 @@ _FORMS = {"NFC": "NFC", "NFD": "NFD", "NFKC": "NFKC", "NFKD": "NFKD", "BertNorma
 
 
 def prompt_bounds(tokenizer: Tokenizer, template: ChatTemplate | None) -> PromptBounds:
-    """Compute the upper bounds on prompt tokens of a generating model, of conversations only with a `template`."""
+    """Compute upper bounds on the number of prompt tokens of a generating model, once at the worker's start.
+
+    Of conversations there are bounds only with a chat `template`.
+    """
     bounds = text_bounds(tokenizer.normalizer, lambda text: len(tokenizer.encode(text)))
     if template is None or not bounds.per_byte:
         return bounds
@@ -64,7 +67,7 @@ def prompt_bounds(tokenizer: Tokenizer, template: ChatTemplate | None) -> Prompt
 
 
 def text_bounds(normalizer: Any, tokens: Callable[[str], int]) -> PromptBounds:
-    """Return a tokenizer's `PromptBounds`, by which gateways limit the token count of a plain text from its bytes.
+    """Compute the coefficients by which gateways bound the number of tokens of a plain text by its bytes.
 
     There are no bounds if the normalizer may lengthen a text by an unknown factor.
 

@@ -1,4 +1,4 @@
-"""Replies about the prompt itself (`echo`, `prompt_logprobs`): its ids, text and log probabilities.
+"""Builds a worker's replies about the prompt itself (`echo`, `prompt_logprobs`): ids, text and log probabilities.
 
 The log probabilities of long prompts are split over several replies.
 """
@@ -17,7 +17,10 @@ MAX_POSITIONS = 128
 
 
 def prompt_echo(tokenizer: Tokenizer, job: Job, attempt_id: str, prompt_ids: list[int]) -> PromptEcho:
-    """Return the reply with the prompt's ids and text: an untruncated text prompt as sent, any other prompt decoded."""
+    """Build the reply with the ids and the text of a job's prompt, for the option `echo`.
+
+    A text prompt that was not truncated is returned as sent, any other prompt is decoded.
+    """
     whole = isinstance(job.prompt, TextPrompt) and job.text.truncate_prompt_tokens is None
     text = (
         job.prompt.text
@@ -34,7 +37,10 @@ def prompt_echo(tokenizer: Tokenizer, job: Job, attempt_id: str, prompt_ids: lis
 
 
 def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt_id: str, scores: PromptScores) -> Iterator[PromptLogprobs]:
-    """Yield the replies with the log probabilities of the prompt that an engine step reported."""
+    """Yield the replies with the log probabilities of a job's prompt tokens that an engine step reported as `scores`.
+
+    Long prompts take several replies.
+    """
     for start in range(0, len(scores.logprobs), MAX_POSITIONS):
         part = slice(start, start + MAX_POSITIONS)
         yield PromptLogprobs(

@@ -1,4 +1,4 @@
-"""Finds stop strings in streamed text, and how many characters must be held back because they may begin one.
+"""Finds stop strings in the streamed text of a choice, and how many characters are held back as they may begin one.
 
 Uses the automaton of Knuth, Morris and Pratt (1977), one per stop string, fed character by character: its state is
 the length of the longest suffix of the text that begins the stop string, which is exactly what must be held back.
@@ -24,7 +24,10 @@ class StopStrings:
         return max([automaton.matched for automaton in self._automata], default=0) if self._automata else 0
 
     def push(self, text: str) -> tuple[str, int] | None:
-        """Add text; return the stop string that it completes and the length of `text` up to its end, or `None`."""
+        """Add the next part of a choice's text; return the stop string that it completes, `None` if it completes none.
+
+        With the stop string comes the length of `text` up to the end of that string.
+        """
         if not self._automata:
             return None
         for count, character in enumerate(text, start=1):
@@ -44,7 +47,7 @@ class _Automaton:
         self._fallback = _borders(pattern)
 
     def push(self, character: str) -> bool:
-        """Add a character; return whether it completes the pattern. Matches in one text do not overlap."""
+        """Add one character; return whether it completes the stop string. Matches in one text do not overlap."""
         if self.matched == len(self.pattern):
             self.matched = 0
         while self.matched and self.pattern[self.matched] != character:

@@ -1,1 +1,1 @@
-"""The worker's side of vision-language models: reads the images of prompts in a confined process."""
+"""Worker's side of vision-language models: reads the images of prompts in a confined process, and prepares prompts."""

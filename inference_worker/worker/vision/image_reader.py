@@ -1,4 +1,4 @@
-"""The worker's side of the process that reads the images of prompts (`engine/vision/reader_process.py`)."""
+"""Starts and calls the confined process that reads the images of prompts (`engine/vision/reader_process.py`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ImageTokens:
     margin: float
 
     def bound(self, tokens: int) -> int:
-        """Return the most tokens of an image, if `longest_text` has `tokens` tokens."""
+        """Return the most tokens that one image can have, if its longest text has `tokens` tokens."""
         return math.ceil(tokens * self.margin)
 
 
@@ -64,7 +64,9 @@ class ImageReader:
         self._arrays: list[DeclaredArray] = []
 
     def start(self) -> ImageTokens:
-        """Start the process and return what it says of the model's images; blocks until it has loaded them.
+        """Start the process that reads images, and return which token texts images become for this model.
+
+        Blocks until the process has loaded the model's image processor.
 
         Raises:
             UnsupportedModel: the model's image processor can't be loaded.
@@ -86,7 +88,8 @@ class ImageReader:
         return _tokens(first)
 
     async def read(self, files: list[bytes]) -> ImagesRead:
-        """Return the texts and arrays of the images of one prompt.
+        """Have the process read the image files of one prompt; return the texts of their tokens and the arrays for the
+        model.
 
         Raises:
             ImageRejected: an image can't be read, or not within the limits of CPU time and memory.
@@ -105,7 +108,7 @@ class ImageReader:
         return answer
 
     def close(self) -> None:
-        """Kill the process."""
+        """Kill the process that reads images."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:

@@ -1,4 +1,4 @@
-"""Text side of a vision-language model: prepares prompts with images. See `worker/text/processor.py`."""
+"""Text side of a vision-language model in the worker: turns prompts with images into engine requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class VisionTextProcessor(TextProcessor):
 
     @classmethod
     def load(cls, folder: Path) -> VisionTextProcessor:
-        """Create the processor of the model in `folder`, and start the process that reads its images.
+        """Create the text side of the vision-language model in `folder`, and start the process that reads its images.
 
         Raises:
             ModelError: a file is missing or damaged, or the model's images can't be read.
@@ -54,7 +54,7 @@ class VisionTextProcessor(TextProcessor):
             raise
 
     def close(self) -> None:
-        """Stop the threads and processes of this text side."""
+        """Stop the tokeniser threads, the grammar sandbox, and the process that reads images."""
         self._reader.close()
         super().close()
 

@@ -1,4 +1,4 @@
-"""Automata that recognise one tool call, character by character, in the two notations that models use.
+"""Recognises one tool call in generated text, character by character, in the two notations that models use.
 
     {"name": "weather", "arguments": {"city": "Łódź"}}
     weather[ARGS]{"city": "Łódź"}
@@ -38,10 +38,17 @@ class CallAutomaton(ABC):
 
     @abstractmethod
     def push(self, character: str) -> bool:
-        """Add a character; return false if the text is not a tool call, or the call was complete before it."""
+        """Add one character; return false if the text is not a tool call, or if the call was complete before this
+        character.
+
+        Each notation implements this method.
+        """
 
     def skip(self, text: str, at: int) -> int:
-        """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
+        """Consume the characters of `text` from index `at` on that are certainly arguments, and return their number.
+
+        Faster than `push` for each; 0 if the next character must be pushed.
+        """
         count = self._scanner.skip(text, at) if self.arguments_at >= 0 and self.arguments_end < 0 else 0
         self._length += count
         return count
@@ -57,7 +64,8 @@ class JsonCall(CallAutomaton):
         self._step: Callable[[str], bool] = self._open
 
     def push(self, character: str) -> bool:
-        """Add a character; return false if the text is not a tool call, or the call was complete before it."""
+        """Add one character of a call in JSON; return false if the text is no such call, or the call was complete
+        before."""
         taken = not self.done and self._step(character)
         self._length += 1
         return taken
@@ -139,7 +147,8 @@ class NamedCall(CallAutomaton):
         self._head = ""
 
     def push(self, character: str) -> bool:
-        """Add a character; return false if the text is not a tool call, or the call was complete before it."""
+        """Add one character of a call by name; return false if the text is no such call, or the call was complete
+        before."""
         self._length += 1
         if self.arguments_at < 0:
             return self._arguments(character) if character == "{" else self._in_head(character)

@@ -1,4 +1,4 @@
-"""Grammars that force a model to call tools, as JSON and independent of the markup that the model was trained with.
+"""Builds grammars that force a model to call tools, as JSON and independent of the markup it was trained with.
 
     [{"name": "weather", "arguments": {"city": "Łódź"}}]        one call or more
     {"name": "weather", "arguments": {"city": "Łódź"}}          exactly one
@@ -32,14 +32,18 @@ _OPEN = frozenset(
 
 
 def calls_grammar(tools: Sequence[Mapping[str, Any]], *, parallel: bool) -> Grammar:
-    """Return a grammar whose matches are one call of `tools` as JSON, or a list of calls if `parallel`."""
+    """Build the grammar of one call of any of `tools` as a JSON object, or with `parallel` of a JSON list of calls.
+
+    A call's arguments match the schema of its tool.
+    """
     definitions: Schema = {}
     call = _call(tools, definitions)
     return _grammar(_list_of(call) if parallel else call, definitions, "tools")
 
 
 def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Grammar, *, parallel: bool) -> Grammar:
-    """Return a grammar whose matches are calls of `tools` (as of `calls_grammar`) or match `response`.
+    """Build the grammar of an output that is either calls of `tools`, as `calls_grammar`, or matches the client's
+    `response`.
 
     Raises:
         PromptRejected: `response` is not a grammar of JSON.

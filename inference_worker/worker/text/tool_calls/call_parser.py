@@ -53,7 +53,11 @@ class ToolCallParser:
         return self.calls > 0 and not (self._broken or self._incomplete)
 
     def push(self, text: str) -> list[Span]:
-        """Add text; return the spans of it and of held-back text that are now decided. Ignores text once `finished`."""
+        """Add generated text; return the spans (text, arguments, markup) that are now decided, of it and of held-back
+        text.
+
+        Once the parser is `finished`, further text is ignored.
+        """
         at = 0
         while at < len(text) and not self.finished:
             if skipped := self._skip(text, at):
@@ -83,7 +87,7 @@ class ToolCallParser:
         return len(words)
 
     def finish(self) -> list[Span]:
-        """End the text; return the spans held back."""
+        """End the text, and return the spans of the characters that were held back."""
         after_call = self.calls and not self._has_text
         only_space = all(character in SPACE for character in self._held)
         begun = self._step in (self._before_call, self._in_call)  # a further call, cut off before it was recognised

@@ -1,4 +1,4 @@
-"""Splits the raw text of one choice into the client's text and its tool call deltas.
+"""Splits the generated text of one choice into the text for the client and the deltas of its tool calls.
 
 Decided text can be taken in any amounts, so that a token's text and its part of a call are sent with the token.
 """
@@ -39,21 +39,25 @@ class ToolCallSplitter:
         return self._parser.all_complete
 
     def push(self, text: str) -> None:
-        """Add generated text; `take` returns the parts that are decided to be text or call."""
+        """Add generated text to be parsed; `take` returns the parts that are decided to be text or calls."""
         self._keep(self._parser.push(text))
 
     def resume_after(self, text: str) -> None:
-        """Add raw text that the client already has, so that `take` does not return it."""
+        """Add text that the client already has from an earlier attempt: it is parsed, and `take` does not return it."""
         self.push(text)
         self._already_sent = len(text) - self.decided
         self.take(self.decided)
 
     def finish(self) -> None:
-        """End the text and decide the undecided characters."""
+        """End the text, so that the undecided characters are decided and can be taken."""
         self._keep(self._parser.finish())
 
     def take(self, length: int) -> tuple[str, list[ToolCallDelta] | None]:
-        """Remove the next `length` decided characters; return the client's text and the tool call deltas in them."""
+        """Remove the next `length` decided characters of the raw text.
+
+        Returns:
+            The client's text, and the tool call deltas in these characters; `None` if there are none.
+        """
         text: list[str] = []
         calls: list[ToolCallDelta] = []
         self.decided -= length
@@ -84,5 +88,8 @@ class ToolCallSplitter:
 
 
 def call_id(choice: str, index: int) -> str:
-    """Return the id of the tool call number `index` of a choice, the same on every worker and attempt."""
+    """Return the id of tool call number `index` of a choice, the same on every worker and in every attempt.
+
+    `choice` is a unique id of the choice.
+    """
     return f"call_{hashlib.sha256(f'{choice}/{index}'.encode()).hexdigest()[:24]}"

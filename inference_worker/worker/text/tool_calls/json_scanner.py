@@ -42,11 +42,12 @@ class JsonScanner:
         self._number = ""
 
     def push(self, character: str) -> bool:
-        """Add a character; return false if the value is invalid with it, or was complete before it."""
+        """Add one character; return false if the JSON value is invalid with it, or was complete before it."""
         return not self.done and self._step(character)
 
     def skip(self, text: str, at: int) -> int:
-        """Consume characters of `text` from `at` on that are certainly within a string; return their number."""
+        """Consume the characters of `text` from index `at` on that are certainly within a JSON string; return their
+        number."""
         return _PLAIN.match(text, at).end() - at if self._step == self._in_string else 0  # type: ignore[union-attr]
 
     # Before a value

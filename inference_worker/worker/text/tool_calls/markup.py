@@ -1,4 +1,4 @@
-"""Types of the tool call parser: the markup of calls, and the spans of parsed text."""
+"""Defines the types of the tool call parser: the markup around a model's calls, and the spans of parsed text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Span:
     name: str = ""
 
     def split(self, at: int) -> tuple[Span, Span]:
-        """Return the span's first `at` characters and the rest as two spans of the same kind and call."""
+        """Split the span after its first `at` characters into two spans of the same kind and call."""
         return (
             Span(at, self.kind, self.text[:at], self.call, self.name),
             Span(self.length - at, self.kind, self.text[at:], self.call),

@@ -1,4 +1,4 @@
-"""Grammars of free text in which every tool call is valid: for `tool_choice: "auto"` with `strict` functions.
+"""Builds grammars of free text in which every tool call is valid: for `tool_choice: "auto"` with `strict` functions.
 
 Text is free until it opens a call: with the markup's opener or, for markups without one, with the beginning of a call
 at the beginning of the message. From there on the grammar enforces the call as the model's own markup writes it.
@@ -27,7 +27,9 @@ _ANY_OBJECT: dict[str, Any] = {"type": "object"}
 def strict_calls_grammar(
     tools: Sequence[Mapping[str, Any]], markup: Markup, controls: Mapping[str, int], *, parallel: bool
 ) -> Grammar:
-    """Return a grammar of free text whose tool calls in `markup` name one of `tools` and match its schema if strict.
+    """Build the grammar of free text in which every tool call in the model's `markup` names one of `tools`.
+
+    The arguments of a call match the schema of its tool if that is strict.
 
     Args:
         controls: ids of the markup's strings that are control tokens of the vocabulary.
@@ -49,7 +51,7 @@ class _Rules:
         self._parallel = parallel
 
     def lines(self) -> Iterator[str]:
-        """Yield the rules, one per line."""
+        """Yield the rules of the grammar in Lark notation, one per line."""
         more = " opened* TEXT" if self._parallel else ""
         first = ["opened* TEXT"] if self._parallel else ["opened", "TEXT"]
         if self._markup.bare:

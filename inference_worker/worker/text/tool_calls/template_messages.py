@@ -1,4 +1,4 @@
-"""Converts tools, tool calls and tool results in a conversation to the form that a chat template expects.
+"""Converts tools, tool calls and tool results in a conversation to the form that the model's chat template expects.
 
 Templates take a call's arguments as an object, clients send them as a string. For a template without tool support
 they become plain messages: descriptions in the system message, calls in the assistant's, results in the user's.
@@ -36,7 +36,8 @@ For each function call, return a json object with function name and arguments wi
 
 
 def with_parsed_arguments(message: Message) -> Message:
-    """Return the message with the arguments of its tool calls parsed, where they are JSON objects."""
+    """Return a copy of a message in which the arguments of its tool calls are objects, where they are JSON objects as
+    text."""
     calls = message.get("tool_calls")
     return {**message, "tool_calls": [_with_object(call) for call in calls]} if calls else message
 
@@ -64,7 +65,8 @@ def _depth_within(value: Any, limit: int) -> bool:
 
 
 def with_short_ids(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with tool call ids replaced by nine letters and digits, as Mistral's templates require."""
+    """Return copies of the messages in which tool call ids are nine letters and digits, as Mistral's templates
+    require."""
     return [_with_short_ids(message) for message in messages]
 
 
@@ -84,7 +86,8 @@ def _short(id_: str) -> str:
 
 
 def as_plain_messages(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
-    """Return the conversation with tools, calls and results as text in Hermes markup, for templates without tools."""
+    """Return a conversation whose tools, calls and results are text in Hermes markup, for chat templates without
+    tools."""
     plain: list[Message] = []
     for is_result, group in groupby(messages, key=lambda message: message.get("role") == "tool"):
         if is_result:

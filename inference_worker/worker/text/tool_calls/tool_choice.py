@@ -15,9 +15,10 @@ from router.messages import ChatPrompt, Grammar, Prompt, ToolMode
 def output_grammar(
     prompt: Prompt, response: Grammar | None, style: ToolStyle | None, controls: Mapping[str, int]
 ) -> Grammar | None:
-    """Return the grammar of the whole output, tool calls included; `None` if any output is allowed.
+    """Return the grammar that a request's output must match, tool calls included; `None` if any output is allowed.
 
     Args:
+        prompt: has the request's `tools` and `tool_choice`.
         response: the grammar that the request sets for answers without calls.
         style: the markup in which the model writes calls; `None` for a model without chat template.
         controls: ids of the vocabulary's control tokens, by text.
@@ -38,7 +39,13 @@ def output_grammar(
 
 
 def call_parser(prompt: Prompt, style: ToolStyle, response: Grammar | None) -> ToolCallParser | None:
-    """Return the parser of a choice's tool calls, or `None` if it can have no calls."""
+    """Create the parser that finds the tool calls in one choice's text; `None` if the request allows no calls.
+
+    Args:
+        prompt: has the request's `tools` and `tool_choice`.
+        style: the markup in which the model writes calls.
+        response: the grammar that the request sets for answers without calls.
+    """
     if not isinstance(prompt, ChatPrompt) or not (tools := _callable(prompt)):
         return None
     choice = prompt.tool_choice

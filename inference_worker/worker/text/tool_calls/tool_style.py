@@ -48,7 +48,10 @@ _OTHER_MARKUP = ("<function=", "<arg_key>", "<parameter=")
 
 
 def tool_style(template: str, *, reads_tools: bool) -> ToolStyle:
-    """Determine from a chat template how the model writes tool calls; `reads_tools`: whether it uses `tools`."""
+    """Determine from a model's chat template in which markup the model writes tool calls.
+
+    `reads_tools`: whether the template uses `tools`; otherwise tools are described in the system message.
+    """
     family = _family(template) if reads_tools else None
     return ToolStyle(family or MarkupFamily.HERMES, in_template=family is not None)
 
