@@ -1,1 +1,1 @@
-"""The assistant: a job consumer that answers by steps (rewrite, route, tool) and by child jobs at other models."""
+"""Assistant: a job consumer that answers a chat by steps (rewriting, routing, a tool) and by child jobs at models."""

@@ -1,4 +1,4 @@
-"""What the answers of one assistant are made with: its models, its tools, its way of choosing them."""
+"""Selects what one assistant of the catalogue answers with: its models, its tools and its way of choosing tools."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ class Abilities:
 
     @property
     def answers_with(self) -> ModelInfo | None:
-        """The model that writes the answers; `None` if no worker has reported it in the last hour."""
+        """The model that writes this assistant's answers; `None` if no worker has reported it in the last hour.
+
+        It is the one that the catalogue names, else the first generating model that is served.
+        """
         models = self.children.models
         if self.spec.answers_with is not None:
             return models.find(self.spec.answers_with)
@@ -68,19 +71,28 @@ class Abilities:
 
     @property
     def sees_with(self) -> ModelInfo | None:
-        """The model that answers conversations with images: the answering one or, if it reads none, one that does."""
+        """The model that answers conversations with images; `None` if none that is served reads images.
+
+        It is the answering model if that reads images, else another generating model.
+        """
         models = [self.answers_with, *(each for each in self.children.models.models() if self._may_answer(each))]
         return next((each for each in models if each is not None and each.reads_images and each.alive), None)
 
     @property
     def routes_with(self) -> ModelInfo | None:
-        """The model that chooses tools; `None` if no worker has reported it. Not used if a classifier chooses tools."""
+        """The model that chooses the tool for a question; `None` if no worker has reported it.
+
+        Not used if a classifier chooses tools.
+        """
         name = self.spec.routing.model
         return self.answers_with if name is None else self.children.models.find(name)
 
     @property
     def embeds_with(self) -> ModelInfo | None:
-        """The embedding model of the classifier; `None` if it has none, or no worker serves one with a price now."""
+        """The embedding model that the classifier of tools asks; `None` if it asks none.
+
+        That is so if the catalogue says so, or if no worker serves an embedding model that has a price.
+        """
         routing, models = self.spec.routing, self.children.models
         if routing.way != "classifier" or routing.embeddings is False or self.embedding_router is None:
             return None
@@ -89,7 +101,9 @@ class Abilities:
         return next((each for each in served if self._may_be_billed(each.name)), None)
 
     async def models_known(self) -> None:
-        """Wait until the models that answer and route are known.
+        """Wait, before a job is answered, until workers have reported the models that answer and choose tools.
+
+        For the model that chooses tools it waits a few seconds at most, and returns without it.
 
         Raises:
             ModelUnavailable: no worker reported the answering model within `patience`.
@@ -104,13 +118,17 @@ class Abilities:
             await asyncio.sleep(POLL_INTERVAL)
 
     def tools(self, off: Collection[str] = ()) -> list[Tool]:
-        """Return the assistant's tools without those in `off`; those that the installation lacks say why."""
+        """Return the assistant's tools without those named in `off`, which a conversation switched off.
+
+        Tools that the installation lacks are among them: a call of one fails with the reason.
+        """
         if ALL_TOOLS in off:
             return []
         return self.toolbox.known([name for name in self.spec.tools if name not in off])
 
     def unnamed_models(self) -> list[str]:
-        """Return the models that this assistant uses because they are served, without being named by the catalogue."""
+        """Return the names of the models that this assistant uses only because they are served; the catalogue names
+        none of them."""
         named = {self.spec.answers_with, self.spec.routing.model, self.spec.routing.embeddings}
         served = (self.answers_with, self.sees_with, self.embeds_with)
         used = {each.name for each in served if each is not None}
@@ -120,7 +138,10 @@ class Abilities:
         return sorted(each for each in used if each not in named)
 
     def callable_tools(self) -> list[OwnTool]:
-        """Return the tools that are on and may be called by their names; those of MCP servers are not passed on."""
+        """Return the tools that clients may call by name, as MCP tools, for the assistant's heartbeat.
+
+        Only tools that are on, and none of MCP servers; each with the most that a call can use.
+        """
         on = self.toolbox.available()
         return [
             OwnTool(name=tool.name, description=tool.description, parameters=tool.parameters, parts=parts)
@@ -129,15 +150,16 @@ class Abilities:
         ]
 
     def may_be_called(self, tool: str) -> bool:
-        """Return whether clients may call a tool by its name, if it is on."""
+        """Return whether clients may call the tool named `tool`, provided that it is on; tools of MCP servers they may
+        not."""
         return tool in self.spec.tools and not tool.startswith("mcp.")
 
     def check_call(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Check a call that a client chose, before it is a step.
+        """Check a call of a tool that a client chose by name, before it becomes a step of the answer.
 
         Raises:
             NotFound: the assistant has no such tool, or clients may not call it.
-            InvalidArguments: the arguments do not match its schema.
+            InvalidArguments: the arguments do not match the tool's schema.
         """
         if not self.may_be_called(tool):
             raise NotFound(UNKNOWN_TOOL, tool=tool)
@@ -151,9 +173,10 @@ class Abilities:
         return [tool_part(tool.name), *of_models] if of_models else None
 
     def most_parts(self) -> list[UsagePart]:
-        """Return the most that the steps of one job use: calls of the models that rewrite and route, and of each tool.
+        """Return the most that the steps of one job can use, as parts of a bill: rewriting, choosing a tool, and each
+        tool once.
 
-        Each model and tool is called once; what a step used in a process that died is not billed.
+        The gateway holds credit for these. What a step used in a process that died is not billed.
         """
         parts = []
         if self.spec.rewrites == "model" and self.spec.tools:
@@ -183,7 +206,7 @@ class Abilities:
 
 
 def tool_part(name: str) -> UsagePart:
-    """Return the part of a bill for one call of the tool `name`."""
+    """Return the part of a bill that stands for one call of the tool `name`."""
     return UsagePart(model=f"tool.{name}", usage=Usage(prompt_tokens=0, units={"call": 1}))
 
 

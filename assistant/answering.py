@@ -1,4 +1,4 @@
-"""Answers one job in steps: rewrite the question, choose a tool, call it, then have a model write the answer.
+"""Answers one job of an assistant in steps: rewrite the question, choose a tool, call it, have a model answer.
 
 Each step that has ended is released to the gateway, which confirms it as it confirms tokens. Another process that takes
 the job over continues after the last step and the last token that the gateway has: no step runs again that was
@@ -78,7 +78,7 @@ class Answering:
         """Usage of ended calls that the next ended step has; a client that leaves before does not pay for it."""
 
     async def run(self) -> Finished:
-        """Answer the job; return its last reply.
+        """Answer the job: release its steps and its text to the gateway, and return the terminal reply `Finished`.
 
         Raises:
             GenerationError: the model that writes the answer failed.
@@ -371,7 +371,7 @@ class Answering:
 
 
 def started(attempt: AssistantAttempt, worker_id: str, prompt_tokens: int = 0) -> Started:
-    """Return the reply that an attempt has started, or how many tokens the prompt of its answer has."""
+    """Build the reply that an attempt has started; with `prompt_tokens` also how long the prompt of its answer is."""
     return Started(
         job_id=attempt.job.id,
         attempt_id=attempt.attempt_id,

@@ -1,4 +1,4 @@
-"""State of a job that the assistant answers: its steps, and what of its answer was released to the gateway."""
+"""Holds the state of a job that an assistant answers: its steps, and the part of its answer that the gateway has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AssistantAttempt(SteppedAttempt):
 
     @property
     def usage(self) -> Usage:
-        """Usage of the answer so far; that of the steps is in their parts."""
+        """Usage of the written answer so far: tokens of its prompt and of its text. Steps bill their own usage."""
         return self.final or Usage(
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.tokens,
@@ -36,11 +36,12 @@ class AssistantAttempt(SteppedAttempt):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released text as a JSON list, as a proxy's."""
+        """SHA-256 (hex) of the released text, as a JSON list of one string, by which the gateway checks what it
+        received."""
         return hashlib.sha256(msgspec.json.encode(["".join(self._text)])).hexdigest()
 
     def release(self, delta: Delta) -> Delta:
-        """Record a child job's delta as released, and return it as a delta of this job."""
+        """Record the delta of a child job as released, and return it as a delta of this attempt's job, to be sent."""
         released = msgspec.structs.replace(
             delta, job_id=self.job.id, attempt_id=self.attempt_id, choice=0, start=self.position
         )

@@ -1,4 +1,4 @@
-"""Reads the assistant's catalogue of models, a TOML file, once at start-up.
+"""Reads the catalogue of an assistant process, a TOML file with its assistants, tools and MCP servers, at start-up.
 
     [models.assistant]
     answers_with = "smollm2-135m-instruct"
@@ -213,10 +213,10 @@ def read(path: Path) -> Catalogue:
 
 
 def mcp_secrets(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that entries of MCP servers name.
+    """Return the values of the environment variables that the catalogue's MCP servers name, by variable.
 
     Raises:
-        StartupError: one is not set, or a token can't be sent in a request.
+        StartupError: a variable is not set, or a token can't be sent in a request.
     """
     found = {}
     for server, spec in catalogue.mcp.items():

@@ -1,4 +1,4 @@
-"""The conversation of a job as the assistant reads it, and the prompts that it makes of it.
+"""Reads a job's conversation for the assistant (question, earlier turns), and builds the answering model's prompt.
 
 Models get the texts of earlier turns, never their steps. A tool's result is in the prompt of the turn that called it
 only, in a delimited block of the last message. What no longer fits into the answering model's context is left out from
@@ -31,17 +31,17 @@ class Conversation:
 
     @property
     def question(self) -> str:
-        """Text of the last message."""
+        """Text of the last message, which the assistant answers; "" if it has none."""
         return str(self.messages[-1].get("content") or "") if self.messages else ""
 
     @property
     def is_question(self) -> bool:
-        """Whether the last message is a person's, so that a tool may be needed."""
+        """Whether the last message is a person's and has text, so that a tool may be needed."""
         return bool(self.messages) and self.messages[-1].get("role") == "user" and bool(self.question.strip())
 
     @property
     def history(self) -> list[Turn]:
-        """The turns before the question, as routing reads them."""
+        """The turns before the question that have text, oldest first, as routing reads them."""
         turns = []
         for message in self.messages[:-1]:
             text = str(message.get("content") or "")
@@ -72,13 +72,14 @@ class Conversation:
         return [*first, *rest]
 
     def turns_to_drop(self, *, limit: int, extra: int) -> int:
-        """Return how many of the oldest messages must go so that the prompt is estimated to have `limit` tokens.
+        """Return how many of the oldest messages must be left out so that the prompt fits, by an estimate of its
+        tokens.
 
         Args:
             limit: tokens that the prompt may have.
             extra: bytes of system prompt and tool result.
 
-        The last message always stays. Answers without their question go with it.
+        System messages are not counted, and the last message always stays. Answers without their question go with it.
         """
         fixed = [each for each in self.messages if each.get("role") in _SYSTEM]
         rest = [each for each in self.messages if each.get("role") not in _SYSTEM]
@@ -90,26 +91,33 @@ class Conversation:
         return self.whole_turns(dropped)
 
     def whole_turns(self, dropped: int) -> int:
-        """Return `dropped`, increased until what is kept begins with a person's message, or only the last is left."""
+        """Return `dropped`, a number of oldest messages to leave out, increased so that no answer is kept without its
+        question.
+
+        What is kept then begins with a person's message, or is the last message alone.
+        """
         rest = [each for each in self.messages if each.get("role") not in _SYSTEM]
         while 0 < dropped < len(rest) - 1 and rest[dropped].get("role") != "user":
             dropped += 1
         return dropped
 
     def images_before(self, dropped: int) -> int:
-        """Return the number of images in the oldest `dropped` messages, system messages not counted."""
+        """Return how many images the oldest `dropped` messages have, system messages not counted."""
         rest = [each for each in self.messages if each.get("role") not in _SYSTEM]
         parts = [part for message in rest[:dropped] for part in _parts(message)]
         return sum(part.get("type") == "image" for part in parts)
 
     @property
     def droppable(self) -> int:
-        """Number of messages that may be left out: all but the system's and the last."""
+        """Number of messages that may be left out of the prompt: all but system messages and the last one."""
         return max(0, sum(each.get("role") not in _SYSTEM for each in self.messages) - 1)
 
 
 def prompt_limit(context: int, max_tokens: int | None) -> int:
-    """Return the tokens that a prompt may have in a `context`, beside an answer of `max_tokens` or a fourth of it."""
+    """Return how many tokens a prompt may have in a context of `context` tokens, so that an answer has room.
+
+    The answer gets `max_tokens`, but at most three fourths of the context; `None`: a fourth.
+    """
     share = context // ANSWER_SHARE
     return max(1, context - (share if max_tokens is None else min(max_tokens, context - share)))
 

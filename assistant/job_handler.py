@@ -1,4 +1,4 @@
-"""Job handler of one assistant: takes jobs from its `JobConsumer`, answers each in a task, and ends it once."""
+"""Answers the jobs of one assistant: takes them from its `JobConsumer`, runs each in a task, and ends each once."""
 
 from __future__ import annotations
 
@@ -34,11 +34,15 @@ class AssistantJobHandler:
         """Tokens of answers released since the start."""
 
     def open(self, job: Job, delivery: Delivery) -> AssistantAttempt:
-        """Create an attempt at `job`, which `delivery` brought; the attempt starts with `begin`."""
+        """Create this assistant's attempt at `job`, which the queue message `delivery` brought; `begin` starts the
+        attempt."""
         return AssistantAttempt(job, delivery)
 
     async def begin(self, attempt: AssistantAttempt) -> None:
-        """Queue a job for a slot; fail one that is not a chat, or requests several answers or its prompt."""
+        """Queue a job's attempt for a slot, and start it if one is free.
+
+        Fails a job that an assistant can't answer: no chat, several answers, or one that asks for its prompt.
+        """
         wanted = attempt.job.text.echo or attempt.job.sampling.prompt_logprobs is not None
         if not isinstance(attempt.job.prompt, ChatPrompt):
             self._fail(attempt, FailureCode.INVALID_PROMPT, "This model answers chats: use /v1/chat/completions.")
@@ -52,7 +56,7 @@ class AssistantJobHandler:
             self.admit()
 
     def admit(self) -> None:
-        """Answer waiting jobs while slots are free."""
+        """Start the waiting attempts while slots are free: report `Started` to the gateway and answer in a new task."""
         while (attempt := self._admission.admit()) is not None:
             self._put(attempt, started(attempt, self._abilities.worker))
             attempt.task = asyncio.create_task(self._answer(attempt))
@@ -91,17 +95,20 @@ class AssistantJobHandler:
     # End of a job
 
     def fail(self, attempt: AssistantAttempt, code: FailureCode, message: str) -> None:
-        """Cancel the child jobs of a job and end it as failed; the client gets `message`."""
+        """End a job as failed: cancel its task and its child jobs, and send the terminal reply; the client gets
+        `message`."""
         self.abandon(attempt)
         self._fail(attempt, code, message)
 
     def cancel(self, attempt: AssistantAttempt) -> None:
-        """Cancel the child jobs of a job and end it as cancelled: its gateway requested it or is gone."""
+        """End a job as cancelled, because its gateway requested it or is gone: cancel its child jobs, send the terminal
+        reply."""
         self.abandon(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def abandon(self, attempt: AssistantAttempt) -> None:
-        """Cancel the child jobs of a job that another process will answer; publishes no terminal message."""
+        """Stop answering a job that another process will answer: cancel its task and child jobs, without a terminal
+        reply."""
         if attempt.task is not None:
             attempt.task.cancel()
 

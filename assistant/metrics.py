@@ -1,4 +1,4 @@
-"""Prometheus metrics of an assistant, with a worker's names where they mean the same (docs/metrics.md)."""
+"""Defines the Prometheus metrics of an assistant process, with a worker's names where they mean the same."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ class AssistantMetrics:
         self._control_refused.labels(reason).inc()
 
     def load(self, model: str, running: int, waiting: int) -> None:
-        """Set the gauges of a model's running and waiting requests."""
+        """Set the gauges of the requests of the assistant `model` that are being answered, and that wait for a slot."""
         self._running.labels(model).set(running)
         self._waiting.labels(model).set(waiting)
 
     def step(self, step: Step) -> None:
-        """Count an ended step, and the duration of a tool call; running steps are ignored."""
+        """Count a step of an answer once it has ended, and record the duration of a tool call; running steps are
+        ignored."""
         if step.state is StepState.RUNNING:
             return
         self._steps.labels(step.kind, step.name, step.state.value).inc()
@@ -64,7 +65,8 @@ class AssistantMetrics:
             self._tool_seconds.labels(step.name).observe(step.data["seconds"])
 
     def ended(self, model: str, terminal: Terminal, usage: Usage, seconds: float) -> None:
-        """Count an ended job's tokens, and its failure or cancellation, or if finished its latency (`seconds`)."""
+        """Count an ended job by its terminal reply, with its tokens; of a finished job also record the latency in
+        `seconds`."""
         self._prompt_tokens.labels(model).inc(usage.prompt_tokens)
         self._generation_tokens.labels(model).inc(usage.completion_tokens)
         if isinstance(terminal, Failed | Cancelled):

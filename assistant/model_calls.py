@@ -1,4 +1,4 @@
-"""Calls models for one job: each call is a child job, which follows its worker's death and ends with its reader."""
+"""Calls models for one job of an assistant: each call is a child job, cancelled when the caller stops reading it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class ModelCalls:
         self._calls = 0
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
-        """Yield the pieces of a model's answer as they arrive; closing the generator cancels the child job.
+        """Yield the pieces of a model's answer to `request` as they arrive from a child job.
+
+        Closing the generator cancels the child job.
 
         Raises:
             ModelCallFailed: the model is unknown, unavailable, or its job failed.
@@ -60,7 +62,9 @@ class ModelCalls:
             raise ModelCallFailed(f"{request.model}: {error}") from error
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of `texts` by an embedding model; cancelling the call cancels the child job.
+        """Return the vectors of `texts`, in their order, by a child job at the embedding model `model`.
+
+        Cancelling the call cancels the child job.
 
         Raises:
             ModelCallFailed: the model is unknown, unavailable, or its job failed.
@@ -86,11 +90,13 @@ class ModelCalls:
         return Embeddings([vectors[number] for number in range(len(texts))], usage)
 
     async def pieces(self, child: ChildRequest) -> AsyncGenerator[ModelPiece]:
-        """Yield the output of a child job, each piece with the usage until then; closing it cancels the job.
+        """Publish a child job and yield its output as it arrives, each piece with the usage until then.
+
+        Closing the generator cancels the child job.
 
         Raises:
-            GenerationError: the job failed.
-            PublishError: the broker did not confirm it.
+            GenerationError: the child job failed.
+            PublishError: the broker did not confirm the child job.
             TooManyAncestors: the parent is a child job of too many others.
         """
         usage = Usage(prompt_tokens=0)

@@ -1,4 +1,4 @@
-"""The port through which the assistant calls models. Child jobs implement it; tests have a scripted one."""
+"""Defines the port through which the assistant calls models: child jobs implement it, and a scripted one in tests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ class ModelPort(Protocol):
     """Calls models of the platform."""
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of `texts` by an embedding model; cancelling the call cancels its job.
+        """Return the vectors of `texts`, in their order, by the embedding model `model`; implementations call the
+        model.
+
+        Cancelling the call cancels the model's job.
 
         Raises:
             ModelCallFailed: the model is unknown, unavailable, or its job failed.
@@ -64,7 +67,9 @@ class ModelPort(Protocol):
         ...
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
-        """Return the pieces of the answer to `request` as they arrive; closing the generator cancels the call.
+        """Return a generator of the pieces of a model's answer to `request`; implementations call the model.
+
+        Pieces are yielded as they arrive; closing the generator cancels the call.
 
         Raises:
             ModelCallFailed: while it is iterated: the model is unknown, unavailable, or its job failed.

@@ -1,4 +1,4 @@
-"""The assistant process: runs one consumer per model of the catalogue on a shared bus."""
+"""Runs the assistant process: one job consumer for each assistant in the catalogue, on a shared broker connection."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def serve(
     timings: Timings = DEFAULT_TIMINGS,
     images: ImageServices | None = None,
 ) -> None:
-    """Answer the jobs of all models in the catalogue until `stop` is set, then drain.
+    """Answer the jobs of all assistants in the catalogue until `stop` is set, then drain.
 
     Setting `hand_over` ends the drain at once: the running jobs go to other assistants.
 
@@ -160,7 +160,7 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def image_services(blobs: BlobSettings, connection: StoreConnection, home: Path) -> ImageServices:
-    """Return what drawing needs of the store; close its `objects` at the end.
+    """Return what the image tool needs to store images and read prices; the caller must close its `objects`.
 
     Raises:
         StartupError: a setting of the blobs is wrong.
@@ -170,7 +170,8 @@ def image_services(blobs: BlobSettings, connection: StoreConnection, home: Path)
 
 
 async def run(settings: AssistantSettings, blobs: BlobSettings, home: Path) -> None:
-    """Run the assistant process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to others.
+    """Run the assistant process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to other
+    assistants.
 
     Images are stored as `blobs` says, by default in a folder of `home`, if there is a store for their documents.
     """

@@ -1,4 +1,4 @@
-"""Settings of an assistant process; `catalogue.py` reads the models that it answers for."""
+"""Defines the settings of an assistant process; `catalogue.py` reads the assistants for which it answers."""
 
 from __future__ import annotations
 

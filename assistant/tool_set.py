@@ -1,4 +1,4 @@
-"""Opens the toolbox of an installation: creates the tools, and sets the message for users of each disabled one."""
+"""Creates the tools of an installation for the assistant, and sets why each of those that it lacks is switched off."""
 
 from __future__ import annotations
 
@@ -44,9 +44,14 @@ WEB_PAGE_OFF = Sentence(
 async def open_tools(
     spec: ToolsSpec, weather_key: SecretStr | None, children: ChildJobs, images: ImageServices | None
 ) -> AsyncIterator[Toolbox]:
-    """Provide the toolbox of an installation; its connections are closed afterwards.
+    """Create the toolbox of the installation; a context manager that closes the tools' connections and processes at the
+    end.
 
-    `children` opens the jobs of tools that call models; without `images` none is drawn.
+    Args:
+        spec: the catalogue's settings of the tools.
+        weather_key: API key of the weather service, if it needs one.
+        children: opens the jobs of tools that call models.
+        images: where images are stored; `None`: none is drawn.
 
     Raises:
         StartupError: a permitted network is malformed.

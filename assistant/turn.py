@@ -1,4 +1,4 @@
-"""One turn of a conversation, as routing and rewriting read it."""
+"""Defines one turn of a conversation (role and text), as the assistant's routing and rewriting read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer of one assistant's jobs: takes them from its queues and sends heartbeats, as a worker does."""
+"""Runs the consumer of one assistant's jobs: takes jobs from the assistant's queues, and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class AssistantWorker:
         await self._consumer.serve(stop)
 
     def status(self) -> dict[str, Any]:
-        """Return the state and load for `/status`, with the tools that are off and why."""
+        """Return this assistant's state and load for the `/status` endpoint, with the tools that are off and why."""
         admission = self._consumer.admission
         return {
             "state": str(self._consumer.state),

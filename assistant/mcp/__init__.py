@@ -1,1 +1,1 @@
-"""Client of servers of the Model Context Protocol (MCP): their tools as tools of the assistant."""
+"""Client of the assistant for MCP servers (Model Context Protocol): offers their tools as the assistant's own."""

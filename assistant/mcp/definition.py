@@ -1,4 +1,4 @@
-"""Definitions of the tools of MCP servers, with limits and fingerprints.
+"""Reads the definitions of MCP servers' tools, within limits, and computes the fingerprints that operators approve.
 
 The description and the schema of a tool are text that a model reads before it decides. Their fingerprint is what the
 operator approves: if one character of them changes, it is another one.
@@ -41,7 +41,7 @@ class Definition:
 
 
 def definition(tool: mcp_types.Tool) -> Definition:
-    """Return the definition of a listed tool.
+    """Return the definition (name, description, schema, fingerprint) of a tool as an MCP server lists it.
 
     Raises:
         DefinitionRefused: the description or the schema is too long, or the schema can't be checked.
@@ -64,7 +64,7 @@ def definition(tool: mcp_types.Tool) -> Definition:
 
 
 async def listed(client: Client) -> dict[str, mcp_types.Tool]:
-    """Return the tools that a server lists, by name.
+    """Ask a connected MCP server for its list of tools, page by page, and return the tools by name.
 
     Raises:
         DefinitionRefused: the list has more than `MAX_PAGES` pages.

@@ -1,4 +1,4 @@
-"""Start-up of an MCP server's process: it ends with the assistant, and gets the listed environment variables only."""
+"""Starts the process of an MCP server, which ends with the assistant and gets the listed environment variables only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _START = (
 
 
 def parameters(command: Sequence[str], environment: Mapping[str, str]) -> StdioServerParameters:
-    """Return what starts `command` with `environment` and nothing else of this process's environment."""
+    """Return the parameters with which the MCP library starts an MCP server's `command` over stdio.
+
+    The process gets the variables in `environment` and nothing else of the assistant's environment.
+    """
     paths = json.dumps([path or os.getcwd() for path in sys.path])
     names = json.dumps(sorted(environment))
     return StdioServerParameters(
@@ -28,7 +31,8 @@ def parameters(command: Sequence[str], environment: Mapping[str, str]) -> StdioS
 
 
 def launch() -> None:
-    """Replace this process by the command in its arguments; called in the process that `parameters` describes.
+    """Replace this process by the MCP server's command in its arguments; called in the process that `parameters`
+    describes.
 
     Raises:
         OSError: the command can't be executed.

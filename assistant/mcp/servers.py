@@ -1,4 +1,4 @@
-"""Connections to the MCP servers of the catalogue: they list tools, call them, and are made again when they break.
+"""Keeps the assistant connected to the MCP servers of its catalogue: lists their tools, calls them, reconnects.
 
 A tool is added to the toolbox as its server first describes it, and keeps this description while the process runs. Once
 its server describes it in another way, it is off until the operator approves the new description. A tool that no person
@@ -83,7 +83,10 @@ class McpServer:
             toolbox.switch_off(tool_name(name, tool), NOT_CONNECTED)
 
     async def run(self) -> None:
-        """Connect, list the tools again and again, and connect anew after an error, until `close`."""
+        """Stay connected to the MCP server until `close`: list its tools periodically, reconnect after an error.
+
+        A background task. Switches the server's tools in the toolbox on and off with each list.
+        """
         delay = FIRST_RETRY
         while not self._closing.is_set():
             self.listed.clear()
@@ -97,11 +100,15 @@ class McpServer:
             await _within(delay, self._closing.wait())
 
     def close(self) -> None:
-        """Make no further connection. The library can lose a cancellation of `run` while it closes a broken one."""
+        """Let `run` end instead of connecting to the MCP server again.
+
+        Needed beside a cancellation of `run`, which the library can lose while it closes a broken connection.
+        """
         self._closing.set()
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> mcp_types.CallToolResult:
-        """Call a tool once: a call may have effects, so that none is repeated.
+        """Call the tool `tool` of the MCP server once and return its result; a call may have effects, so none is
+        repeated.
 
         Raises:
             Unavailable: the server is not connected, broke the connection, or answered by a protocol error.
@@ -164,7 +171,9 @@ class McpServer:
 async def open_servers(
     specs: Mapping[str, McpSpec], secrets: Mapping[str, str], toolbox: Toolbox
 ) -> AsyncIterator[list[McpServer]]:
-    """Connect to all servers, and add their tools to `toolbox`; disconnect afterwards.
+    """Stay connected to all MCP servers in `specs` while the context lasts, and add their tools to `toolbox`.
+
+    A context manager that waits a few seconds for the first lists of tools, and yields the connections.
 
     Raises:
         StartupError: an address or a permitted network is malformed, or not permitted to anyone.

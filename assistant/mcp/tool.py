@@ -1,4 +1,4 @@
-"""A tool of an MCP server as a tool of the assistant, and what its results may contain."""
+"""Adapts a tool of an MCP server to the assistant's tools, asks for consent, and limits what its results contain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Call = Callable[[str, dict[str, Any]], Awaitable[mcp_types.CallToolResult]]
 
 
 def tool_name(server: str, tool: str) -> str:
-    """Return the name that a server's tool has in catalogues, steps and prices."""
+    """Return the name that the tool `tool` of the MCP server `server` has in catalogues, steps and prices."""
     return f"mcp.{server}.{tool}"
 
 
@@ -37,13 +37,16 @@ class Consents(NamedTuple):
 
     @classmethod
     def of(cls, name: str, fingerprint: str, arguments: dict[str, Any]) -> Consents:
-        """Return the consents to a call of the tool `name`."""
+        """Return the three texts by which a person can allow this call of the tool `name`, of which one is enough.
+
+        `fingerprint` is that of the tool's definition.
+        """
         call = json.dumps([fingerprint, arguments], sort_keys=True, separators=(",", ":"))
         return cls(name, f"{name}@{fingerprint}", f"{name}@{hashlib.sha256(call.encode()).hexdigest()}")
 
 
 def text_for_model(result: Mapping[str, Any]) -> str:
-    """Return the texts of a result `mcp` as a delimited block of data, "" for others.
+    """Return the text of a tool result of the type `mcp` as a delimited block of data for a model; "" for other types.
 
     It needs no connection: a process that continues an answer may not have reached the server yet.
     """
@@ -69,21 +72,21 @@ class McpTool:
 
     @property
     def name(self) -> str:
-        """Name in catalogues, steps and prices."""
+        """Name of the tool in catalogues, steps and prices: `mcp.SERVER.TOOL`."""
         return tool_name(self.server, self.definition.name)
 
     @property
     def description(self) -> str:
-        """The server's description, as it was approved."""
+        """The MCP server's description of the tool, as it was approved; models read it."""
         return self.definition.description
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The server's schema of the arguments, as it was approved."""
+        """JSON schema of the tool's arguments by the MCP server, as it was approved."""
         return self.definition.parameters
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Call the server and return a result of the type `mcp`.
+        """Call the tool at its MCP server and return the result as a JSON object of the type `mcp`.
 
         Raises:
             ConsentRequired: the person has to allow the tool, and the question does not.
@@ -104,15 +107,18 @@ class McpTool:
         }
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return `None`: a server's texts are made for models."""
+        """Return `None`: the text of an MCP server's result is made for models, so a model phrases the answer."""
         return None
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return the result's texts as a delimited block of data."""
+        """Return the text of the tool's result as a delimited block of data, for the answering model's prompt."""
         return text_for_model(result)
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the question for a tool that needs exactly one text, and nothing for one that needs nothing."""
+        """Return the arguments of a call for a question, without a model; `None` if a model has to find them.
+
+        A tool that requires one text gets the question, a tool that requires nothing no argument.
+        """
         required = self.parameters.get("required") or []
         if not required:
             return {}

@@ -1,4 +1,4 @@
-"""Clients of MCP servers: streamable HTTP through the guard of the tools' HTTP client, and processes over stdio.
+"""Connects to MCP servers: by streamable HTTP through the guard of the tools' HTTP client, or to a process by stdio.
 
 Both are of the operator's choice. No server gets anything of the environment but the variables that its entry lists,
 and a client offers servers no sampling, no elicitation and no folders.
@@ -28,7 +28,9 @@ READ_TIMEOUT = 120.0
 
 @asynccontextmanager
 async def open_client(spec: McpSpec, secrets: Mapping[str, str]) -> AsyncIterator[Client]:
-    """Connect to a server, and agree on a version of the protocol; disconnect afterwards.
+    """Connect to one MCP server and agree on a version of the protocol; a context manager that yields the client.
+
+    It disconnects at the end.
 
     Args:
         spec: the server's entry in the catalogue.
@@ -68,7 +70,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self._transport = transport
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request and return its response.
+        """Send one HTTP request to the MCP server and return the response, whose body is limited to `MAX_BODY_BYTES`.
 
         Raises:
             httpx2.TransportError: the exchange failed, or the response is compressed.
@@ -83,7 +85,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all HTTP connections to the MCP server."""
         await self._transport.aclose()
 
 

@@ -1,1 +1,1 @@
-"""Routing: rewriting follow-up questions to stand alone, and choosing the tool that a question needs."""
+"""Routing of the assistant: rewrites follow-up questions to stand alone, and chooses the tool that a question needs."""

@@ -1,4 +1,4 @@
-"""Noun phrases and pronouns that name what was mentioned before: "the ship", "that planet", "the city we discussed".
+"""Finds phrases in a follow-up question that refer to earlier turns: "the ship", "that planet", "the city we saw".
 
 Patterns match the normal form of a text (`normal_form.plain`).
 """
@@ -148,7 +148,14 @@ THAT_DOCUMENT = re.compile(
 
 
 def mentioned(text: str, history: Sequence[Turn], *, pictures: bool) -> Reference | None:
-    """Return what kind of thing a phrase such as "the city we discussed" refers to; `pictures`: one was drawn."""
+    """Return to what kind of thing a phrase such as "the city we discussed" in a question refers; `None` without a
+    phrase.
+
+    Args:
+        text: the question in normal form.
+        history: the turns before it.
+        pictures: whether an earlier turn asked for a picture.
+    """
     found = MENTIONED.search(text)
     noun = next((each for each in found.groups() if each), "") if found else ""
     if not noun:
@@ -163,7 +170,11 @@ def mentioned(text: str, history: Sequence[Turn], *, pictures: bool) -> Referenc
 
 
 def demonstrative(text: str) -> Reference | None:
-    """Return what kind of thing a demonstrative with any noun refers to: "that skyscraper", "ten wieżowiec"."""
+    """Return to what kind of thing a demonstrative with a noun in a question refers: "that skyscraper", "ten
+    wieżowiec".
+
+    `text` is the question in normal form. `None` without such a phrase.
+    """
     found = _DEMONSTRATIVE.search(text)
     noun = next((each for each in found.groups() if each), "") if found else ""
     if not noun or _NO_REFERENT.fullmatch(noun):

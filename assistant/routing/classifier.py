@@ -59,11 +59,17 @@ class ToolClassifier:
         self._by_cues = _cues().fit([_present(each) for each in questions], labels)
 
     def classify(self, question: str) -> Verdict:
-        """Return the label of a stand-alone question; "none" if no tool is probable enough."""
+        """Return the label (the tool or "none") of a question that stands alone, with its probability.
+
+        "none" if no tool is probable enough.
+        """
         return verdict(self.probabilities(question))
 
     def probabilities(self, question: str) -> dict[Label, float]:
-        """Return the probability of each label: the weighted geometric mean of both regressions, normalised."""
+        """Return the probability of each label (tool or "none") for a question that stands alone.
+
+        It is the weighted geometric mean of both regressions, normalised.
+        """
         question = cut(question)
         return mixed(
             _probabilities(self._by_words, question), _probabilities(self._by_cues, _present(question)), CUE_WEIGHT
@@ -71,7 +77,10 @@ class ToolClassifier:
 
 
 def mixed(one: Mapping[Label, float], other: Mapping[Label, float], weight: float) -> dict[Label, float]:
-    """Return the normalised geometric mean of two classifiers' probabilities; `weight` is that of the `other`."""
+    """Combine two classifiers' probabilities by label to their weighted geometric mean, normalised.
+
+    `weight` is that of `other`, 0 to 1.
+    """
     product = {
         label: (one.get(label, 0.0) + SMALLEST) ** (1 - weight) * (other.get(label, 0.0) + SMALLEST) ** weight
         for label in LABELS
@@ -81,7 +90,8 @@ def mixed(one: Mapping[Label, float], other: Mapping[Label, float], weight: floa
 
 
 def verdict(probabilities: Mapping[Label, float]) -> Verdict:
-    """Return the most probable label; "none" if it is a tool that is not probable enough."""
+    """Return the most probable label with its probability; "none" if that label is a tool that is not probable
+    enough."""
     best = max(probabilities, key=probabilities.__getitem__)
     if best != "none" and probabilities[best] < UNSURE:
         return Verdict("none", 1 - probabilities[best])
@@ -101,7 +111,11 @@ class ClassifierRouter:
         self._classifier = classifier
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Return the tool for a stand-alone `question`; calls no model, and takes about two milliseconds."""
+        """Return the choice of a tool for a question that stands alone, by the classifier; takes about two
+        milliseconds.
+
+        No model is called.
+        """
         return self.choice(self._classifier.classify(question), question, history, tools)
 
     def choice(
@@ -112,7 +126,11 @@ class ClassifierRouter:
         tools: Sequence[Tool],
         usage: Usage | None = None,
     ) -> Choice:
-        """Return the choice that follows from a verdict, which took `usage` of a model."""
+        """Return the choice that follows from a classifier's verdict `found` about a question.
+
+        If the label has no tool, a tool without label is chosen that finds its arguments in the question. `usage`: the
+        tokens of the embedding model, if one was asked.
+        """
         if any(tool.name == found.label for tool in tools):
             return Choice(found.label, confidence=found.probability, usage=usage)
         language = language_of(question, history)

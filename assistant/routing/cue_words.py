@@ -1,4 +1,4 @@
-"""English and Polish words, stems and phrases that point to a tool, as alternatives of regular expressions.
+"""Lists English and Polish words, stems and phrases that point to a tool, as regular expressions for the classifier.
 
 They match the normal form of a text (`normal_form.plain`): lower case, no diacritics. `cues.py` groups them.
 """

@@ -1,4 +1,4 @@
-"""Cues: groups of English and Polish word stems and patterns that point to a tool. Features of the classifier.
+"""Counts cues in a question, English and Polish word stems that point to a tool, as features of the tool classifier.
 
 Patterns match the normal form of a text (`normal_form.plain`): lower case, no diacritics.
 """
@@ -136,7 +136,11 @@ _PLACE = re.compile(r"\b(?:in|at|for|near|to|w|we|na|dla|nad|pod|do|kolo)\s+(?:t
 
 
 def cues(text: str) -> dict[str, float]:
-    """Return the cues of a question: for each group how many matches it has, at most 3, and what names it has."""
+    """Return the features of a question for the classifier of tools: by group of cues, how many matches it has, at most
+    3.
+
+    Names in the question are features too.
+    """
     normal = plain(text)
     found = {name: float(min(3, len(pattern.findall(normal)))) for name, pattern in GROUPS.items()}
     for gate, closed in _GATES.items():

@@ -1,4 +1,4 @@
-"""The classifier way of routing with a second opinion: a classifier of sentence embeddings from a served model."""
+"""Chooses the tool for a question by the classifier, with a second opinion by a served model's sentence embeddings."""
 
 from __future__ import annotations
 
@@ -67,11 +67,14 @@ class EmbeddingRouter:
 
     @property
     def languages(self) -> frozenset[Language] | None:
-        """Languages that the embedding model knows; `None` until it was trained."""
+        """Languages for which the embedding model gives a second opinion, as it knows them; `None` until it was
+        trained."""
         return None if self._by_vector is None else frozenset(self._by_vector)
 
     async def train(self, models: ModelPort) -> None:
-        """Embed training prompts of each language, and train on the vectors where the model knows the language.
+        """Train the classifiers of embeddings, one for each language that the embedding model knows.
+
+        Embeds the training prompts by `models`.
 
         Raises:
             ModelCallFailed: the embedding model is unknown, unavailable, or its job failed.
@@ -87,7 +90,11 @@ class EmbeddingRouter:
         self._by_vector = known
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Return the tool for a stand-alone `question`, with the usage of embedding it."""
+        """Return the choice of a tool for a question that stands alone, with the usage of embedding the question.
+
+        Where the embedding model is not trained yet, fails or is late, the n-gram classifier decides alone; nothing is
+        raised.
+        """
         if self._by_vector is None:
             self._train_in_background(models)
             return await self._choose_alone(question, history, tools, models, "training")

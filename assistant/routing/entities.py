@@ -1,4 +1,4 @@
-"""Finds what earlier turns of a conversation were about: places, persons, topics, expressions, documents."""
+"""Finds the entities that earlier turns of a chat were about: places, persons, topics, expressions, documents."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ class Place:
 
 
 def names(text: str) -> list[str]:
-    """Return the names in a text: sequences of capitalised words, in order."""
+    """Return the proper names in a text, which are sequences of capitalised words, in order."""
     return [name for _, name in _names(text)]
 
 
 def places(text: str) -> list[Place]:
-    """Return the places in a text: names after a preposition of place, in order."""
+    """Return the places that a text names, which are names after a preposition of place, in order."""
     found = []
     for match in _PLACE.finditer(text):
         words = match[2].split()
@@ -133,7 +133,8 @@ def places(text: str) -> list[Place]:
 
 
 def lower_case_places(text: str) -> list[Place]:
-    """Return the places in a question about the weather that was typed without capitals."""
+    """Return the places in a question about the weather that was typed without capitals ("weather in london"), in
+    order."""
     return [Place(m[2], m[0]) for m in _LOWER_PLACE.finditer(text.lower()) if plain(m[2]) not in _TIME_WORDS]
 
 
@@ -148,15 +149,16 @@ def expression(text: str) -> str:
 
 
 def document(text: str) -> str:
-    """Return the document that a text names ("my employment contract"); "" if there is none."""
+    """Return the phrase by which a text names a document, such as "my employment contract"; "" if there is none."""
     match = _DOCUMENT.search(text)
     return match[0].strip() if match else ""
 
 
 def last_place(history: Sequence[Turn]) -> Place | None:
-    """Return the place that the conversation was about last: of a question first, else of its answer.
+    """Return the place that the turns `history` were about last; `None` if there is none.
 
-    A place in an answer about a person counts only where there is no other.
+    It is named in a question first, else in its answer. A place in an answer about a person counts only where there is
+    no other.
     """
     exchanges = list(_exchanges(history))
     found = (_place_of(*each) for each in exchanges if not _ASKS_WHO.match(each[0]))
@@ -165,17 +167,17 @@ def last_place(history: Sequence[Turn]) -> Place | None:
 
 
 def last_person(history: Sequence[Turn]) -> str:
-    """Return the person that the conversation was about last; "" if there is none."""
+    """Return the name of the person that the turns `history` were about last; "" if there is none."""
     return _last_named(history, without_places=True)
 
 
 def last_topic(history: Sequence[Turn]) -> str:
-    """Return what the conversation was about last; "" if there is nothing."""
+    """Return the name of what the turns `history` were about last, of any kind; "" if there is nothing."""
     return _last_named(history, without_places=False)
 
 
 def last_thing(history: Sequence[Turn]) -> str:
-    """Return what the conversation was about last that is no person; "" if there is nothing."""
+    """Return the name of what the turns `history` were about last that is not a person; "" if there is nothing."""
     for question, answer in _exchanges(history):
         asked = _candidates(question, "", without_places=False)
         if _ASKS_WHO.match(question) and (asked or _ASKED.match(question)):
@@ -187,7 +189,8 @@ def last_thing(history: Sequence[Turn]) -> str:
 
 
 def subject(history: Sequence[Turn]) -> str:
-    """Return the subject of the last turn of the user: its text without the words that ask."""
+    """Return the subject of the user's last turn in `history`: its text without the words that ask; "" if there is
+    none."""
     question = next(_of_role(history, "user"), "")
     rest = _CONTENT.sub("", _POLITE.sub("", question)).strip(" ?.!")
     asked = rest != question.strip(" ?.!")
@@ -195,12 +198,14 @@ def subject(history: Sequence[Turn]) -> str:
 
 
 def last_expression(history: Sequence[Turn]) -> str:
-    """Return the expression of the user's last turn that has one; "" if there is none."""
+    """Return the mathematical expression in the last turn of the user in `history` that has one; "" if there is
+    none."""
     return next((found for text in _of_role(history, "user") if (found := expression(text))), "")
 
 
 def last_document(history: Sequence[Turn]) -> str:
-    """Return the document of the user's last turn that names one; "" if there is none."""
+    """Return the phrase for a document in the last turn of the user in `history` that names one; "" if there is
+    none."""
     return next((found for text in _of_role(history, "user") if (found := document(text))), "")
 
 

@@ -1,4 +1,4 @@
-"""Detects whether a question refers to earlier turns, by rules for English and Polish: pronouns, ellipsis, edits."""
+"""Detects whether a question refers to earlier turns, by English and Polish rules: pronouns, ellipsis, edits."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ _TIME_ONLY = re.compile(
 
 
 def reference_of(question: str, history: Sequence[Turn]) -> Reference | None:
-    """Return what a question lacks to stand alone after `history`; `None` if it stands alone."""
+    """Return which kind of entity of `history` a question lacks to stand alone; `None` if the question stands alone."""
     users = [turn.text for turn in history if turn.role == "user"]
     text = plain(question).replace('"', "")
     if not users or not text or len(text.split()) > MAX_WORDS:
@@ -221,7 +221,7 @@ def reference_of(question: str, history: Sequence[Turn]) -> Reference | None:
 
 
 def is_picture_request(text: str) -> bool:
-    """Return whether a text in normal form asks for a picture."""
+    """Return whether a user's text, in normal form, asks for a picture to be drawn or changed."""
     return bool(
         GROUPS["image.first"].search(text) or GROUPS["image.make"].search(text) or GROUPS["image.style"].search(text)
     )

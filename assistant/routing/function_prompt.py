@@ -1,4 +1,4 @@
-"""What models read to choose a tool: OpenAI functions, and a constant system message with all functions.
+"""Builds what a model reads to choose a tool: OpenAI functions, or a constant system message that lists functions.
 
 Tools are sorted by name, and the question comes last, so that the prefix cache holds all that precedes the question.
 """
@@ -41,12 +41,13 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 def function_name(tool: str) -> str:
-    """Return the name of a tool as OpenAI permits it for functions: letters, digits, `_` and `-`."""
+    """Return the name of a tool with only the characters that OpenAI permits in function names: letters, digits, `_`,
+    `-`."""
     return "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "_" for each in tool)[:64]
 
 
 def by_function_name(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """Return the tools by the names of their functions, sorted; of two with one name the first."""
+    """Return the tools by their function names, sorted; of two tools with one function name only the first."""
     named: dict[str, Tool] = {}
     for tool in sorted(tools, key=lambda each: each.name):
         named.setdefault(function_name(tool.name), tool)
@@ -54,7 +55,7 @@ def by_function_name(tools: Sequence[Tool]) -> dict[str, Tool]:
 
 
 def functions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
-    """Return OpenAI's functions of the tools, and the default function."""
+    """Return the tools as OpenAI's `tools` of a request, and after them the default function for a direct answer."""
     of_tools = [
         {
             "type": "function",
@@ -66,7 +67,12 @@ def functions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
 
 
 def choice_messages(question: str, tools: Mapping[str, Tool], with_arguments: bool) -> list[dict[str, Any]]:
-    """Return the messages that ask a model for a function: constant ones for the same tools, then the question."""
+    """Return the messages that ask a model to choose a function for `question`: a system message, examples, the
+    question.
+
+    All but the question is constant for the same tools, so that the prefix cache has it. `with_arguments`: the model
+    writes the arguments too.
+    """
     listed = "\n".join(f"- {name}: {tool.description}{_schema(tool, with_arguments)}" for name, tool in tools.items())
     messages: list[dict[str, Any]] = [{"role": "system", "content": _INSTRUCTION.format(functions=listed)}]
     for asked, name, arguments in _EXAMPLES:
@@ -80,13 +86,17 @@ def choice_messages(question: str, tools: Mapping[str, Tool], with_arguments: bo
 
 
 def output(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return a choice as a model held to `choice_grammar` with arguments writes it."""
+    """Return the JSON text with which a model chooses the function `name` with `arguments`, as `choice_grammar` permits
+    it."""
     choice = {"tool": name} if name == NONE else {"tool": name, "arguments": arguments}
     return json.dumps(choice, ensure_ascii=False)
 
 
 def choice_grammar(tools: Mapping[str, Tool], with_arguments: bool) -> Grammar:
-    """Return the grammar of all choices: the names, or JSON objects with a name and arguments of its schema."""
+    """Return the grammar to which a model that chooses is held: function names, or JSON objects of name and arguments.
+
+    The latter with `with_arguments`; the arguments match the function's schema.
+    """
     if not with_arguments:
         return Grammar(kind=GrammarKind.CHOICE, source=json.dumps([*tools, NONE]))
     choices = [_object(name, without_references(tool.parameters)) for name, tool in tools.items()]

@@ -1,4 +1,4 @@
-"""The function way of routing: a function-calling model, a default function, and a cut-off at the first text.
+"""Chooses the tool for a question by a function-calling model: cut off at the first text, which is a direct answer.
 
 A call's markup is no text (`ModelPiece`), so that the first visible text shows that the output is no call.
 """
@@ -36,7 +36,8 @@ class FunctionRouter:
     way: str = field(default="function", init=False)
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Return the function that the model calls, or the running answer; see the class.
+        """Ask the model with the tools as functions, and return its choice: a tool, a direct answer, or the running
+        answer.
 
         Raises:
             ModelCallFailed: the model did not answer.
@@ -67,7 +68,10 @@ class FunctionRouter:
 
 
 def has_room_for_calls(job: Job) -> bool:
-    """Return whether a call of a tool fits into the limits of a job's answer: its grammar and its number of tokens."""
+    """Return whether a model that may write the answer of `job` could call a function within the job's limits.
+
+    That needs no grammar, and a limit of tokens that a call fits into.
+    """
     sampling = job.sampling
     limit = sampling.default_max_tokens if sampling.max_tokens is None else sampling.max_tokens
     return job.grammar is None and (limit is None or limit >= MAX_TOKENS)
@@ -84,13 +88,16 @@ class _Call:
 
     @property
     def is_text(self) -> bool:
+        """Whether the output so far has visible text and no function call, so that it is a direct answer."""
         return not self.name and any(piece.text.strip() for piece in self.pieces)
 
     @property
     def is_too_long(self) -> bool:
+        """Whether the output has more tokens than a function call may have."""
         return self.usage is not None and self.usage.completion_tokens > MAX_TOKENS
 
     def add(self, piece: ModelPiece) -> None:
+        """Add the next piece of the model's output: text, or a part of a function call."""
         self.pieces.append(piece)
         self.usage = piece.usage or self.usage
         for call in piece.tool_calls:
@@ -99,7 +106,11 @@ class _Call:
                 self._arguments += call.arguments
 
     def choice(self, tools: dict[str, str]) -> Choice:
-        """Return the choice of the complete call; an unknown function is a direct answer."""
+        """Return the choice that the complete function call means; the choice of an unknown function is a direct
+        answer.
+
+        `tools` are the names of the tools by their function names.
+        """
         tool = tools.get(self.name)
         return Choice(tool, self._read() if tool else {}, usage=self.usage)
 
@@ -119,15 +130,15 @@ class _Continued(AsyncGenerator[ModelPiece]):
         self._rest = rest
 
     async def asend(self, value: None) -> ModelPiece:
-        """Return the next piece."""
+        """Return the next piece of the answer: one that was read already, else the next of the running model call."""
         return self._read.popleft() if self._read else await anext(self._rest)
 
     async def athrow(self, *error: Any) -> ModelPiece:
-        """Raise an error inside the rest of the output."""
+        """Raise an error inside the running model call, and drop the pieces that were read."""
         self._read.clear()
         return await self._rest.athrow(*error)
 
     async def aclose(self) -> None:
-        """End the call, whether or not a piece was read."""
+        """End the running model call, whether or not a piece of the answer was read."""
         self._read.clear()
         await self._rest.aclose()

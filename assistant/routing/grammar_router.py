@@ -1,4 +1,4 @@
-"""The grammar way of routing: a model writes the choice, held to a grammar, after a prefix that the cache has."""
+"""Chooses the tool for a question by a model whose output a grammar limits to tools' names, after a cached prefix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class GrammarRouter:
         self._with_arguments = with_arguments
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Return the choice for a stand-alone `question`. Output that breaks the grammar is a direct answer.
+        """Return the choice of a tool that the model writes for a question that stands alone.
+
+        Output that breaks the grammar, or is cut off, is a direct answer.
 
         Raises:
             ModelCallFailed: the model did not answer.

@@ -1,4 +1,4 @@
-"""Labelled prompts in JSON lines: `{"lang", "text", "tool"}`, with an optional `history` of messages before `text`.
+"""Reads labelled prompts in JSON lines, `{"lang", "text", "tool"}`, which train and measure the choice of tools.
 
 `training.jsonl` is what the classifier learns from. Labels are `image`, `weather`, `wikipedia`, `math`, `documents` and
 `none`.
@@ -39,12 +39,12 @@ class LabelledPrompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def turns(self) -> list[Turn]:
-        """The turns before the question, oldest first."""
+        """The turns before the labelled question, oldest first."""
         return [Turn(each.role, each.content) for each in self.history]
 
 
 def read_prompts(path: Path = TRAINING) -> list[LabelledPrompt]:
-    """Read a file of labelled prompts; empty lines are skipped.
+    """Read a file of labelled prompts in JSON lines; empty lines are skipped. The default are the training prompts.
 
     Raises:
         InvalidPrompts: a line is invalid; the text names its number.
@@ -54,7 +54,12 @@ def read_prompts(path: Path = TRAINING) -> list[LabelledPrompt]:
 
 
 def read_lines(path: Path, kind: type[T]) -> list[T]:
-    """Read JSON lines, each as a `kind`; empty lines are skipped. Raises as `read_prompts`."""
+    """Read a file of JSON lines, each as an object of the type `kind`; empty lines are skipped.
+
+    Raises:
+        InvalidPrompts: a line is invalid; the text names its number.
+        OSError: the file can't be read.
+    """
     found: list[T] = []
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not line.strip():

@@ -1,4 +1,4 @@
-"""Guesses whether a short text is Polish or English."""
+"""Guesses whether a short text that the assistant routes is Polish or English."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _ENGLISH = re.compile(
 
 
 def language_of(text: str, history: Sequence[Turn] = ()) -> Language:
-    """Return "pl" if `text` is Polish, else "en"; a text without evidence has the language of the last user's turn.
+    """Return "pl" if `text` is Polish, else "en".
 
-    A Polish name in an English sentence is no evidence.
+    A text without evidence has the language of the last user's turn in `history`. A Polish name in an English sentence
+    is no evidence.
     """
     if _POLISH_WORD.search(text):
         return "pl"

@@ -1,4 +1,4 @@
-"""Normal form of text for matching: lower case, without diacritics, one space; and bounds of its length."""
+"""Brings text to the normal form that routing's patterns match (lower case, no diacritics), and cuts long text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ _WITHOUT_DECOMPOSITION = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "
 
 
 def plain(text: str) -> str:
-    """Return `text` in lower case, without diacritics (also Polish ones), with single spaces."""
+    """Return `text` in the normal form for matching: lower case, without diacritics (also Polish ones), single
+    spaces."""
     # NFD keeps superscripts: "x²" must not become "x2".
     decomposed = "".join(normal_sections("NFD", text.lower().translate(_WITHOUT_DECOMPOSITION)))
     return " ".join("".join(each for each in decomposed if not unicodedata.combining(each)).split())
 
 
 def without_match(pattern: re.Pattern[str], text: str) -> str:
-    """Return `text` without the words that a pattern of the normal form matches; both have the same words."""
+    """Return `text` without the words that `pattern` matches in its normal form.
+
+    `text` and its normal form have the same number of words.
+    """
     words, normal = text.split(), plain(text)
     kept = [True] * len(words)
     for match in pattern.finditer(normal):
@@ -32,6 +36,7 @@ def without_match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def cut(text: str, most: int = MAX_CHARACTERS) -> str:
-    """Return `text`; if longer than `most` characters, only its beginning and end, `most // 2` of each, and a space."""
+    """Return `text`, shortened if it has more than `most` characters: its first and its last `most // 2`, and a space
+    between."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} {text[-half:]}"

@@ -1,4 +1,4 @@
-"""Rewrites follow-up questions to stand alone: by a model where one is configured, checked, else by rules."""
+"""Rewrites follow-up questions to stand alone: by a model where one is configured, checked by rules, else by rules."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ class FollowUpRewriter:
         self._model = model
 
     async def rewrite(self, question: str, history: Sequence[Turn], models: ModelPort) -> Rewrite:
-        """Return the question, rewritten if it refers to the turns before it. A failed model leaves it to the rules."""
+        """Return a question rewritten to stand alone, or unchanged if it does not refer to the turns of `history`.
+
+        A configured model rewrites it by `models`; if the model fails, the rules do.
+        """
         if not is_follow_up(question, history):
             return Rewrite(question)
         resolved = resolve(question, history)

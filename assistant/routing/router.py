@@ -1,4 +1,4 @@
-"""The port of routing: which tool, if any, a question needs."""
+"""Defines the port of routing: a router chooses which tool, if any, a question of a conversation needs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,14 @@ class Router(Protocol):
 
     @property
     def way(self) -> str:
-        """Name of the way in steps and tables: "function", "grammar" or "classifier"."""
+        """Name of this way of choosing tools, as steps and tables show it: "function", "grammar" or "classifier"."""
         ...
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Return the tool among `tools` that `question` needs, after the turns of `history`.
+        """Choose which of `tools` the question needs, after the turns of `history`; each way of routing implements
+        this.
+
+        `models` calls the router's model, if it has one. A choice without a tool means a direct answer.
 
         Raises:
             ModelCallFailed: the router's model did not answer.

@@ -1,4 +1,4 @@
-"""Rewrites a follow-up question to stand alone by rules: what it lacks is taken from the turns before it."""
+"""Rewrites a follow-up question to stand alone by rules: what the question lacks is taken from the turns before it."""
 
 from __future__ import annotations
 
@@ -81,18 +81,22 @@ class Resolved:
 
 
 def stand_alone(question: str, history: Sequence[Turn]) -> str:
-    """Return the question with what it lacks, or unchanged if it stands alone."""
+    """Return a question rewritten by rules so that it needs no earlier turn; unchanged if it stands alone or rules
+    fail."""
     resolved = resolve(question, history)
     return question if resolved is None else resolved.question
 
 
 def resolve(question: str, history: Sequence[Turn]) -> Resolved | None:
-    """Return the resolved follow-up; `None` if the question stands alone, or the turns have not what it lacks."""
+    """Rewrite a follow-up question by rules, with the entity that it lacks taken from the turns of `history`.
+
+    `None` if the question stands alone, or the turns do not have what it lacks.
+    """
     return _resolve(question, _recent(history)) if len(question) <= MAX_CHARACTERS else None
 
 
 def is_follow_up(question: str, history: Sequence[Turn]) -> bool:
-    """Return whether a question lacks what only the turns before it say."""
+    """Return whether a question lacks something that only the turns of `history` before it say."""
     return len(question) <= MAX_CHARACTERS and reference_of(question, _recent(history)) is not None
 
 

@@ -1,3 +1,4 @@
-"""Tools of the assistant: the port (`tool`), the runner with limits and cache (`toolbox`), and one module or folder per
-tool. Results are JSON objects with a `type`; they are data, never instructions.
+"""Tools of the assistant: their port (`tool`), the runner with limits and cache (`toolbox`), and the tools themselves.
+
+A tool has one module or folder. Results are JSON objects with a `type`; they are data, never instructions.
 """

@@ -1,4 +1,4 @@
-"""JSON schemas of tool arguments, bounded so that a schema of an outside tool server can't cost time.
+"""Checks tool arguments by JSON schemas that are bounded, so that the schema of an outside server can't cost time.
 
 References are expanded when a tool is added, and regular expressions are left out: both could make a check take
 exponential time. A tool still validates what only its own code can.
@@ -47,7 +47,11 @@ class ArgumentSchema:
         self._validator = Draft202012Validator(expanded, registry=Registry())
 
     def check(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Raise `InvalidArguments` if `arguments` do not match the schema."""
+        """Check the arguments of a call of the tool named `tool` by its schema.
+
+        Raises:
+            InvalidArguments: the arguments do not match.
+        """
         for error in self._validator.iter_errors(arguments):
             path = ".".join(str(each) for each in error.absolute_path)
             problem = f"{path}: {error.message}" if path else error.message
@@ -55,10 +59,10 @@ class ArgumentSchema:
 
 
 def without_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a bounded copy of a schema with its references expanded, which can be a part of another schema.
+    """Return a copy of a JSON schema with its references expanded, so that it can be a part of another schema.
 
     Raises:
-        SchemaRefused: it is too large, or has outside references.
+        SchemaRefused: the schema is too large, or has outside references.
     """
     expanded: dict[str, Any] = _Expansion(schema).schema(schema, ())
     return expanded
@@ -80,7 +84,13 @@ class _Expansion:
         self._left = MAX_NODES
 
     def schema(self, node: Any, open_references: tuple[str, ...]) -> Any:
-        """Return a copy of a schema; a reference within itself becomes a schema that accepts everything."""
+        """Return a copy of the schema `node` without references; a reference within itself accepts everything.
+
+        `open_references` are the references that are being expanded.
+
+        Raises:
+            SchemaRefused: the schema is too large, or has outside references.
+        """
         self._count(node, len(open_references))
         if isinstance(node, list):
             return [self.schema(each, (*open_references, "")) for each in node]

@@ -1,4 +1,4 @@
-"""Text of responses: which charset bytes are in, where headers and documents may be wrong about it.
+"""Decodes HTTP responses of tools to text, where headers and documents may be wrong about the charset.
 
 Codecs are chosen from a list, because Python has codecs that are no charsets (`punycode`, `unicode_escape`, `utf-7`)
 and a header must not select one.
@@ -25,11 +25,12 @@ _META = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re
 
 
 def decode(body: bytes, declared: str | None) -> str:
-    """Return bytes as text. A byte order mark decides, then valid UTF-8, then the declared charset.
+    """Decode the body of an HTTP response to text: by a byte order mark, else as UTF-8 if valid, else by the declared
+    charset.
 
     Args:
         body: the bytes, maybe an HTML document, which can declare a charset itself.
-        declared: the charset of the Content-Type header.
+        declared: the charset of the Content-Type header; `None`: it has none.
     """
     for mark, name in _BYTE_ORDER_MARKS.items():
         if body.startswith(mark):

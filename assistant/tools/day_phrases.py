@@ -1,4 +1,4 @@
-"""Phrases of time in English and Polish questions: the day that they mean, and the question without them.
+"""Finds phrases of time in English and Polish questions about the weather: the day that they mean, and the rest.
 
 A day is in words that `forecast_days` reads: "tomorrow", "next friday", "until sunday", "weekend", "in 3 days",
 "06-14".
@@ -73,7 +73,11 @@ class Stated:
 
 
 def stated(text: str) -> Stated:
-    """Return the day or the number of days that a question states; of several days the first that is not today."""
+    """Return which day, or how many days from today, a question about the weather states, and the question without
+    them.
+
+    Of several days it is the first that is not today.
+    """
     plain = without_diacritics(text)
     days: list[str] = []
     count: int | None = None

@@ -1,4 +1,4 @@
-"""Delimited data in prompts: text from outside that a model reads as data, never as instructions.
+"""Delimits data of tools in prompts, so that a model reads text from outside as data, never as instructions.
 
 The text can't end its own block: lines that look like the delimiter are changed, and so are the brackets of the special
 tokens of chat templates. That a tool's text can't call tools is enforced by the assistant; this only helps the model.
@@ -17,7 +17,10 @@ _SPECIAL_TOKEN = re.compile(
 
 
 def delimited(name: str, lines: Iterable[str], max_characters: int = 6000) -> str:
-    """Return a block of data for a prompt. `name` says what the data is; text beyond `max_characters` is cut."""
+    """Return `lines` of text from outside as one delimited block of data for a prompt.
+
+    `name` says to the model what the data is; text beyond `max_characters` is cut.
+    """
     text = clean("\n".join(lines))
     cut = text if len(text) <= max_characters else f"{text[:max_characters]}…"
     safe = _SPECIAL_TOKEN.sub(lambda match: match[0] + " ", _DELIMITER.sub(r"(\1data", cut))
@@ -25,5 +28,6 @@ def delimited(name: str, lines: Iterable[str], max_characters: int = 6000) -> st
 
 
 def clean(text: str) -> str:
-    """Return text without control characters other than line breaks, and without invisible and direction marks."""
+    """Return a text from outside without control characters (but line breaks), invisible characters and direction
+    marks."""
     return _CONTROL.sub(" ", text)

@@ -1,4 +1,4 @@
-"""Comparison of names and words: without case, diacritics and apostrophes, as geocoders and encyclopedias compare."""
+"""Compares names as geocoders and encyclopedias do: without case, diacritics and apostrophes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ _APOSTROPHES = str.maketrans("", "", "'’")
 
 
 def folded(name: str) -> str:
-    """Return a name without case, diacritics and apostrophes: "Łódź" and "lodz" are equal so."""
+    """Return a name without case, diacritics and apostrophes, for comparison: "Łódź" and "lodz" become equal."""
     spread = unicodedata.normalize("NFKD", name.casefold().replace("ł", "l"))
     plain = "".join(each for each in spread if not unicodedata.combining(each))
     return plain.translate(_APOSTROPHES).strip()
 
 
 def without_diacritics(text: str) -> str:
-    """Return a text in lower case without diacritics, with a character for each character: offsets stay the same."""
+    """Return a text in lower case without diacritics, one character for each character, so that offsets stay the
+    same."""
     return "".join(_plain_character(each) for each in text).replace("’", "'")
 
 
 def lenient_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a regular expression whose Polish letters match also without their diacritics, as many people type."""
+    """Compile a regular expression whose Polish letters match also without their diacritics, as many people type
+    them."""
     found: list[str] = []
     in_class = escaped = False
     for character in pattern:

@@ -1,4 +1,4 @@
-"""Days that are asked of a forecast, in words relative to the local date of the place: "tomorrow", "next friday"."""
+"""Computes the dates that words such as "tomorrow" or "next friday" mean at a place, for the weather tool."""
 
 from __future__ import annotations
 
@@ -29,25 +29,27 @@ class AskedDays:
     last: date
 
     def contains(self, iso_date: str) -> bool:
-        """Return whether a date in ISO 8601 is one of the days."""
+        """Return whether `iso_date`, a date in ISO 8601, is one of the days that the question asks about."""
         return self.first.isoformat() <= iso_date <= self.last.isoformat()
 
     def text(self, language: str) -> str:
-        """Return the days as people read them: "Friday, 2026-11-27", "2026-11-28 – 2026-11-29"."""
+        """Return the asked days as people read them in `language`: "Friday, 2026-11-27", "2026-11-28 – 2026-11-29"."""
         if self.first == self.last:
             return named_date(self.first.isoformat(), language)
         return f"{self.first.isoformat()} – {self.last.isoformat()}"
 
 
 def named_date(iso_date: str, language: str) -> str:
-    """Return a date in ISO 8601 with its weekday before it."""
+    """Return a date in ISO 8601 with the name of its weekday in `language` before it."""
     number = date.fromisoformat(iso_date).weekday()
     name = _POLISH_WEEKDAYS[number] if language == "pl" else WEEKDAYS[number].capitalize()
     return f"{name}, {iso_date}"
 
 
 def asked_days(day: str, today: date) -> AskedDays:
-    """Return the dates that a day in words means on `today`; weeks begin on Monday. Models may use other phrases.
+    """Return the dates that the words `day` mean on the local date `today`; weeks begin on Monday.
+
+    Models may use phrases other than those that `day_phrases` finds.
 
     Raises:
         InvalidArguments: the words are no day.

@@ -1,4 +1,4 @@
-"""Finds the place that a question names, also where the name is inflected or written in another language."""
+"""Finds the place that a question names by a geocoder, also where the name is inflected or in another language."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class PlaceFinder:
         self._known: TtlCache[tuple[str, str], tuple[Place, ...]] = TtlCache(CACHE_SECONDS, CACHED_NAMES, clock)
 
     async def find(self, name: str, language: str) -> Place:
-        """Return the place that `name` most likely means: "Lądku", "w Nowym Jorku", "Springfield, Illinois".
+        """Return the place that `name` most likely means, by the weather service's geocoder.
+
+        `name` may be inflected or have more words: "Lądku", "w Nowym Jorku", "Springfield, Illinois".
 
         Raises:
             InvalidArguments: the name is empty or too long.

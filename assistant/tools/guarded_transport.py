@@ -1,4 +1,4 @@
-"""HTTP transport that connects to permitted addresses only: the guard against server-side request forgery (SSRF).
+"""HTTP transport of the tools that connects to permitted addresses only: guards against request forgery (SSRF).
 
 A host name is resolved once for each connection, its addresses are checked, and the connection is made to a checked
 address: a name server that changes its answer (DNS rebinding) can't move it. TLS certificates are verified against the
@@ -44,7 +44,8 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Resolve `host` once and connect to the first of its permitted addresses that answers.
+        """Open a TCP connection to `host`: resolve the name once, and use the first of its permitted addresses that
+        answers.
 
         Raises:
             AddressRefused: no address of the host is permitted.
@@ -73,7 +74,11 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Refuse: tools reach no sockets of this machine. Raises `AddressRefused`."""
+        """Refuse to connect, because tools must reach no sockets of this machine.
+
+        Raises:
+            AddressRefused: always.
+        """
         raise AddressRefused("sockets of this machine may not be connected to")
 
 
@@ -97,7 +102,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request and return its response, whose body is read while it is iterated.
+        """Send one HTTP request to a permitted address and return the response, whose body is read while it is
+        iterated.
 
         Raises:
             AddressRefused: no address of the host is permitted.
@@ -122,7 +128,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all HTTP connections of this transport."""
         await self._pool.aclose()
 
 

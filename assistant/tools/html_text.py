@@ -1,4 +1,4 @@
-"""Text of HTML documents: what a reader sees, without scripts, styles, forms and hidden elements.
+"""Extracts the text of an HTML document that a reader sees, without scripts, styles, forms and hidden elements.
 
 The parser of the standard library needs quadratic time for some malformed documents, so documents from outside are read
 in a sandbox only (`page_text`).
@@ -109,7 +109,10 @@ def _lines(parts: list[str]) -> str:
 
 
 def work(order: bytes, source: BinaryIO) -> Iterator[bytes]:
-    """Yield the title and the text of the document `order`, as `runtime.sandbox.child.Work`."""
+    """Read one HTML document in the sandboxed process: yield the title and the text of the document `order`.
+
+    It is the function that `runtime.sandbox.child` runs there (`Work`).
+    """
     title, text = title_and_text(order.decode())
     yield title.encode("utf-8", "replace")
     yield text.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""HTTP client of tools: GET requests to public addresses, with limits of size, time, redirects and content types.
+"""HTTP client of the tools: GET requests to public addresses, with limits of size, time, redirects and media types.
 
 It is the only way in which tools reach outside. It sends no cookies and nothing that the environment configures
 (proxies, `.netrc`), and text of its errors contains no address, because addresses can contain keys.
@@ -92,7 +92,7 @@ class Fetched:
     body: bytes
 
     def text(self) -> str:
-        """Return the body as text; bytes that are no text of its charset become U+FFFD."""
+        """Return the body of the response as text; bytes that are no text of its charset become U+FFFD."""
         return decode(self.body, self.charset)
 
 
@@ -125,7 +125,7 @@ class HttpClient:
         }
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all HTTP connections of the tools."""
         await self.transport.aclose()
 
     async def fetch(
@@ -138,11 +138,13 @@ class HttpClient:
         time_limit: float = TIME_LIMIT,
         max_redirects: int = 0,
     ) -> Fetched:
-        """Fetch an address whose content has one of `media_types`, within limits of bytes and seconds.
+        """Send a GET request to `url`, follow permitted redirects, and return the response within limits of bytes and
+        seconds.
 
         Args:
             url: the address; each redirect from it is checked as it is.
             parameters: the query of the first request; redirects do not get it.
+            media_types: content types that are accepted.
 
         Raises:
             Refused: the address, one that it redirects to, or the content type is not permitted.
@@ -164,7 +166,9 @@ class HttpClient:
     async def fetch_json(
         self, url: str, parameters: Mapping[str, str] | None = None, *, time_limit: float = TIME_LIMIT
     ) -> tuple[int, Any]:
-        """Return the status and the JSON value that a service answers; the value is `None` if an error has none.
+        """Send a GET request to a service, and return the status of the response and its JSON value.
+
+        The value is `None` if an error response has none.
 
         Raises:
             ToolError: as `fetch`; and `Unavailable` if a successful answer is no JSON.
@@ -205,7 +209,7 @@ class HttpClient:
 
 
 def checked_url(url: str, parameters: Mapping[str, str] | None = None) -> httpx2.URL:
-    """Return a URL with `parameters` as its query.
+    """Return `url` parsed, with `parameters` as its query, after checking that tools may request it.
 
     Raises:
         InvalidArguments: the URL is malformed or too long.
@@ -273,7 +277,7 @@ class _Pace:
             self._next = self._loop.call_later(_TICK, self._tick)
 
     def stop(self) -> None:
-        """Stop counting: the body has ended."""
+        """Stop checking the speed at which a response's body arrives, because the body has ended."""
         self._next.cancel()
 
 

@@ -1,4 +1,4 @@
-"""The image tool: a served image model draws, by a child job, and the images are stored for the person who asked.
+"""The image tool of the assistant: has a served image model draw by a child job, and stores the person's images.
 
 The seed is the job's, and the images' ids are made from the job's. So another process that repeats the step after a
 crash has the same images drawn, or finds those that were stored.
@@ -106,7 +106,7 @@ class Image:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
+        """JSON schema of the image tool's arguments: the prompt, and the permitted sizes and numbers of images."""
         prompt = {"type": "string", "minLength": 1, "maxLength": MAX_PROMPT, "description": "What is to be seen"}
         properties: dict[str, Any] = {"prompt": prompt}
         if len(self._spec.sizes) > 1:
@@ -116,25 +116,29 @@ class Image:
         return {"type": "object", "properties": properties, "required": ["prompt"], "additionalProperties": False}
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return what an English or Polish question wants to be drawn; `None`: it names nothing."""
+        """Return the image tool's arguments for an English or Polish question; `None` if it names nothing to draw."""
         prompt = image_prompt(question)
         return None if prompt is None else {"prompt": prompt[:MAX_PROMPT]}
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return no text: the images are the answer."""
+        """Return "", because an answer with images needs no text."""
         return ""
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return a sentence about the result; no model reads it, because the images are the answer."""
+        """Return a sentence about the drawn images; no model reads it, because the images are the answer."""
         return f"[{len(result['images'])} drawn: {result['prompt_sent']}]"
 
     def unnamed_models(self) -> list[str]:
-        """Return the image model that draws because it is served; none if the catalogue names it."""
+        """Return the name of the image model that draws only because it is served; empty if the catalogue names one."""
         model = self._model() if self._spec.model is None else None
         return [] if model is None else [model.name]
 
     def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
-        """Return the most that one call uses: images of every size, and a translation of the prompt."""
+        """Return the most that one call of the image tool can use, as parts of a bill: images, and a translation of the
+        prompt.
+
+        There is a part for every size that may be drawn. `answers_with` is the model that translates.
+        """
         model = self._model()
         if model is None:
             return []
@@ -147,7 +151,10 @@ class Image:
         return parts
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Have the images of `arguments` drawn and store them for the context's person; return a result `image`.
+        """Have the images of `arguments` drawn by a child job, store them for the context's person, and return their
+        addresses.
+
+        The result is a JSON object of the type `image`.
 
         Raises:
             ToolOff: no image model is served, or there is no storage.

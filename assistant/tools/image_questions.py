@@ -1,4 +1,4 @@
-"""Finds in an English or Polish request what is to be drawn, without a model."""
+"""Finds in an English or Polish request, without a model, what the image tool is to draw."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ _EMPTY = frozenset({
 
 
 def image_prompt(question: str) -> str | None:
-    """Return what a request wants to be drawn, without the words that ask for it; `None`: it names nothing."""
+    """Return what a request wants to be drawn, as a prompt without the words that ask for it; `None` if it names
+    nothing."""
     text = " ".join(question[:MAX_QUESTION].split())
     return next(
         (prompt for each in _readings(text) if (prompt := _without_frame(each)) and not _is_empty(prompt)), None

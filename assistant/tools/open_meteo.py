@@ -1,4 +1,4 @@
-"""Open-Meteo: geocoding and forecasts without a key, for non-commercial use; other use needs its customer's key.
+"""Client of the weather service Open-Meteo, without a key or with a commercial customer's: places and forecasts.
 
 Sources: https://open-meteo.com/en/docs and https://open-meteo.com/en/docs/geocoding-api.
 """
@@ -93,7 +93,12 @@ class OpenMeteo:
             self._geocoding_url = geocoding_url.replace("//", "//customer-")
 
     async def find(self, name: str, language: str) -> list[Place]:
-        """Return places called `name`, the most relevant first. Raises `ToolError` if the service does not answer."""
+        """Return the places that Open-Meteo's geocoder finds for `name`, the most relevant first; empty if there are
+        none.
+
+        Raises:
+            ToolError: the service does not answer.
+        """
         parameters = {"name": name, "count": str(MAX_RESULTS), "language": language, "format": "json", **self._key}
         found = await ask(self._http, NAME, f"{self._geocoding_url}/v1/search", parameters, _Results)
         return [
@@ -111,7 +116,11 @@ class OpenMeteo:
         ]
 
     async def report(self, place: Place, days: int) -> Report:
-        """Return the weather at `place`. Raises `ToolError` if the service does not answer."""
+        """Return the current weather at `place` and a forecast of `days` days by Open-Meteo.
+
+        Raises:
+            ToolError: the service does not answer.
+        """
         parameters = {
             "latitude": f"{place.latitude:.5f}",
             "longitude": f"{place.longitude:.5f}",

@@ -1,4 +1,4 @@
-"""OpenWeather: geocoding, current weather and a forecast of five days in steps of three hours, with a key.
+"""Client of the weather service OpenWeather, with a key: places, current weather, five days of forecast.
 
 Sources: https://openweathermap.org/api/geocoding-api, https://openweathermap.org/current and
 https://openweathermap.org/forecast5. Times are Unix seconds; `timezone` is the place's offset from UTC in seconds.
@@ -71,6 +71,7 @@ class _Step(msgspec.Struct):
 
     @property
     def precipitation(self) -> float:
+        """Rain and snow of the three hours of this step of a forecast, in mm."""
         return self.rain.last_3h + self.snow.last_3h
 
 
@@ -101,7 +102,12 @@ class OpenWeather:
         self._url = url
 
     async def find(self, name: str, language: str) -> list[Place]:
-        """Return places called `name`, the most relevant first. Raises `ToolError` if the service does not answer."""
+        """Return the places that OpenWeather's geocoder finds for `name`, the most relevant first; empty if there are
+        none.
+
+        Raises:
+            ToolError: the service does not answer.
+        """
         parameters = {"q": name, "limit": str(MAX_RESULTS), "appid": self._key}
         found = await ask(self._http, NAME, f"{self._url}/geo/1.0/direct", parameters, list[_Result])
         return [
@@ -119,7 +125,11 @@ class OpenWeather:
         ]
 
     async def report(self, place: Place, days: int) -> Report:
-        """Return the weather at `place`. Raises `ToolError` if the service does not answer."""
+        """Return the current weather at `place` and a forecast of `days` days by OpenWeather.
+
+        Raises:
+            ToolError: the service does not answer.
+        """
         parameters = {
             "lat": f"{place.latitude:.5f}",
             "lon": f"{place.longitude:.5f}",

@@ -1,4 +1,4 @@
-"""Reads HTML documents from outside in a sandbox: a malformed document can cost seconds of parsing."""
+"""Reads HTML documents for the web page tool in a sandbox, as a malformed document can cost seconds of parsing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageReader:
         self._sandbox = ToolSandbox(WORK, limits, too_costly=_TOO_COSTLY, unreadable=_UNREADABLE)
 
     async def read(self, document: str, context: ToolContext) -> tuple[str, str]:
-        """Return the title and the visible text of an HTML document.
+        """Return the title and the visible text of an HTML document, extracted in a sandboxed process.
 
         Raises:
             TooLarge: reading it takes more than `LIMITS`.
@@ -41,5 +41,5 @@ class PageReader:
         return found[0].decode(), found[1].decode()
 
     def close(self) -> None:
-        """End the processes."""
+        """End the sandboxed processes that read documents."""
         self._sandbox.close()

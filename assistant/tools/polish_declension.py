@@ -1,4 +1,4 @@
-"""Nominatives of inflected Polish place names: "Lądku" -> "Lądek", "Nowym Jorku" -> "Nowy Jork".
+"""Guesses the nominatives of inflected Polish place names: "Lądku" -> "Lądek", "Nowym Jorku" -> "Nowy Jork".
 
 Polish declension is not reversible without a dictionary: "Władysławowie" can be of "Władysławów" or "Władysławowo". So
 the rules give candidates in order of likelihood, and a geocoder decides which of them exists.
@@ -73,7 +73,10 @@ _PLURAL_OR_NEUTER = "oeęyi"
 
 
 def nominatives(name: str) -> list[str]:
-    """Return names that `name` can be an inflected form of, the likeliest first; without `name` itself."""
+    """Return the nominatives of which the Polish place name `name` can be an inflected form, the likeliest first.
+
+    `name` itself is left out.
+    """
     if (rest := _INVARIABLE.search(name)) is not None:
         return [head + name[rest.start() :] for head in nominatives(name[: rest.start()])]
     parts = _SEPARATORS.split(name.strip())

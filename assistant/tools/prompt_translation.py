@@ -1,4 +1,4 @@
-"""Puts the prompt of an image into English, which image models are trained on, by the answering model."""
+"""Translates the prompt of an image into English, on which image models are trained, by the answering model."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Translation(NamedTuple):
 
 
 def is_english(prompt: str, question: str) -> bool:
-    """Return whether `prompt` needs no translation; one without evidence has the language of `question`."""
+    """Return whether the prompt of an image is English; one without evidence has the language of `question`."""
     return not _has_foreign_letters(prompt) and language_of(prompt, [Turn("user", question)]) == "en"
 
 
 async def translate(prompt: str, models: ModelPort, model: str, *, limit: int) -> Translation:
-    """Return `prompt` in English by `model`, checked: `None` if the answer is empty, too long or not English.
+    """Translate the prompt of an image into English by a call of `model`, and return it with the usage of the call.
 
-    `limit`: characters that it may have.
+    The text is `None` if the model's answer is empty, not English, or has more than `limit` characters.
     """
     pieces, usage = [], None
     request = ModelRequest(model=model, messages=_messages(prompt), max_tokens=MAX_TOKENS)

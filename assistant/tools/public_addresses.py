@@ -1,4 +1,4 @@
-"""Which IP addresses tools may connect to: public unicast addresses, and networks that the operator permits.
+"""Decides which IP addresses tools may connect to: public unicast addresses, and networks that the operator permits.
 
 The rule is an allowlist for IPv6 (2000::/3 without special blocks) and a blocklist for IPv4, both written out: the
 `ipaddress` module's idea of a global address differs between Python versions and accepts tunnels to private networks.
@@ -73,7 +73,11 @@ _NAMES = ThreadPoolExecutor(32, thread_name_prefix="names")
 
 
 async def resolve_with_system(host: str, port: int) -> list[str]:
-    """Return the addresses that the operating system finds for `host`. Raises `OSError` if there are none."""
+    """Return the IP addresses of `host` by the operating system's resolver.
+
+    Raises:
+        OSError: the host has no address.
+    """
     look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         found = await asyncio.get_running_loop().run_in_executor(_NAMES, look_up)
@@ -96,7 +100,7 @@ class AddressPolicy:
         self._permitted: list[Network] = [ipaddress.ip_network(each) for each in permitted]
 
     def permits(self, address: str) -> bool:
-        """Return whether connections to an IP address are permitted; `False` for text that is no address."""
+        """Return whether tools may connect to the IP address `address`; false for text that is no address."""
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:
@@ -105,7 +109,7 @@ class AddressPolicy:
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is a public unicast address that is no tunnel or translation to another address."""
+    """Return whether an IP address is a public unicast address, and no tunnel or translation to another address."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_IPV4)
     return (

@@ -46,11 +46,13 @@ class ToolSandbox:
 
     @property
     def process_id(self) -> int | None:
-        """Id of the process whose children do the work; `None`: it does not run."""
+        """Id of the process whose children do the work; `None` if it does not run."""
         return self._server.pid
 
     async def run(self, order: bytes, context: ToolContext) -> list[bytes]:
-        """Return the messages of the work for `order`.
+        """Run the tool's work on the input `order` in a sandboxed process, and return the messages that it yields.
+
+        Waits for a free process, fairly among tenants and requesters. Work whose process died is tried once more.
 
         Raises:
             TooLarge: the work exceeded a limit.
@@ -71,7 +73,7 @@ class ToolSandbox:
             raise Unavailable(self._unreadable) from error
 
     def close(self) -> None:
-        """End the processes."""
+        """End the sandboxed processes of the tool."""
         self._server.close()
 
     async def _run(self, order: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Sentences for people, in English and Polish: the messages of tool errors.
+"""Defines sentences for people in English and Polish, and lists the error messages that all tools share.
 
 Sentences that all tools share are here; a tool keeps its own beside its code.
 """
@@ -19,7 +19,8 @@ class Sentence:
     pl: str
 
     def text(self, language: str, **values: object) -> str:
-        """Return the sentence in `language` (a BCP 47 tag; English for others than Polish) with `values` inserted."""
+        """Return the sentence in `language` (a BCP 47 tag) with `values` inserted; English for languages other than
+        Polish."""
         template = self.pl if language.lower().split("-")[0] == "pl" else self.en
         return template.format(**{name: _short(str(value)) for name, value in values.items()})
 

@@ -1,4 +1,4 @@
-"""JSON answers of outside services: their types are checked, and their errors become errors of tools."""
+"""Reads JSON answers of outside services for tools: checks their types, and turns their errors into tool errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _FAILED = Sentence(
 
 
 async def ask(http: HttpClient, service: str, url: str, parameters: Mapping[str, str], answer: type[T]) -> T:
-    """Return the JSON answer of a service as an `answer`.
+    """Send a GET request to an outside service and return its JSON answer as an object of the type `answer`.
+
+    `service` is the service's name in error messages.
 
     Raises:
         Refused: the service refuses this installation's key.

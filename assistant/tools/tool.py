@@ -1,4 +1,4 @@
-"""Port of tools: what the assistant can call, the context of a call, and the errors of calls.
+"""Defines the port of the assistant's tools: what a tool must offer, the context of a call, and the errors of calls.
 
 ToolError              code
 ├── NotFound            not_found
@@ -61,7 +61,7 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str:
-        """Name in calls, steps and prices, such as `weather` or `mcp.SERVER.TOOL`."""
+        """Name of the tool in calls, steps and prices, such as `weather` or `mcp.SERVER.TOOL`."""
 
     @property
     def description(self) -> str:
@@ -69,34 +69,36 @@ class Tool(Protocol):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments, an object."""
+        """JSON schema of the arguments of a call, which are an object."""
 
     @property
     def time_limit(self) -> float:
-        """Seconds after which a call is cancelled."""
+        """Seconds after which a call of the tool is cancelled."""
 
     @property
     def cache_seconds(self) -> float:
-        """Seconds for which a result is reused for equal arguments in the same language; 0: never."""
+        """Seconds for which a result of the tool is reused for equal arguments in the same language; 0: never."""
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Run the tool with valid arguments and return its result, a JSON object with a `type`.
+        """Run the tool with valid arguments and return its result, a JSON object with a `type`; every tool implements
+        this.
 
         Raises:
             ToolError: the call failed; its message is for the person.
         """
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return a result as the text of the answer.
+        """Return the text of the answer for a result of this tool, without a model.
 
         "" if the answer needs no text, as that of images; `None`: only a model can phrase it.
         """
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return a result as the text that the answering model gets."""
+        """Return a result of this tool as the text that the answering model reads in its prompt."""
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return arguments extracted from a question without a model; `None`: the question contains none."""
+        """Return arguments for a call of this tool that are found in a question without a model; `None` if it has
+        none."""
 
 
 @runtime_checkable
@@ -104,10 +106,15 @@ class UsesModels(Protocol):
     """A tool that calls models, which its step is billed for."""
 
     def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
-        """Return the most that one call uses of models; `answers_with` is the answering model, if it is known."""
+        """Return the most that one call of the tool can use of models, as parts of a bill; empty if they are not
+        served.
+
+        `answers_with` is the answering model, if it is known.
+        """
 
     def unnamed_models(self) -> list[str]:
-        """Return the models that a call uses because they are served, and not because the catalogue names them."""
+        """Return the names of the models that a call uses only because they are served; the catalogue names none of
+        them."""
 
 
 class ToolError(Exception):
@@ -123,11 +130,11 @@ class ToolError(Exception):
 
     @property
     def details(self) -> dict[str, str]:
-        """Fields of the error in a step, beside its code and message."""
+        """Further fields of the error in the step of an answer, beside its code and message; none by default."""
         return {}
 
     def message(self, language: str) -> str:
-        """Return the message in `language`; English for languages that have no translation."""
+        """Return the error's message for the person in `language`; English for languages that have no translation."""
         return self.sentence.text(language, **self.values)
 
 
@@ -184,7 +191,7 @@ class ConsentRequired(ToolError):
 
     @property
     def details(self) -> dict[str, str]:
-        """The tool, its server, and the consents."""
+        """The tool and its server, and the texts by which the person can allow the tool or this one call."""
         return self._details
 
 

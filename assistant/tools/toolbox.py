@@ -1,4 +1,4 @@
-"""Runs tools: checks arguments, limits time and size, caches results, and turns every failure into a `ToolError`."""
+"""Runs the assistant's tools: checks arguments, limits time and size, caches results, makes failures a `ToolError`."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Toolbox:
             self.add(tool)
 
     def add(self, tool: Tool) -> None:
-        """Add a tool.
+        """Add a tool to the toolbox.
 
         Raises:
-            SchemaRefused: its schema is invalid or too large.
+            SchemaRefused: the tool's schema is invalid or too large.
             ValueError: another tool has its name.
         """
         if tool.name in self._entries:
@@ -81,36 +81,43 @@ class Toolbox:
         self._entries[tool.name] = _Entry(tool, self._clock)
 
     def switch_off(self, name: str, reason: Sentence) -> None:
-        """Switch a tool off: calls of it fail with `reason`, in which `{tool}` is its name."""
+        """Switch the tool `name` off until `switch_on`: calls of it fail with `reason`, in which `{tool}` is its
+        name."""
         self._off[name] = reason
 
     def switch_on(self, name: str) -> None:
-        """Switch a tool on that may be off."""
+        """Switch the tool `name` on again; does nothing if it is on."""
         self._off.pop(name, None)
 
     def available(self, off: Collection[str] = ()) -> list[Tool]:
-        """Return the tools that can run, without those named in `off`, sorted by name."""
+        """Return the tools that are switched on, without those named in `off`, sorted by name."""
         return [
             entry.tool for name, entry in sorted(self._entries.items()) if name not in off and name not in self._off
         ]
 
     def known(self, names: Collection[str]) -> list[Tool]:
-        """Return the tools in `names`, sorted by name, those that are off included: a call of them says why."""
+        """Return the tools of the toolbox that `names` lists, sorted by name, also those that are switched off.
+
+        A call of such a tool fails with the reason why it is off.
+        """
         return [entry.tool for name, entry in sorted(self._entries.items()) if name in names]
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool `name`, even if it is off; `None` if there is none."""
+        """Return the tool named `name`, even if it is switched off; `None` if there is none."""
         entry = self._entries.get(name)
         return None if entry is None else entry.tool
 
     def reasons(self, language: str) -> dict[str, str]:
-        """Return why each tool of the installation that is off is off, by name, in `language`."""
+        """Return why each switched-off tool of the installation is off, as sentences in `language` by the tool's
+        name."""
         return {name: reason.text(language, tool=name) for name, reason in sorted(self._off.items())}
 
     async def run(
         self, name: str, arguments: dict[str, Any], context: ToolContext, off: Collection[str] = ()
     ) -> ToolOutcome:
-        """Run the tool `name`, or return its cached result. `off`: tools switched off for this conversation.
+        """Run the tool named `name` within its limits and return the outcome, or its cached result for equal arguments.
+
+        `off` names tools that the conversation has switched off.
 
         Raises:
             ToolError: the call failed in any way.
@@ -128,7 +135,13 @@ class Toolbox:
         return ToolOutcome(msgspec.json.decode(encoded), cached=False, seconds=self._clock() - began)
 
     def check(self, name: str, arguments: dict[str, Any]) -> None:
-        """Raise `InvalidArguments` if `arguments` do not match the schema of the tool `name`, if there is one."""
+        """Check the arguments of a call of the tool named `name` by its schema, without running the tool.
+
+        Does nothing if there is no such tool.
+
+        Raises:
+            InvalidArguments: the arguments do not match.
+        """
         if (entry := self._entries.get(name)) is not None:
             _key(name, arguments)
             entry.schema.check(name, arguments)

@@ -1,4 +1,4 @@
-"""Phrases that frame the topic of an English or Polish question: requests, question words, verbs."""
+"""Lists the phrases that frame the topic of an English or Polish question: requests, question words, verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of English and Polish questions for an encyclopedia, found without a model."""
+"""Finds the topic of an English or Polish question for the Wikipedia tool, without a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _SENTENCE_END = re.compile(r"(?<=\w{3})[.!?…]+\s+(?=\w)|(?<=\w{3}):\s+(?=\w)")
 
 
 def topic_arguments(question: str) -> dict[str, str] | None:
-    """Return the topic that a question asks about, without the words of the question; `None`: it names none."""
+    """Return the Wikipedia tool's arguments for a question: its topic without the words that ask; `None` if it names
+    none."""
     text = _asking_sentence(" ".join(question[:MAX_QUESTION].split()))
     text = phrases.WIKIPEDIA.sub(" ", text)
     asked = _bare(phrases.SECOND_CLAUSE.sub("", _bare(text)))

@@ -1,4 +1,4 @@
-"""Which models and units of them have a price, so that no step uses what can't be billed."""
+"""Tells which models and which of their units have a price, so that no step of an answer uses what can't be billed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class UnitPrices:
         """`None` before the first reading."""
 
     async def follow(self) -> None:
-        """Read the prices every few seconds; while the store does not answer, the known ones stay."""
+        """Read the prices from the store every few seconds, until cancelled: a background task of the assistant.
+
+        While the store does not answer, the prices read last stay in force.
+        """
         while True:
             try:
                 self.known = await self._book.current()
@@ -32,11 +35,12 @@ class UnitPrices:
             await asyncio.sleep(CACHE_TTL)
 
     def has(self, model: str, unit: str) -> bool:
-        """Return whether `unit` of `model` has a price."""
+        """Return whether the unit `unit` (such as an image size) of the model or tool `model` has a price; false before
+        a reading."""
         return self._cover(model, Usage(prompt_tokens=0, units={unit: 1}))
 
     def has_tokens(self, model: str) -> bool:
-        """Return whether the tokens of `model` have a price, of its own or the default."""
+        """Return whether the tokens of `model` have a price, of its own or the default one; false before a reading."""
         return self._cover(model, Usage(prompt_tokens=1))
 
     def _cover(self, model: str, usage: Usage) -> bool:

@@ -1,4 +1,4 @@
-"""The weather tool: current weather and forecast of a place, as reported by the installation's `WeatherService`."""
+"""The weather tool of the assistant: current weather and forecast of a place, by the configured weather service."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Weather:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
+        """JSON schema of the weather tool's arguments: the place and, optionally, the day or number of days."""
         return {
             "type": "object",
             "properties": {
@@ -76,7 +76,8 @@ class Weather:
         }
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the place and the days that an English or Polish question states; `None`: it is not about weather.
+        """Return the weather tool's arguments, place and days, for an English or Polish question; `None` if not about
+        weather.
 
         The place is empty if a question about the weather names none: the call then asks for it.
         """
@@ -88,7 +89,7 @@ class Weather:
         return arguments
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Return the weather of the place of `arguments` as a result of type `weather`.
+        """Return the weather of the place and days of `arguments`, as a JSON object of the type `weather`.
 
         Raises:
             ToolError: there is no such place or day, or the service does not answer.
@@ -119,9 +120,9 @@ class Weather:
         }
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return the weather of the days that were asked about, or else now and of up to three days.
+        """Return a weather result as the text of the answer, in the result's language.
 
-        The language is that of the result.
+        It has the days that were asked about, or else the current weather and up to three days.
         """
         now, place, asked = result["now"], _joined(result["place"]), result.get("asked")
         days = {
@@ -136,7 +137,7 @@ class Weather:
         return clean("\n".join([first, *lines, *([asked["note"]] if "note" in asked else [])]))
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return a result as delimited data for the answering model."""
+        """Return a weather result as a delimited block of data for the answering model."""
         now, place = result["now"], result["place"]
         lines = [
             f"Place: {_joined(place)}",

@@ -1,4 +1,4 @@
-"""Weather conditions: WMO codes with their descriptions, and the WMO code of each condition of OpenWeather.
+"""Describes weather conditions by WMO codes, and converts the conditions of OpenWeather to WMO codes.
 
 Sources: "WMO Weather interpretation codes (WW)" of https://open-meteo.com/en/docs, and
 https://openweathermap.org/weather-conditions.
@@ -70,10 +70,10 @@ _BY_GROUP = {2: 95, 3: 53, 5: 63, 6: 73, 7: 45, 8: 3}
 
 
 def description(code: int, language: str) -> str:
-    """Return a WMO code in plain words of `language`."""
+    """Return the weather condition of a WMO code in plain words of `language`."""
     return DESCRIPTIONS.get(code, _UNKNOWN).text(language)
 
 
 def wmo_code(openweather: int) -> int:
-    """Return the WMO code of a condition of OpenWeather; an unknown condition has the code of its group."""
+    """Return the WMO code of OpenWeather's condition code; an unknown condition has the code of its group."""
     return _FROM_OPENWEATHER.get(openweather, _BY_GROUP.get(openweather // 100, 3))

@@ -1,4 +1,4 @@
-"""Arguments of the weather tool, found in English and Polish questions without a model."""
+"""Finds the weather tool's arguments, place and day, in English and Polish questions without a model."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ class _Token:
 
     @property
     def is_word(self) -> bool:
+        """Whether the token is a word, not a number or punctuation."""
         return self.text[0].isalpha()
 
     @property
     def is_capitalised(self) -> bool:
+        """Whether the token begins with a capital letter."""
         return self.text[0].isupper()
 
 
@@ -56,7 +58,10 @@ class _Candidate:
 
 
 def weather_arguments(question: str) -> dict[str, Any] | None:
-    """Return the place and, if stated, the day or the days that a question asks for; `None` if it names no place."""
+    """Return the place and, if stated, the day or the number of days that a question about the weather asks for.
+
+    `None` if the question names no place.
+    """
     text = question[:MAX_QUESTION]
     times = stated(text)
     place = _place(times.text, text)
@@ -71,7 +76,7 @@ def weather_arguments(question: str) -> dict[str, Any] | None:
 
 
 def asks_about_weather(question: str) -> bool:
-    """Return whether a question has a word of the weather in it."""
+    """Return whether an English or Polish question has a word about the weather in it."""
     return any(_is_weather(token) for token in _tokens(question[:MAX_QUESTION]))
 
 

@@ -1,4 +1,4 @@
-"""Weather reports and places, as the weather services return them to the weather tool."""
+"""Defines weather reports and places, and the interface of weather services, which return them to the weather tool."""
 
 from __future__ import annotations
 
@@ -81,21 +81,23 @@ class WeatherService(Protocol):
 
     @property
     def source(self) -> Source:
-        """Source of its forecasts."""
+        """Name and licence of the source of this service's forecasts, which answers cite."""
 
     @property
     def max_days(self) -> int:
-        """Days of its longest forecast."""
+        """Number of days of this service's longest forecast."""
 
     async def find(self, name: str, language: str) -> list[Place]:
-        """Return places called `name`, the most relevant first; none for a name that does not exist.
+        """Return the places called `name`, the most relevant first; empty if there are none.
+
+        Each weather service implements this.
 
         Raises:
             ToolError: the service does not answer or refuses.
         """
 
     async def report(self, place: Place, days: int) -> Report:
-        """Return the weather at `place`, with a forecast of `days`.
+        """Return the current weather at `place` and a forecast of `days` days. Each weather service implements this.
 
         Raises:
             ToolError: the service does not answer or refuses.

@@ -1,4 +1,4 @@
-"""Words of English and Polish questions about the weather, in lower case and without diacritics."""
+"""Lists words of English and Polish questions about the weather, in lower case and without diacritics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web page tool: the text of one page whose address is in the person's own message.
+"""The web page tool of the assistant: reads the text of one page whose address is in the person's own message.
 
 A model can't choose the address, so neither a page nor a tool's result can have another address fetched, with data of
 the conversation in it or without. Operators switch the tool on; it is off by default.
@@ -77,22 +77,23 @@ class WebPage:
         self._slots = FairSlots(MAX_FETCHES, per_tenant=FETCHES_OF_TENANT, per_requester=FETCHES_OF_REQUESTER)
 
     def close(self) -> None:
-        """End the processes that read pages."""
+        """End the sandboxed processes that read pages."""
         self._reader.close()
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
+        """JSON schema of the web page tool's arguments: the address."""
         url = {"type": "string", "minLength": 4, "maxLength": 2048, "description": "Address in the person's message"}
         return {"type": "object", "properties": {"url": url}, "required": ["url"], "additionalProperties": False}
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the first address in a question; `None`: it contains none."""
+        """Return the web page tool's arguments for a question: the first address in it; `None` if it contains none."""
         found = addresses(question)
         return {"url": found[0]} if found else None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Return the text of the page of `arguments` as a result of type `page`.
+        """Fetch the page at the address of `arguments`, and return its title and text as a JSON object of the type
+        `page`.
 
         Raises:
             Refused: the address is not in the person's message, or leads to a private network.
@@ -128,16 +129,17 @@ class WebPage:
         return await self._reader.read(text, context) if fetched.media_type in HTML else ("", text.strip())
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return `None`: what the person wants to know of the page is not known."""
+        """Return `None`: a model must phrase the answer, since only a model can find in the page what the question
+        asks."""
         return None
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return a result as delimited data for the answering model."""
+        """Return the text of a page as a delimited block of data for the answering model."""
         return delimited("web page", [f"Title: {result['title']}", result["text"]], MAX_FOR_MODEL)
 
 
 def addresses(message: str) -> list[str]:
-    """Return the addresses in a message, in order: with http:// or https://, or of common domains without."""
+    """Return the web addresses in a message, in order: with http:// or https://, or without if the domain is common."""
     text = message[:MAX_QUESTION]
     whole = list(_URL.finditer(text))
     bare = [

@@ -1,4 +1,4 @@
-"""The Wikipedia tool: the article about a topic, in the language of the conversation, with link and licence.
+"""The Wikipedia tool of the assistant: finds the article about a topic, in the conversation's language.
 
 Source of the API: https://www.mediawiki.org/wiki/API:Search and https://www.mediawiki.org/wiki/Extension:TextExtracts.
 """
@@ -55,6 +55,7 @@ class _Page(msgspec.Struct):
 
     @property
     def is_article(self) -> bool:
+        """Whether the page that Wikipedia returned is an article, not a missing page or a list of meanings."""
         return "disambiguation" not in self.pageprops and bool(self.extract.strip())
 
 
@@ -93,16 +94,17 @@ class Wikipedia:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
+        """JSON schema of the Wikipedia tool's arguments: the topic."""
         topic = {"type": "string", "minLength": 1, "maxLength": MAX_TOPIC, "description": "Topic to look up"}
         return {"type": "object", "properties": {"topic": topic}, "required": ["topic"], "additionalProperties": False}
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the topic of an English or Polish question; `None`: it names none."""
+        """Return the Wikipedia tool's arguments for an English or Polish question: its topic; `None` if it names
+        none."""
         return topic_arguments(question)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Return the article about the topic of `arguments` as a result of type `article`.
+        """Return Wikipedia's article about the topic of `arguments` as a JSON object of the type `article`.
 
         A topic without an article in the language of the conversation is looked up in English.
 
@@ -125,11 +127,11 @@ class Wikipedia:
         raise NotFound(_AMBIGUOUS if pages else _NO_ARTICLE, topic=topic)
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return the beginning of the article, up to the end of a sentence."""
+        """Return the beginning of the article, up to the end of a sentence, as the text of the answer."""
         return _beginning(clean(result["extract"]))
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return a result as delimited data for the answering model."""
+        """Return an article as a delimited block of data for the answering model."""
         return delimited("Wikipedia article", [f"Title: {result['title']}", result["extract"]], MAX_FOR_MODEL)
 
     async def _search(self, topic: str, language: str) -> list[_Page]:

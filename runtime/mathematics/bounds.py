@@ -1,4 +1,4 @@
-"""Bounds of a computation, estimated from its expression before anything is computed.
+"""Estimates how large the numbers of a computation can become, from its expression and before it is computed.
 
 Python's integers have no limit, so `10^10^10` or `factorial(10^9)` would fill the memory while they are still exact.
 """
@@ -158,7 +158,7 @@ def _of_sum(call: Call, bound: Mapping[str, float], terms: int) -> Size:
 
 
 def integer(node: Node) -> int | None:
-    """Return the integer that a node writes, with a sign or without; `None`: it is none."""
+    """Return the integer that a node of an expression writes, with or without a sign; `None` if it is no integer."""
     if isinstance(node, Negation):
         below = integer(node.operand)
         return None if below is None else -below

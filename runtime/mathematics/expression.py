@@ -1,4 +1,4 @@
-"""Syntax tree of expressions that the parser reads."""
+"""Defines the syntax tree of mathematical expressions that the mathematics tool's parser reads."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CONSTANTS = frozenset({"pi", "e", "i", "oo"})
 
 
 def children(node: Statement) -> tuple[Node, ...]:
-    """Return the operands or arguments of a node."""
+    """Return the operands or arguments of a node of an expression; empty for a number or a name."""
     if isinstance(node, Binary | Relation):
         return node.left, node.right
     if isinstance(node, Negation):
@@ -71,14 +71,14 @@ def children(node: Statement) -> tuple[Node, ...]:
 
 
 def nodes(node: Statement) -> Iterator[Statement]:
-    """Yield a node and all nodes below it."""
+    """Yield a node of an expression and all nodes below it."""
     yield node
     for child in children(node):
         yield from nodes(child)
 
 
 def free_variables(node: Statement) -> frozenset[str]:
-    """Return the names of variables that no sum binds."""
+    """Return the names of the variables in an expression or equation that no sum binds."""
     if isinstance(node, Name):
         return frozenset() if node.name in CONSTANTS else frozenset({node.name})
     if isinstance(node, Call) and node.function == "sum":

@@ -1,4 +1,4 @@
-"""The functions and variables that expressions may name."""
+"""Lists the functions and variables that an expression of the mathematics tool may name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ GREEK = frozenset(_GREEK.split())
 
 
 def canonical(name: str) -> str | None:
-    """Return the canonical name of a function, ignoring case; `None`: there is no such function."""
+    """Return the canonical name of a function that an expression names, ignoring case; `None` if it is unknown."""
     lower = name.lower()
     lower = ALIASES.get(lower, lower)
     return lower if lower in FUNCTIONS else None

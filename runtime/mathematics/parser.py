@@ -1,4 +1,4 @@
-"""Parser of mathematical expressions: a fixed grammar of numbers, operators, and known functions and variables.
+"""Parses mathematical expressions by a fixed grammar of numbers, operators, and known functions and variables.
 
 statements = statement { ("," | ";") statement }
 statement  = sum [ ("=" | "<" | "<=" | ">" | ">=") sum ]
@@ -40,7 +40,7 @@ _PARTS_OF_LEVEL = 3
 
 
 def parse(text: str, language: str) -> tuple[Statement, ...]:
-    """Return the expressions or equations of a text, in the notation of `language`.
+    """Parse a text to its expressions or equations, as syntax trees, with the number notation of `language`.
 
     Raises:
         ExpressionRefused: the text is not in the grammar, too long, nested too deeply, or has too many statements.
@@ -50,7 +50,12 @@ def parse(text: str, language: str) -> tuple[Statement, ...]:
 
 
 def parse_expression(text: str, language: str) -> Node:
-    """Return the single expression of a text; raise as `parse` does, also if it is an equation."""
+    """Parse a text that must be a single expression to its syntax tree, with the number notation of `language`.
+
+    Raises:
+        InvalidArguments: the text is not in the grammar, or is an equation.
+        TooLarge: the text is too long or nested too deeply.
+    """
     found = parse(text, language)
     if len(found) != 1 or isinstance(found[0], Relation):
         raise ExpressionRefused(Problem.NO_EQUATION)
@@ -67,6 +72,7 @@ class _Parser:
         self._open_bars = 0
 
     def statements(self) -> tuple[Statement, ...]:
+        """Parse all statements of the tokens, to the end."""
         found = [self._statement()]
         while self._accept(",") or self._accept(";"):
             found.append(self._statement())

@@ -1,4 +1,4 @@
-"""Tokens of expressions: numbers in English or Polish notation, names and operators, typed or typeset."""
+"""Splits a mathematical text into tokens: numbers in English or Polish notation, names and operators."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ END = ""
 
 
 def normalise(text: str) -> str:
-    """Return the text with typeset characters (minus, times, superscripts, Greek pi) replaced by typed ones."""
+    """Return a mathematical text with typeset characters (minus, times, superscripts, Greek pi) replaced by typed
+    ones."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionRefused(Problem.TOO_LONG)
     raised = _SUPERSCRIPTS.sub(lambda found: f"^({found[0].translate(_PLAIN)})", text)
@@ -73,7 +74,9 @@ def normalise(text: str) -> str:
 
 
 def tokens(text: str, language: str) -> list[Token]:
-    """Return the tokens of a normalised text and a last one with the text `END`.
+    """Split a normalised mathematical text into its tokens, with numbers read in the notation of `language`.
+
+    The last token has the text `END`.
 
     Raises:
         ExpressionRefused: a character, number or name is not known, there are too many tokens, or an exponent is too
@@ -95,6 +98,7 @@ class _Scanner:
         self._after_list_function = False
 
     def scan(self) -> Iterator[Token]:
+        """Yield the tokens of the text, in order."""
         while self._at < len(self._text):
             character = self._text[self._at]
             if character == " ":

@@ -1,4 +1,4 @@
-"""Computes orders with SymPy. `encoded_outcome` is the work of the sandboxed process, which imports this module."""
+"""Computes orders of the mathematics tool with SymPy, in the sandboxed process, which imports this module."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def encoded_outcome(order: bytes, _source: BinaryIO) -> Iterator[bytes]:
 
 
 def outcome(order: Order) -> Outcome:
-    """Compute an order; a failure is a part of the outcome."""
+    """Compute one order with SymPy; a failure is returned as an outcome, unless it is the process's own."""
     try:
         with refusals_as_tool_errors():
             return _OPERATIONS[order.operation](order, statements_of(order))
@@ -52,12 +52,15 @@ def outcome(order: Order) -> Outcome:
 
 
 def sentence_name(sentence: Sentence) -> str:
-    """Return the name of the constant in module `sentences` that is `sentence`; "NO_CLOSED_FORM" if there is none."""
+    """Return the name of a sentence for people in module `sentences`, by which another process finds that sentence.
+
+    "NO_CLOSED_FORM" if the module has no such sentence.
+    """
     return next((name for name, each in vars(sentences).items() if each is sentence), "NO_CLOSED_FORM")
 
 
 def statements_of(order: Order) -> tuple[Statement, ...]:
-    """Return the parsed statements of an order, after the check of their bounds.
+    """Parse the expression of an order, check its bounds, and return its statements.
 
     Raises:
         ExpressionRefused: they are not readable, or too much to compute.
@@ -75,7 +78,11 @@ def statements_of(order: Order) -> tuple[Statement, ...]:
 
 
 def variable_of(order: Order, *statements: Statement) -> str:
-    """Return the variable that an order names, or the likeliest of its expression."""
+    """Return the name of the variable that an order names, or else the likeliest free variable of its `statements`.
+
+    Raises:
+        InvalidArguments: the order names something that is no variable.
+    """
     if order.variable:
         named = parse_expression(order.variable, order.language)
         if not isinstance(named, Name) or not free_variables(named):

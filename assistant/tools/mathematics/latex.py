@@ -1,4 +1,4 @@
-"""LaTeX of expressions as a person typed them."""
+"""Writes an expression of the mathematics tool as LaTeX, in the form in which the person typed it."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _CONSTANTS = {"pi": r"\pi", "oo": r"\infty", "e": "e", "i": "i"}
 
 
 def latex(node: Statement) -> str:
-    """Return the LaTeX of an expression or equation."""
+    """Return the LaTeX of an expression or equation, not simplified."""
     if isinstance(node, Relation):
         return f"{latex(node.left)} {_RELATIONS[node.operator]} {latex(node.right)}"
     return _written(node)[0]
 
 
 def factor(node: Statement) -> str:
-    """Return the LaTeX of an expression as a factor: a sum is in parentheses."""
+    """Return the LaTeX of an expression as a factor of a product, so that a sum is in parentheses."""
     return _within(node, _PRODUCT)
 
 
 def variable(name: str) -> str:
-    """Return the LaTeX of a variable, such as `x`, `x_1` or `alpha`."""
+    """Return the LaTeX of a variable's name, such as `x`, `x_1` or `alpha`."""
     letters, _, index = name.partition("_")
     written = rf"\{letters}" if letters in GREEK else letters
     return f"{written}_{{{index}}}" if index else written

@@ -1,4 +1,4 @@
-"""Number words of English and Polish in digits: "one hundred and twenty-five" is 125, "dwie trzecie" is (2/3)."""
+"""Converts English and Polish number words to digits: "one hundred and twenty-five" to 125, "dwie trzecie" to (2/3)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _OF = re.compile(r"(\(\d+/\d+\)) (?:of|z|ze) ")
 
 
 def with_digits(text: str, language: str) -> str:
-    """Return a text in lower case with its number words in digits and its fractions in parentheses."""
+    """Return a question in lower case with the number words of `language` as digits, fractions in parentheses."""
     values = {**_ENGLISH, **_POLISH}
     if language.startswith("pl"):
         del values["ten"]  # "This" in Polish.

@@ -1,4 +1,4 @@
-"""Messages between the tool and its sandboxed process: an order for a computation, and its outcome."""
+"""Defines the messages between the mathematics tool and its sandboxed process: an order to compute, and its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes orders in a sandboxed process each: no files, no network, limits on memory, CPU and time.
+"""Sends computations of the mathematics tool to sandboxed processes: no files or network, limited memory and time.
 
 Expressions are read and their bounds checked here first, so that what is refused starts no process.
 """
@@ -39,10 +39,10 @@ class Calculator:
         self._sandbox = ToolSandbox(WORK, limits, too_costly=sentences.TOO_HARD, unreadable=sentences.TOO_HARD)
 
     async def compute(self, order: Order, context: ToolContext) -> Computed:
-        """Compute an order.
+        """Compute one order (such as an expression to solve) in a sandboxed process, and return its result.
 
         Raises:
-            ToolError: it can't be read, exceeds a limit, or has no result.
+            ToolError: the order can't be read, exceeds a limit, or has no result.
         """
         with refusals_as_tool_errors():
             _check(order)
@@ -57,11 +57,11 @@ class Calculator:
 
     @property
     def process_id(self) -> int | None:
-        """Id of the process whose children compute; `None`: it does not run."""
+        """Id of the process whose children compute; `None` if it does not run."""
         return self._sandbox.process_id
 
     def close(self) -> None:
-        """End the processes."""
+        """End the sandboxed processes of computations."""
         self._sandbox.close()
 
 

@@ -1,4 +1,4 @@
-"""Arguments of the mathematics tool from a question in English or Polish, by its keywords and the expression in it."""
+"""Finds the mathematics tool's arguments in an English or Polish question: its keywords, and the expression in it."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _WORD = lenient_pattern(r"[A-Za-zÀ-ž]{2,}")
 
 
 def arguments_of(question: str, language: str) -> dict[str, Any] | None:
-    """Return the arguments that a question states; `None`: it states no calculation that `parse` can read."""
+    """Return the mathematics tool's arguments that a question states; `None` if it states no readable calculation."""
     text = " ".join(question.split()).strip()
     if not text or len(text) > MAX_CHARACTERS:
         return None
@@ -168,7 +168,10 @@ def arguments_of(question: str, language: str) -> dict[str, Any] | None:
 
 
 def asks_to_calculate(question: str, language: str) -> bool:
-    """Return whether a question has a word of mathematics and a number in it, or several numbers that are no years."""
+    """Return whether a question seems to ask for a calculation, even one that can't be read.
+
+    It has a word of mathematics and a number, or several numbers that are no years.
+    """
     text = with_digits(_lower(" ".join(question[:MAX_CHARACTERS].split())), language)
     numbers = [each for each in _NUMBERS.findall(text) if not _YEAR.fullmatch(each)]
     return len(numbers) > 1 or (bool(numbers) and _MATHEMATICS.search(text) is not None)

@@ -1,4 +1,4 @@
-"""Real values of an expression of one variable in floating point, and points of its plot."""
+"""Evaluates an expression of one variable in floating point, and samples the points of its plot."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
 
 
 def value(node: Node, values: dict[str, float]) -> float | None:
-    """Return the real value of an expression for `values` of its variables; `None`: it has none there."""
+    """Return the real value of an expression for the `values` of its variables; `None` if it has none there."""
     try:
         found = _value(node, values)
     except (ArithmeticError, ValueError, TypeError, KeyError):
@@ -104,7 +104,11 @@ def _sum(node: Call, values: dict[str, float]) -> float:
 
 
 def points(node: Node, variable: str, lowest: float, highest: float) -> list[Point]:
-    """Return at most `MAX_POINTS` points of the graph between two arguments; the value is `None` at poles and gaps."""
+    """Return at most `MAX_POINTS` points (x, y) of the graph of an expression of `variable`, from `lowest` to
+    `highest`.
+
+    y is `None` at poles and gaps.
+    """
 
     def at(x: float) -> float | None:
         return value(node, {variable: x})
@@ -146,7 +150,15 @@ def _sign_change(
 
 
 def crossing(at: Callable[[float], float | None], low: float, high: float, y_low: float) -> float | None:
-    """Return the zero between two arguments whose values have different signs; `None`: the graph is interrupted."""
+    """Return the zero of the function `at` between two arguments at which its values have different signs.
+
+    `None` if the graph is interrupted there, as at a pole.
+
+    Args:
+        at: returns the value at an argument.
+        low, high: the two arguments.
+        y_low: the value at `low`.
+    """
     middle, y = _bisected(at, low, high, y_low)
     return middle if y is not None and y <= abs(y_low) / 2 else None
 

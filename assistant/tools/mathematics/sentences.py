@@ -1,4 +1,4 @@
-"""Sentences of the mathematics tool for people."""
+"""Lists the mathematics tool's sentences for people, in English and Polish, for errors and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Solves equations, systems and inequalities with SymPy. Imported by the sandboxed process only."""
+"""Solves equations, systems and inequalities with SymPy; imported only by the mathematics tool's sandboxed process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ _RELATIONS = {"<": sympy.Lt, "<=": sympy.Le, ">": sympy.Gt, ">=": sympy.Ge}
 
 
 def solve(statements: Sequence[Statement], variables: Sequence[str]) -> Written:
-    """Solve one equation or inequality for the first of `variables`, or a system for all of them."""
+    """Solve one equation or inequality for the first of `variables`, or a system for all of them; return the solutions.
+
+    Raises:
+        ToolError: they have no solution that can be found or written.
+    """
     if len(statements) > 1:
         return _system([_difference(each) for each in statements], variables)
     statement = statements[0]

@@ -1,4 +1,4 @@
-"""Arithmetic in words of English and Polish, in the parser's notation: "subtract 17 from 40" is (40) - (17)."""
+"""Converts arithmetic in English and Polish words to the parser's notation: "subtract 17 from 40" to (40) - (17)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ _PERCENT = lenient_pattern(r"\s*(?<!\w)(?:per ?cent|procent(?:a|u|ów)?)(?!\w)")
 
 
 def written(text: str) -> str:
-    """Return a text in lower case, without punctuation at its end, with its phrases of arithmetic in notation."""
+    """Return a calculation, a text in lower case without final punctuation, with its arithmetic in words as
+    notation."""
     text = _FUNCTION_OF.sub(r"\1 (\2)", _PERCENT.sub("%", _POWER.sub(_exponent, text)))
     for pattern, notation in _PHRASES:
         text = pattern.sub(notation, text)
@@ -98,7 +99,10 @@ def written(text: str) -> str:
 
 
 def with_changes(text: str) -> str:
-    """Return a calculation with "80 + 20%" as (80) * (1 + 20%), which calculators and people mean by it."""
+    """Return a calculation such as "80 + 20%" as (80) * (1 + 20%), which calculators and people mean by it.
+
+    Other texts are returned unchanged.
+    """
     return _CHANGED_BY_PERCENT.sub(r"(\1) * (1 \2 \3%)", text)
 
 

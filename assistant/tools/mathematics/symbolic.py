@@ -52,7 +52,7 @@ class _TextPrinter(StrPrinter):  # type: ignore[misc]
 
 
 def text(found: Expr) -> str:
-    """Return the text of a SymPy expression or set, within a bounded length.
+    """Return the text of a SymPy expression or set, in the parser's notation and within a bounded length.
 
     Raises:
         NotFound: it is not defined, as for a division by zero.
@@ -75,7 +75,7 @@ def _bounded(written: str) -> str:
 
 
 def numeric(found: Expr) -> float | None:
-    """Return the value of a real number with 15 significant digits; `None`: it is none, or too large for a float."""
+    """Return a SymPy number as a float of 15 significant digits; `None` if it is not real, or too large for a float."""
     if found.free_symbols or not found.is_number:
         return None
     approximate = found.evalf(17)

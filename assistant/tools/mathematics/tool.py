@@ -1,4 +1,4 @@
-"""The tool `math`: symbolic mathematics."""
+"""The mathematics tool of the assistant, `math`: checks a call's arguments, computes, and phrases the result."""
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ class Mathematics:
         }
 
     def close(self) -> None:
-        """End the processes of computations."""
+        """End the sandboxed processes of computations."""
         self._calculator.close()
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Compute the expression in the notation of the conversation's language.
+        """Compute the expression of `arguments` in the notation of the conversation's language, in a sandboxed process.
+
+        Returns:
+            The result, a JSON object of the type `mathematics`.
 
         Raises:
-            ToolError: it can't be read, exceeds a limit, or has no result.
+            ToolError: the expression can't be read, exceeds a limit, or has no result.
         """
         if not arguments["expression"].strip():
             raise InvalidArguments(sentences.NO_CALCULATION, question=context.question)
@@ -64,12 +67,15 @@ class Mathematics:
         return _result(operation, await self._calculator.compute(order, context))
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return the result as text, or what it shows if it is a plot; as code where Markdown would take its signs."""
+        """Return the result of a computation as the text of the answer, or what is plotted if it is a plot.
+
+        It is code where Markdown would interpret its signs.
+        """
         text = str(result["result_text"])[:_MAX_TEXT]
         return f"`{text}`" if "*" in text else text
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return the input, the result and its numeric value as text."""
+        """Return the input, the result and its numeric value as text for the answering model."""
         lines = [
             f"Operation: {result['operation']}",
             f"Input (LaTeX): {result['input_latex']}",
@@ -82,7 +88,8 @@ class Mathematics:
         return "\n".join(line[:_MAX_TEXT] for line in lines)
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the arguments that a question in English or Polish states; `None`: it asks for no calculation.
+        """Return the mathematics tool's arguments for an English or Polish question; `None` if it asks for no
+        calculation.
 
         The expression is empty if the question asks for a calculation that can't be read: the call then says so.
         """
