@@ -1,1 +1,1 @@
-"""Benchmarks: seeded workloads, one definition per measure, and result files with the command that made them."""
+"""Benchmarks of Headrace: seeded workloads, one definition per measure, and result files with their commands."""

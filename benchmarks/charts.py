@@ -1,4 +1,4 @@
-"""Draws the charts of results as SVG. The same results give the same bytes."""
+"""Draws the charts of benchmark results as SVG files; the same results give the same bytes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STYLE: dict[Any, Any] = {
 
 
 def draw(results: Iterable[Result], folder: Path) -> list[Path]:
-    """Write an SVG file to `folder` for each result that has a chart; return the files' paths."""
+    """Draw the chart of each benchmark result that has one to an SVG file in `folder`; return the files' paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_draw(result, folder / file_name(result.name)) for result in results if result.name in CHARTS]
 
 
 def file_name(result: str) -> str:
-    """Return the file name of the chart of the result with this name."""
+    """Return the name of the SVG file with the chart of the benchmark result named `result`."""
     return f"bench-{result}.svg"
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.chat_page`: the frame times of the built chat page in Chromium.
+"""`python -m benchmarks.chat_page`: measures the frame times of the built chat page in Chromium.
 
 An answer of 20,000 tokens is streamed into it, and a list of 5,000 conversations is scrolled, while the browser records
 the times of its frames (`requestAnimationFrame`), the blocking time of long ones (`long-animation-frame`) and the CPU
@@ -70,7 +70,7 @@ def power(flow: float, head: float) -> float:
 
 
 def long_answer() -> str:
-    """Return a Markdown text of about `TOKENS` tokens with many kinds of blocks."""
+    """Return a Markdown text of about `TOKENS` tokens with many kinds of blocks, which the chat page is to render."""
     text = ""
     for number in count(1):
         text += PASSAGE.format(number=number)
@@ -80,10 +80,11 @@ def long_answer() -> str:
 
 
 async def measure_frames(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
-    """Run `act` and measure the gaps between the page's frames meanwhile, in milliseconds except for `seconds`.
+    """Run `act` on a browser page and return, as a result row, how its frames were spaced meanwhile.
 
-    `main_thread_ms_a_frame`: CPU time of the page's main thread; `blocked_ms`: input delay by frames over 50 ms;
-    `others_share`: share of the machine's CPU time that other processes took.
+    Times are in milliseconds, except `seconds`. `main_thread_ms_a_frame`: CPU time of the page's main thread;
+    `blocked_ms`: input delay by frames over 50 ms; `others_share`: share of the machine's CPU time that other processes
+    took.
     """
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -109,7 +110,7 @@ async def measure_frames(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
 
 
 async def computed_seconds(session: CDPSession) -> float:
-    """Return the CPU seconds that the page's main thread has used so far in tasks."""
+    """Return the CPU seconds that a browser page's main thread has spent in tasks so far, by the DevTools `session`."""
     metrics = (await session.send("Performance.getMetrics"))["metrics"]
     return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
@@ -122,7 +123,7 @@ class CpuTimes(NamedTuple):
 
     @classmethod
     def now(cls) -> CpuTimes:
-        """Read the CPU times until now of the machine, this process and its children."""
+        """Read how many CPU seconds the machine, and this process with its children, have used so far."""
         machine, own = psutil.cpu_times(), {}
         for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
@@ -144,7 +145,10 @@ async def others_share(seconds: float) -> float:
 
 
 async def stream(page: Page) -> Row:
-    """Send a question and measure the frames of an answer of `TOKENS` tokens, from the last key to the last word."""
+    """Send a question on the chat page, and measure the page's frames while an answer of `TOKENS` tokens is streamed.
+
+    Measured from the last key to the last word; returns a result row.
+    """
     field = page.get_by_label("Write a message")
     if await field.count():
         await field.press_sequentially("Go on", delay=1000 * KEY_SECONDS)
@@ -158,12 +162,15 @@ async def stream(page: Page) -> Row:
 
 
 async def rest(page: Page) -> Row:
-    """Measure the page's frames for `MEASURED_SECONDS` without any user action."""
+    """Measure a browser page's frames for `MEASURED_SECONDS` without any user action; returns a result row."""
     return await measure_frames(page, lambda: asyncio.sleep(MEASURED_SECONDS))
 
 
 async def scroll(page: Page) -> Row:
-    """Measure the frames while a list of conversations is scrolled from its top; the chat page loads it meanwhile."""
+    """Measure a page's frames while its list of conversations is scrolled from the top; returns a result row.
+
+    The chat page loads the list meanwhile.
+    """
 
     async def act() -> None:
         await page.evaluate(SCROLL, [PIXELS_A_FRAME, MEASURED_SECONDS])
@@ -172,7 +179,10 @@ async def scroll(page: Page) -> Row:
 
 
 async def scroll_what_is_read(page: Page) -> Row:
-    """Measure the frames while a list of conversations is scrolled from its top, after all of it was loaded."""
+    """Measure a page's frames while its list of conversations is scrolled from the top, after all of it was loaded.
+
+    Returns a result row.
+    """
     await page.evaluate(READ_ALL, [CONVERSATIONS, LINE_HEIGHT])
     return await scroll(page)
 
@@ -197,7 +207,7 @@ CASES = (
 
 
 async def measure_in_new_page(browser: Browser, origin: str, case: Case) -> Row:
-    """Run a measurement (`case`) in a new browser page with an empty cache; return its row."""
+    """Run one case's measurement in a new browser page with an empty cache, and return its result row."""
     page = await browser.new_page(locale="en-GB", viewport={"width": 1280, "height": 800})
     await page.goto(origin + case.address)
     if case.page == "chat":
@@ -208,7 +218,10 @@ async def measure_in_new_page(browser: Browser, origin: str, case: Case) -> Row:
 
 
 async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
-    """Repeat a measurement until other processes took little CPU time; return the least disturbed of `TRIES` runs."""
+    """Repeat a case's measurement, up to `TRIES` times, until other processes took little CPU time meanwhile.
+
+    Returns the result row of the least disturbed run.
+    """
     rows: list[Row] = []
     for _ in range(TRIES):
         deadline = time.monotonic() + QUIET_TIMEOUT
@@ -240,9 +253,10 @@ async def served() -> AsyncIterator[str]:
 
 
 async def measure() -> tuple[list[Row], str]:
-    """Run all cases in Chromium; return one row of medians per case, and Chromium's version.
+    """Run all cases of the chat page benchmark in Chromium, in turns so that other load affects them alike.
 
-    Cases take turns, so that other load affects them alike.
+    Returns:
+        One row of medians per case, and Chromium's version.
     """
     runs: dict[Case, list[Row]] = {case: [] for case in CASES}
     async with served() as origin, async_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""A load generator for streamed completions of any OpenAI-compatible server: closed loop and open loop.
+"""Generates load of streamed completions on any OpenAI-compatible server, as a closed loop or an open loop.
 
 Prompts are token ids, so that every server computes the same. Tokens are counted from `usage`; chunks may carry
 several. Times are `time.perf_counter()` seconds. The client shares its cores with the server, so it uses aiohttp, which
@@ -34,7 +34,10 @@ class Endpoint:
 
 
 def open_session(endpoint: Endpoint) -> aiohttp.ClientSession:
-    """Return an HTTP session with one connection per request, as some servers close theirs, and without a timeout."""
+    """Create an HTTP session for the server `endpoint`, without a timeout.
+
+    Each request opens its own connection, because some servers close theirs.
+    """
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {endpoint.api_key}"},
         timeout=aiohttp.ClientTimeout(total=None),
@@ -43,7 +46,10 @@ def open_session(endpoint: Endpoint) -> aiohttp.ClientSession:
 
 
 async def complete(http: aiohttp.ClientSession, endpoint: Endpoint, request: Request, timeline: Timeline) -> None:
-    """Run one greedy completion that ignores the end of sequence, and record its chunks in `timeline`."""
+    """Run one streamed greedy completion on the server `endpoint`, and record the times of its chunks in `timeline`.
+
+    The completion ignores the end of sequence. An error is recorded in the timeline too.
+    """
     body = {
         "model": endpoint.model,
         "prompt": request.prompt_ids,
@@ -88,7 +94,10 @@ def _record(event: bytes, now: float, timeline: Timeline) -> None:
 
 
 async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: int) -> list[Timeline]:
-    """Send requests from `clients` clients, each its next when its last has ended; return the requests' timelines."""
+    """Send requests to a server from `clients` concurrent clients, each its next one when its last has ended.
+
+    Returns the timelines of the requests.
+    """
     timelines: list[Timeline] = []
     waiting = iter(requests)
 
@@ -104,7 +113,10 @@ async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: 
 
 
 async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: Sequence[float]) -> list[Timeline]:
-    """Send each request at its arrival time (seconds from now); return timelines that begin when requests were due."""
+    """Send each request to a server at its time in `arrivals` (seconds from now), whether or not others have ended.
+
+    Returns timelines that begin when the requests were due.
+    """
     begin = time.perf_counter()
 
     async with open_session(endpoint) as http:
@@ -121,7 +133,9 @@ async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: S
 async def under_load(
     endpoint: Endpoint, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]
 ) -> list[Timeline]:
-    """Send probes one by one, `gaps[i]` seconds after the last, while `streams` run; return the probes' timelines.
+    """Send probes to a server one by one while `streams` run, number i `gaps[i]` seconds after the last has ended.
+
+    Returns the timelines of the probes.
 
     Raises:
         ValueError: a stream failed, or ended before the last probe.

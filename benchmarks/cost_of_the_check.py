@@ -1,4 +1,4 @@
-"""`python -m benchmarks.cost_of_the_check`: the latency that authentication, rate limits and credit holds add.
+"""`python -m benchmarks.cost_of_the_check`: measures the latency that authentication, rate limits and holds add.
 
 Two gateways, each with a worker whose engine only counts, are loaded in turns, so that other load on the machine
 affects both alike: one on the embedded store, with authentication, rate limits and holds; one that keeps all of that in
@@ -62,7 +62,11 @@ class StaticKeys(Authenticator):
         self._callers = callers
 
     async def authenticate(self, token: str) -> Principal:
-        """Return the principal of a static API key; raise `InvalidApiKey` for any other token."""
+        """Return the principal of a static API key: authentication without a store, for the compared gateway.
+
+        Raises:
+            InvalidApiKey: `token` is no such key.
+        """
         if (caller := self._callers.get(token)) is None:
             raise InvalidApiKey("unknown")
         return caller
@@ -92,7 +96,10 @@ class InMemory(PayingPlatform):
 
 
 async def measure(seconds: float) -> list[Row]:
-    """Run each load on a gateway with a billing store and on one without; return one row per load and gateway."""
+    """Run each load on a gateway with a billing store and on one without, for `seconds` each, in turns.
+
+    Returns one result row per load and gateway.
+    """
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = StoreProcess(home / "store", free_port(), program=PROGRAM_PATH)
@@ -142,7 +149,7 @@ async def _rows(http: httpx.AsyncClient, keys: dict[str, str], load: str, second
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run `python -m benchmarks.cost_of_the_check`: measure, and write `cost-of-the-check.json`."""
+    """Run `python -m benchmarks.cost_of_the_check`: measure both gateways, and write `cost-of-the-check.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost_of_the_check", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds per load")

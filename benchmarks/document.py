@@ -131,14 +131,17 @@ SECTIONS = {
 
 
 def render(results: Iterable[Result]) -> str:
-    """Return the Markdown of `docs/performance.md`: known sections in their order, then other results by name."""
+    """Return the Markdown text of `docs/performance.md`: a section for each of `results`.
+
+    Known results come in their order, then others by name.
+    """
     by_name = {result.name: result for result in results}
     names = [name for name in SECTIONS if name in by_name] + sorted(by_name.keys() - SECTIONS.keys())
     return "\n".join([INTRODUCTION, *(section(by_name[name]) for name in names)])
 
 
 def section(result: Result) -> str:
-    """Return the Markdown section of a result: heading, description, chart if there is one, table and provenance."""
+    """Return the Markdown section of one result: heading, description, chart if there is one, table and provenance."""
     title, text = SECTIONS.get(result.name, (result.name.replace("-", " ").capitalize(), ""))
     lines = [f"## {title}", "", *([text, ""] if text else [])]
     if result.name in charts.CHARTS:
@@ -148,7 +151,7 @@ def section(result: Result) -> str:
 
 
 def provenance(result: Result) -> list[str]:
-    """Return the Markdown lines that state a result's file, date, machine, settings, versions and command."""
+    """Return the Markdown lines below a result's table: its file, date, machine, settings, versions and command."""
     settings = ", ".join(f"{name.replace('_', ' ')} {format_value(value)}" for name, value in result.settings.items())
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     return [
@@ -162,19 +165,22 @@ def provenance(result: Result) -> list[str]:
 
 
 def machine(of: Machine) -> str:
-    """Describe a machine in one line: processor, cores, instruction sets, memory and GPUs."""
+    """Describe the machine of a result in one line: processor, cores, instruction sets, memory and GPUs."""
     gpus = f", {'; '.join(of.gpus)}" if of.gpus else ""
     return f"{of.cpu} with {of.cores} cores ({', '.join(of.isa)}), {of.memory / GIBIBYTE:.0f} GiB{gpus}"
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return result rows as a Markdown table, without columns that are empty in all rows."""
+    """Return result rows as a Markdown table, without the columns that are empty in all rows."""
     columns = list(dict.fromkeys(column for row in rows for column in row if row[column] is not None))
     return markdown([heading(column) for column in columns], [[row.get(column) for column in columns] for row in rows])
 
 
 def pivot(rows: Sequence[Row]) -> str:
-    """Return a Markdown table: a line per engine, a column per batch size; last, our engine over the best peer."""
+    """Return the rows of engines as a Markdown table: a line per engine, a column per batch size.
+
+    The last line is Headrace's engine relative to the best peer.
+    """
     columns = list(dict.fromkeys(_size(row) for row in rows if row.get("sequences")))
     lines: list[list[Value]] = []
     for peer in dict.fromkeys(row["peer"] for row in rows):
@@ -194,12 +200,12 @@ def _size(row: Row) -> str:
 
 
 def heading(column: str) -> str:
-    """Return the heading of a result column in the document, such as `ttft p50 ms` for `ttft_p50_ms`."""
+    """Return the heading of a result column in the document: for example `ttft p50 ms` for `ttft_p50_ms`."""
     return column.replace("_per_second", "/s").replace("_ms", " ms").replace("_", " ")
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[Value]]) -> str:
-    """Return a Markdown table with the cells of `lines` below the `header`."""
+    """Return a Markdown table with a `header` and the cells of `lines`."""
     rows = [
         " | ".join(header),
         "|".join(["---"] * len(header)),
@@ -209,7 +215,7 @@ def markdown(header: Sequence[str], lines: Iterable[Sequence[Value]]) -> str:
 
 
 def read_all(folder: Path = RESULTS) -> list[Result]:
-    """Read all result files in `folder`, sorted by file name."""
+    """Read all result files of the benchmarks in `folder`, and return the results sorted by file name."""
     return [read(path) for path in sorted(folder.glob("*.json"))]
 
 

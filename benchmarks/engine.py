@@ -37,7 +37,7 @@ class EngineUnderTest:
         return Engine.from_settings(replace(self.settings, **changes))  # type: ignore[arg-type]
 
     def described(self, engine: Engine) -> dict[str, Value]:
-        """Return the engine settings that a result file records: as requested, and as `engine` chose them."""
+        """Return the settings of the measured engine for the result file: as requested, and as `engine` chose them."""
         ready = engine.ready()
         return {
             "model": Path(self.settings.model).name,
@@ -55,7 +55,7 @@ class EngineUnderTest:
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = "off") -> None:
-    """Add command line options for the engine's settings, named as those of `headrace worker`.
+    """Add the command line options of the measured engine's settings to `parser`, named as those of `headrace worker`.
 
     Speculation is off by default: a small model's greedy answers repeat themselves, so it would flatter the result.
     """
@@ -74,7 +74,10 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = 
 
 
 def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> EngineUnderTest:
-    """Return a factory of engines with the command line's settings; no model is loaded yet."""
+    """Create, from the command line's `arguments`, the factory of the engines to measure; no model is loaded yet.
+
+    `max_num_seqs` is the largest batch that is measured.
+    """
     names = [field.name for field in fields(EngineSettings)]
     options = {name: getattr(arguments, name) for name in names if name in arguments}
     options["max_num_batched_tokens"] = arguments.max_num_batched_tokens or default_batched_tokens(arguments.device)
@@ -82,14 +85,18 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
 
 
 def model_runner(engine: Engine) -> ModelRunner:
-    """Return the model runner inside an engine built from settings; raise `TypeError` for another engine."""
+    """Return the model runner inside a generation engine, so that a benchmark can call it directly.
+
+    Raises:
+        TypeError: the engine was not built from settings.
+    """
     if not isinstance(engine.runner, IsolatingRunner):
         raise TypeError("the engine was not built from settings")
     return engine.runner.runner
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run `python -m benchmarks.engine`: measure the chosen tables, and write a result file for each."""
+    """Run `python -m benchmarks.engine`: measure the chosen tables of the engine, and write a result file for each."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("--table", action="append", choices=list(TABLES), help="a table; may be repeated; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer sizes: minutes on two cores")

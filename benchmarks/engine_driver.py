@@ -1,4 +1,4 @@
-"""Drives an engine from one thread, as the engine process does, and records when each token came.
+"""Drives a generation engine from one thread, as the engine process does, and records when each token came.
 
 Requests may arrive while the engine steps; one that arrives during a step waits for the next, as in production, and
 that wait counts.
@@ -29,7 +29,7 @@ class CacheUsage:
     worst: float = 0.0
 
     def note(self, allocated: int, held: int) -> None:
-        """Count one engine step: its `allocated` KV cache slots, of which `held` have a token."""
+        """Add one engine step to the sums: `allocated` KV cache slots, of which `held` had a token."""
         if allocated:
             self.allocated += allocated
             self.held += held
@@ -37,7 +37,7 @@ class CacheUsage:
 
     @property
     def waste(self) -> float:
-        """Share (0..1) of allocated KV cache slots that held no token, over all steps."""
+        """Share, 0 to 1, of allocated KV cache slots that held no token, over all steps."""
         return 1 - self.held / self.allocated if self.allocated else 0.0
 
 
@@ -52,7 +52,10 @@ class Driver:
     _names: Iterable[int] = field(default_factory=itertools.count)
 
     def send(self, prompt_ids: list[int], output_tokens: int, *, at: float | None = None) -> str:
-        """Add a greedy request that ignores the end of sequence, sent at time `at`, by default now; return its id."""
+        """Queue a greedy request in the engine that ignores the end of sequence, and return its id.
+
+        Its timeline begins at `at`, by default now.
+        """
         name = f"r{next(iter(self._names))}"
         self.timelines[name] = Timeline(time.perf_counter() if at is None else at)
         self.answers[name] = []
@@ -61,7 +64,7 @@ class Driver:
         return name
 
     def step(self) -> list[str]:
-        """Run one engine step, record its events, and return the ids of the requests that it ended.
+        """Run one engine step, record when its tokens came, and return the ids of the requests that ended in it.
 
         Raises:
             RuntimeError: the engine failed a request.
@@ -75,7 +78,10 @@ class Driver:
         return [event.request for event in events if self._take(event, now)]
 
     def finish(self, on_end: OnEnd = lambda _: None) -> None:
-        """Step the engine until all requests have ended; `on_end` gets each ended request's id and may send another."""
+        """Step the engine until all requests have ended.
+
+        `on_end` is called with the id of each ended request, and may send another.
+        """
         while self.engine.has_work():
             for name in self.step():
                 on_end(name)
@@ -92,7 +98,10 @@ class Driver:
 
 
 def run_batch(engine: Engine, requests: Sequence[Request]) -> Driver:
-    """Run all requests concurrently until all have ended; return the driver, which has their timelines and answers."""
+    """Run all `requests` on the engine at the same time until all have ended.
+
+    Returns the driver, which has their timelines and answers.
+    """
     driver = Driver(engine)
     begin = time.perf_counter()
     for request in requests:
@@ -102,7 +111,10 @@ def run_batch(engine: Engine, requests: Sequence[Request]) -> Driver:
 
 
 def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Driver:
-    """Run requests with `clients` of them at a time (the next is sent when one ends); return the driver at the end."""
+    """Run `requests` on the engine, `clients` of them at a time: the next is sent when one ends.
+
+    Returns the driver, which has their timelines and answers.
+    """
     driver = Driver(engine)
     waiting = iter(requests)
 
@@ -117,7 +129,10 @@ def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Dr
 
 
 def run_conversations(engine: Engine, conversations: Sequence[Conversation], clients: int) -> Driver:
-    """Run conversations, `clients` at a time; each turn's prompt repeats all earlier turns. Return the driver."""
+    """Run multi-turn conversations on the engine, `clients` at a time; each turn's prompt repeats all earlier turns.
+
+    Returns the driver, which has the timelines of the turns.
+    """
     driver = Driver(engine)
     waiting = iter(conversations)
     spoken: dict[str, tuple[Conversation, int, list[int]]] = {}
@@ -140,7 +155,9 @@ def run_conversations(engine: Engine, conversations: Sequence[Conversation], cli
 
 
 def under_load(engine: Engine, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]) -> Driver:
-    """Send probes one by one, each `gaps[i]` seconds after the last, while `streams` run; return the probes' driver.
+    """Send probes to the engine one by one while `streams` run, number i `gaps[i]` seconds after the last has ended.
+
+    Returns the driver, which has the probes' timelines.
 
     Raises:
         ValueError: a stream ended before the last probe.

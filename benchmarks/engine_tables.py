@@ -1,4 +1,4 @@
-"""Measurements of the engine's tables: functions from a `Bench` to rows.
+"""Measures each table of the engine benchmark: a function per table that runs an engine (`Bench`) and returns rows.
 
 Prompts differ in every repeat, so that the prefix cache, which is on as in production, only helps in its own table.
 A figure is the median of its repeats, with the lowest and highest beside it.
@@ -57,23 +57,24 @@ class Bench:
 
     @property
     def engine(self) -> Engine:
-        """The engine under test, which is loaded and warmed up at first access."""
+        """The engine under test, which is loaded and warmed up on first access."""
         if self._engine is None:
             self._engine = warm_up(self.build())
         return self._engine
 
     def seed(self) -> int:
-        """Return a seed that no earlier call returned, for a new workload."""
+        """Return a random seed that no earlier call returned, so that no two workloads are equal."""
         self._seed += 1
         return self._seed
 
     def fixed(self, count: int, inputs: int, outputs: int) -> list[workloads.Request]:
-        """Return `count` new requests with `inputs` random prompt tokens and `outputs` generated tokens each."""
+        """Return `count` new requests, each with `inputs` random prompt tokens and `outputs` tokens to generate."""
         return workloads.fixed(count, self.engine.ready().vocab_size, inputs, outputs, self.seed())
 
 
 def warm_up(engine: Engine) -> Engine:
-    """Run small batches on an engine, whose first steps allocate and compile, and return the engine."""
+    """Run small batches on an engine, so that memory is allocated and kernels are compiled before measurements; return
+    it."""
     for count in (1, 4, 16):
         engine_driver.run_batch(engine, workloads.fixed(count, engine.ready().vocab_size, 64, 8, seed=10_000 + count))
     return engine
@@ -83,7 +84,10 @@ def warm_up(engine: Engine) -> Engine:
 
 
 def lengths(bench: Bench) -> list[Row]:
-    """Measure tokens/s of 16 sequences with 128 prompt tokens and random output lengths, for each range of lengths."""
+    """Measure the engine's tokens/s for 16 sequences of 128 prompt tokens with random output lengths.
+
+    Returns a result row for each range of lengths.
+    """
     rows: list[Row] = []
     for low, high in bench.scale.ranges:
         outputs = default_rng(bench.seed()).integers(low, high + 1, bench.scale.streams)
@@ -104,7 +108,10 @@ def lengths(bench: Bench) -> list[Row]:
 
 
 def batch(bench: Bench) -> list[Row]:
-    """Measure tokens/s by batch size: sequences of 128 prompt and 128 generated tokens, all submitted at once."""
+    """Measure the engine's tokens/s by batch size: sequences of 128 prompt and 128 generated tokens, sent at once.
+
+    Returns a result row for each batch size.
+    """
     return [_batch(bench, size) for size in bench.scale.batches]
 
 
@@ -125,13 +132,15 @@ def _batch(bench: Bench, size: int) -> Row:
 
 
 def decode_rate(timelines: Sequence[Timeline]) -> float:
-    """Return generated tokens per second, counted from the time at which every sequence had its first token."""
+    """Return the generated tokens per second of a batch, counted from the time at which every sequence had its first
+    token."""
     begin, end = max(t.chunks[0] for t in timelines), max(t.chunks[-1] for t in timelines)
     return sum(sum(seen > begin for seen in t.chunks) for t in timelines) / (end - begin)
 
 
 def spread(name: str, values: Sequence[float]) -> Row:
-    """Return the columns `name`, `name_low` and `name_high`: the median, lowest and highest value."""
+    """Return three result columns of repeated measurements, `name`, `name_low` and `name_high`: median, lowest and
+    highest."""
     return {name: median(values), f"{name}_low": min(values), f"{name}_high": max(values)}
 
 
@@ -139,7 +148,10 @@ def spread(name: str, values: Sequence[float]) -> Row:
 
 
 def prefill(bench: Bench) -> list[Row]:
-    """Measure prefill by prompt length: prompt tokens per second until the only output token of a single prompt."""
+    """Measure the engine's prompt tokens per second by prompt length: single prompts with one output token.
+
+    Returns a result row for each length.
+    """
     rows: list[Row] = []
     for inputs in bench.scale.prompts:
         runs = [engine_driver.run_batch(bench.engine, bench.fixed(1, inputs, 1)) for _ in range(bench.scale.repeats)]
@@ -149,7 +161,10 @@ def prefill(bench: Bench) -> list[Row]:
 
 
 def first_token_under_load(bench: Bench) -> list[Row]:
-    """Measure the TTFT of prompts of 128 tokens that arrive at random moments while 16 long streams run."""
+    """Measure the engine's TTFT for prompts of 128 tokens that arrive at random moments while 16 long streams run.
+
+    Returns one result row.
+    """
     scale = bench.scale
     streams = bench.fixed(scale.streams, scale.length, 1800)
     probes = bench.fixed(scale.probes, scale.length, 4)
@@ -164,7 +179,10 @@ def first_token_under_load(bench: Bench) -> list[Row]:
 
 
 def prefix_cache(bench: Bench) -> list[Row]:
-    """Measure conversations of tenants with system prompts of 1,024 tokens, with prefix cache and without."""
+    """Measure conversations of tenants with system prompts of 1,024 tokens, with the prefix cache and without.
+
+    Returns a result row for each.
+    """
     return [_prefix_cache(bench, enabled) for enabled in (True, False)]
 
 
@@ -187,7 +205,10 @@ def _prefix_cache(bench: Bench, enabled: bool) -> Row:
 
 
 def memory(bench: Bench) -> list[Row]:
-    """Measure the unused share of allocated KV cache slots over all steps of a load, and the process's peak memory."""
+    """Measure the unused share of allocated KV cache slots over all steps of a load, and the process's peak memory.
+
+    Returns result rows.
+    """
     vocab_size, scale = bench.engine.ready().vocab_size, bench.scale
     loads = {
         "one sequence": bench.fixed(1, scale.length, scale.length),

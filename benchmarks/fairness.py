@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fairness`: the effect of a thousand queued jobs of one client on another client's TTFT.
+"""`python -m benchmarks.fairness`: measures what a thousand queued jobs of one client do to another client's TTFT.
 
 The clients are two tenants at one gateway in memory, or two people of one organisation at two gateways over RabbitMQ.
 Gateways, clients and one worker, whose engine only counts, share a process. The quiet client sends requests now and
@@ -86,7 +86,11 @@ SETTINGS = (
 
 
 async def measure(setting: Setting, seconds: float, rounds: int, flood: int) -> list[Row]:
-    """Run a platform; return a row of the quiet client's latencies alone, and one beside `flood` jobs of the other."""
+    """Run a platform, and measure the quiet client's latencies alone and beside `flood` queued jobs of the noisy
+    client.
+
+    Both are measured in turns, `seconds` in each of `rounds`. Returns a result row for each.
+    """
     alone: list[Exchange] = []
     beside: list[Exchange] = []
     held: list[int] = []
@@ -196,12 +200,12 @@ def _ratio(value: object, base: object) -> float | None:
 
 
 async def measure_all(seconds: float, rounds: int, flood: int) -> list[Row]:
-    """Measure every setting; return the rows of all."""
+    """Measure the quiet client's latencies in every setting (clients, transport, gateways); return the rows of all."""
     return [row for setting in SETTINGS for row in await measure(setting, seconds, rounds, flood)]
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure and write the result file."""
+    """Run `python -m benchmarks.fairness`: measure all settings, and write `fairness.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--seconds", type=float, default=8.0, help="seconds per load")

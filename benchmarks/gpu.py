@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu`: measures the engine on a GPU.
+"""`python -m benchmarks.gpu`: measures the generation engine on a GPU, beside `transformers` and the memory bound.
 
 Three shapes with random weights, batches of 1 to 256 and prefills of 512 and 2,048 tokens, compared with the continuous
 batching of `transformers` in its default settings, and with the bound of the bytes that a decode step must read.
@@ -47,12 +47,12 @@ class Plan:
 
     @property
     def longest(self) -> int:
-        """Longest context of all measurements in tokens."""
+        """Tokens of the longest context that any measurement of the plan needs."""
         return max(self.prompt + self.outputs, max(self.prefills) + 1)
 
     @property
     def most(self) -> int:
-        """Largest number of sequences of all measurements."""
+        """Largest number of concurrent sequences that any measurement of the plan needs."""
         return max(*self.batches, self.prefill_tokens // min(self.prefills))
 
 

@@ -1,4 +1,4 @@
-"""Models of published shapes with random weights, ours and `transformers`', and the memory bound of their decode steps.
+"""Builds models of published shapes with random weights for the GPU benchmark, and computes their memory bound.
 
 Speed does not depend on the weights' values, so no checkpoint is needed. The bound of a decode step is the time to read
 every weight once, and every running sequence's keys and values, at the bandwidth of a plain copy.
@@ -38,7 +38,7 @@ class Shape:
     tie_word_embeddings: bool
 
     def config(self, context: int) -> LlamaConfig:
-        """Return the `transformers` configuration of a Llama of this shape, for contexts of `context` tokens."""
+        """Return the `transformers` configuration of a Llama model of this shape, for contexts of `context` tokens."""
         sizes = asdict(self)
         del sizes["name"]
         return LlamaConfig(**sizes, max_position_embeddings=context)
@@ -53,7 +53,8 @@ SHAPES = {
 
 
 def our_engine(shape: Shape, device: torch.device, sequences: int, context: int) -> Engine:
-    """Build Headrace's engine with random weights for `sequences` of `context` tokens, without a prefix cache."""
+    """Build Headrace's engine of a model with random weights, for `sequences` of `context` tokens, without a prefix
+    cache."""
     config, dtype = shape.config(context), weight_dtype(device)
     described = FAMILIES["llama"](config)
     rotary = rotary_from_config(config, described.shape.head_size)
@@ -73,19 +74,23 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
 
 
 def their_model(shape: Shape, device: torch.device, context: int) -> LlamaForCausalLM:
-    """Build a `transformers` Llama of this shape with random weights, which is compared with Headrace's engine."""
+    """Build a `transformers` Llama model of this shape with random weights, with which Headrace's engine is
+    compared."""
     with torch.device(device):
         model = LlamaForCausalLM._from_config(shape.config(context), dtype=weight_dtype(device))
     return model.eval().requires_grad_(False)
 
 
 def weight_dtype(device: torch.device) -> torch.dtype:
-    """Return the dtype in which Headrace's engine and its peer compute: bfloat16 on CUDA, else float32."""
+    """Return the number format in which Headrace's engine and its peer compute: bfloat16 on CUDA, else float32."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
 def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int:
-    """Return the bytes that a decode step must read: weights (without an untied input embedding), keys and values."""
+    """Return how many bytes a decode step must read at least: the weights, and all sequences' keys and values.
+
+    An untied input embedding is not counted. `itemsize`: bytes of a number.
+    """
     head_size = shape.hidden_size // shape.num_attention_heads
     projections = shape.hidden_size * head_size * 2 * (shape.num_attention_heads + shape.num_key_value_heads)
     layer = projections + 3 * shape.hidden_size * shape.intermediate_size
@@ -95,13 +100,14 @@ def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int
 
 
 def bandwidth(device: torch.device, size: int = COPY_BYTES) -> float:
-    """Measure a few large copies on the device; return the bytes per second, read plus written, of the fastest."""
+    """Measure the memory bandwidth of a device: bytes per second, read plus written, of the fastest of a few large
+    copies."""
     source, target = (torch.ones(size, dtype=torch.uint8, device=device) for _ in range(2))
     return 2 * size / min(timed(lambda: target.copy_(source), device) for _ in range(5))
 
 
 def timed(work: Callable[[], object], device: torch.device) -> float:
-    """Run `work` and return its seconds, until the device has finished."""
+    """Run `work` on a device and return its seconds, until the device has finished."""
     synchronize(device)
     start = time.perf_counter()
     work()

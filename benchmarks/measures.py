@@ -1,4 +1,4 @@
-"""Definitions of the measures, from the times that the client observes.
+"""Defines the measures of the benchmarks (TTFT, TPOT, goodput, ...) from the times that a client observes.
 
 - TTFT: request sent to first non-empty content.
 - TPOT: (end to end - TTFT) / (output tokens - 1).
@@ -63,14 +63,14 @@ class Objectives:
     tpot: float
 
     def met(self, timeline: Timeline) -> bool:
-        """Return whether the request of `timeline` succeeded within the objectives of TTFT and TPOT."""
+        """Return whether one request, by its timeline, succeeded within these objectives of TTFT and TPOT."""
         if not timeline.succeeded:
             return False
         return timeline.ttft <= self.ttft and (timeline.tpot is None or timeline.tpot <= self.tpot)
 
 
 def percentile(values: Sequence[float], q: float) -> float | None:
-    """Return the `q`-th percentile (0..100), interpolated linearly; `None` without values."""
+    """Return the `q`-th percentile (0 to 100) of `values`, interpolated linearly; `None` without values."""
     return float(np.percentile(values, q)) if len(values) else None
 
 
@@ -86,7 +86,9 @@ def median(values: Sequence[float]) -> float:
 
 
 def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
-    """Return, for each row of a table measured in several rounds, the medians; text is that of the first round.
+    """Return the median rows of a table that was measured in several rounds: the median of each number, row by row.
+
+    Text is that of the first round.
 
     Raises:
         ValueError: the rounds have different numbers of rows.
@@ -104,7 +106,8 @@ def _middle(values: Sequence[Value]) -> Value:
 
 
 def throughput(timelines: Sequence[Timeline]) -> float:
-    """Return output tokens per second from the first request sent to the last finished; 0 if none succeeded."""
+    """Return the output tokens per second of requests, from the first one sent to the last finished; 0 if none
+    succeeded."""
     good = [timeline for timeline in timelines if timeline.succeeded]
     if not good:
         return 0.0
@@ -113,7 +116,7 @@ def throughput(timelines: Sequence[Timeline]) -> float:
 
 
 def goodput(timelines: Sequence[Timeline], objectives: Objectives) -> float:
-    """Return the requests per second that met the objectives, over the time until all were finished."""
+    """Return how many requests per second met the objectives, over the time until all requests were finished."""
     good = [timeline for timeline in timelines if timeline.succeeded]
     if not good:
         return 0.0
@@ -122,7 +125,10 @@ def goodput(timelines: Sequence[Timeline], objectives: Objectives) -> float:
 
 
 def summary(timelines: Sequence[Timeline]) -> Row:
-    """Return a result row of a load: requests, failures, tokens/s, and p50 and p99 of TTFT, TPOT and ITL in ms."""
+    """Return the result row of a load, from its requests' timelines.
+
+    It has requests, failures, tokens/s, and p50 and p99 of TTFT, TPOT and ITL in milliseconds.
+    """
     good = [timeline for timeline in timelines if timeline.succeeded]
     series = {
         "ttft": [t.ttft for t in good],

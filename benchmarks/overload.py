@@ -1,4 +1,4 @@
-"""`python -m benchmarks.overload`: the platform at ten times its capacity.
+"""`python -m benchmarks.overload`: measures the platform at ten times its capacity: goodput, rejections, memory.
 
 The worker's engine generates one token per sequence and step, so its capacity is known. First a closed loop measures
 the capacity; then requests arrive at a multiple of it (Poisson, seeded) without retries. Expected: accepted requests
@@ -34,7 +34,7 @@ MEGABYTE = 1_000_000
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """Run the platform with a closed loop, which measures its capacity, then overloaded; return a row for each."""
+    """Run a platform; measure its capacity by a closed loop, then overload it; return a result row for each load."""
     async with platform_stack.running(step_time=STEP_SECONDS, capacity=arguments.sequences) as platform:
         target = Target(HOST, platform.port, platform.key, platform_stack.MODEL, arguments.tokens)
         closed = await _closed_loop(target, 2 * arguments.sequences, arguments.seconds / 6)
@@ -71,7 +71,7 @@ async def _open_loop(target: Target, rate: float, seconds: float) -> Row:
 
 
 def summary(exchanges: list[Exchange], seconds: float) -> Row:
-    """Summarise a load of `seconds` from its first request: answered and rejected requests, and their latencies."""
+    """Return the result row of a load of `seconds`: answered and rejected requests, their latencies and Retry-After."""
     began = min(each.due for each in exchanges)
     good = [each for each in exchanges if each.end is not None and not each.error and each.first is not None]
     ended = [each for each in good if FILL_SECONDS < cast(float, each.end) - began <= seconds]

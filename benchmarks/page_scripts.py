@@ -1,4 +1,4 @@
-"""JavaScript functions that run in the pages which `chat_page` measures."""
+"""JavaScript functions that `benchmarks.chat_page` runs in browser pages: record frames, scroll, wait for answers."""
 
 IDLE = "() => new Promise((idle) => requestIdleCallback(() => idle()))"
 WATCH = """

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.platform`: the platform's own overhead (tables V and VI).
+"""`python -m benchmarks.platform`: measures the platform's own overhead, beside LiteLLM's proxy (tables V and VI).
 
 *Tax*: the whole platform around an engine that only counts, and LiteLLM's proxy in front of a stub that streams as many
 tokens at once, in turns with the same client: time to first token at fixed rates (Poisson arrivals, counted from when a
@@ -49,14 +49,20 @@ CpuSeconds = Callable[[], dict[str, float]]
 
 
 async def headrace_tax(rates: list[float], seconds: float) -> list[Row]:
-    """Run the platform and load it for `seconds` at each rate (requests/s), then in a closed loop; return the rows."""
+    """Measure the platform's latency around an engine that only counts: `seconds` at each rate, then a closed loop.
+
+    Rates are requests per second. Returns a result row for each load.
+    """
     async with platform_stack.running(step_time=STEP_SECONDS, capacity=CAPACITY) as platform:
         target = Target(HOST, platform.port, platform.key, platform_stack.MODEL)
         return await _measure_system("headrace", target, platform.cpu_seconds, rates, seconds)
 
 
 async def litellm_tax(workers: int, rates: list[float], seconds: float) -> list[Row]:
-    """Load LiteLLM's proxy as `headrace_tax` loads the platform, and first its stub upstream alone; return the rows."""
+    """Measure LiteLLM's proxy by the loads of `headrace_tax`, and before it the proxy's stub upstream alone.
+
+    Returns a result row for each load.
+    """
     with platform_litellm.running(workers=workers) as litellm:
         stub = Target(HOST, litellm.stub_port, "none", platform_litellm.MODEL)
         rows = await _measure_system("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
@@ -118,7 +124,10 @@ def _summary(exchanges: list[Exchange], seconds: float) -> Row:
 
 
 def summarise(repeats: list[list[Row]]) -> list[Row]:
-    """Return the medians of repeated tables' rows, and `added_ttft_p50_ms`: a system's median TTFT less the stub's."""
+    """Return the medians of the rows of repeated measurements, with the added column `added_ttft_p50_ms`.
+
+    It is a system's median TTFT less that of the stub upstream.
+    """
     rows = medians(repeats)
     stub = [row["ttft_p50_ms"] for row in rows if row["system"] == "stub"]
     for row in rows:
@@ -131,7 +140,10 @@ def summarise(repeats: list[list[Row]]) -> list[Row]:
 
 
 async def fan_out(streams: int, seconds: float) -> Row:
-    """Run `streams` concurrent streams (10 ms per token) for `seconds`; return a row of events/s, tokens/s, CPU."""
+    """Measure one gateway with `streams` concurrent streams (10 ms per token) for `seconds`.
+
+    Returns a result row of token events/s, tokens/s and CPU time.
+    """
     async with platform_stack.running(step_time=FAN_OUT_STEP_SECONDS, capacity=streams) as platform:
         client = Client(Target(HOST, platform.port, platform.key, platform_stack.MODEL, FAN_OUT_TOKENS))
         await client.open_connections(streams)

@@ -1,4 +1,4 @@
-"""Low-overhead load generator of streamed chat completions, with open-loop and closed-loop arrivals.
+"""Generates load of streamed chat completions on a gateway with little CPU time, as an open loop or a closed loop.
 
 It has one protocol object per connection and no task per request.
 
@@ -55,7 +55,7 @@ class Target:
     max_tokens: int = 16
 
     def request(self) -> bytes:
-        """Return the bytes of a streamed chat completion request: its request line, headers and body."""
+        """Return the bytes of one HTTP request for a streamed chat completion: request line, headers and body."""
         body = json.dumps(
             {
                 "model": self.model,
@@ -85,25 +85,28 @@ class Connection(asyncio.Protocol):
         """Number of events with text since the connection was made."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport for `send`."""
+        """Keep the transport of the new connection for `send`; asyncio calls this."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's derive from nothing of asyncio's
 
     @property
     def open(self) -> bool:
-        """Whether the connection is open, so that it can carry another exchange."""
+        """Whether the connection is open, so that it can carry another request."""
         return not self._transport.is_closing()
 
     def send(self, request: bytes, exchange: Exchange) -> None:
-        """Send a request, whose response is recorded in `exchange`."""
+        """Send the bytes of a request on this free connection; the times of its response are recorded in `exchange`."""
         self._exchange, self._unread, self._done = exchange, b"", False
         self._transport.write(request)
 
     def close(self) -> None:
-        """Abort the connection."""
+        """Abort the connection, and with it the request that it carries."""
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Record the events of the response in the current exchange, or its refusal; free the connection at its end."""
+        """Record arrived bytes of a response (events, or a rejection) in the current exchange; asyncio calls this.
+
+        At the response's end the connection is free for another request.
+        """
         exchange = self._exchange
         if exchange is None:
             return
@@ -119,7 +122,7 @@ class Connection(asyncio.Protocol):
             self._read_refusal(data, exchange)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the current exchange, if there is one, with an error."""
+        """End the current exchange, if there is one, with an error; asyncio calls this when the connection is lost."""
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.error = exchange.error or f"connection lost ({exc})"
@@ -166,17 +169,21 @@ class Client:
 
     @property
     def events(self) -> int:
-        """Number of events with text that have arrived on all connections."""
+        """Number of events with text that have arrived on all connections so far."""
         return sum(connection.events for connection in self.connections)
 
     async def open_connections(self, count: int) -> None:
-        """Open `count` idle connections, which the first requests then use. Call it before any load."""
+        """Open `count` idle connections to the target, which the first requests then use; call it before any load."""
         self._request = self.target.request()
         for _ in range(count):
             self._free.append(await self._connect())
 
     async def open_loop(self, rate: float, seconds: float, *, seed: int = 1, drain_seconds: float = 10.0) -> None:
-        """Send Poisson arrivals at `rate` per second for `seconds`, then wait up to `drain_seconds` for all answers."""
+        """Send requests at Poisson arrivals of `rate` per second for `seconds`, whether or not others have been
+        answered.
+
+        Then wait up to `drain_seconds` for all answers. Times are recorded in `exchanges`.
+        """
         rng = random.Random(seed)
         due = time.perf_counter()
         until = due + seconds
@@ -187,7 +194,10 @@ class Client:
         await self._settled(drain_seconds)
 
     async def closed_loop(self, clients: int, seconds: float) -> None:
-        """Run `clients` for `seconds`: each sends its next request when its last is answered. Then wait for answers."""
+        """Send requests from `clients` concurrent clients for `seconds`, each its next one when its last is answered.
+
+        Then wait for the open answers. Times are recorded in `exchanges`.
+        """
         self._on_end = lambda: self._begin(time.perf_counter())
         for _ in range(clients):
             self._begin(time.perf_counter())
@@ -196,14 +206,14 @@ class Client:
         await self._settled(10.0)
 
     async def hold_open(self, streams: int) -> None:
-        """Start `streams` streams and return; each stream that ends is replaced by a new one, until `close`."""
+        """Start `streams` streamed requests and return; each that ends is replaced by a new one, until `close`."""
         self._on_end = lambda: self._begin(time.perf_counter())
         for _ in range(streams):
             self._begin(time.perf_counter())
             await asyncio.sleep(0.002)
 
     def close(self) -> None:
-        """Abort all connections with their streams, and stop `hold_open` from starting new ones."""
+        """Abort all connections with their requests, and start no new ones."""
         self._on_end = None
         for connection in self.connections:
             connection.close()

@@ -1,4 +1,4 @@
-"""Runs LiteLLM's proxy, the peer of our gateway, as a process in front of the stub.
+"""Runs LiteLLM's proxy, the peer of our gateway in the platform benchmark, as a process in front of a stub upstream.
 
 It is installed into its own environment (`litellm[proxy]<1.108`: later versions did not install), in its fastest
 configuration: no database, no callbacks, a key in its configuration file, and a chosen number of workers.
@@ -35,7 +35,7 @@ class LiteLLM(Processes):
 
 
 def install() -> str:
-    """Install LiteLLM's proxy unless it is installed; return its version.
+    """Install LiteLLM's proxy in its own virtual environment unless it is installed; return its version.
 
     Raises:
         StepFailed, PeerFailed: the installation failed.
@@ -47,7 +47,8 @@ def install() -> str:
 
 @contextmanager
 def running(*, workers: int) -> Iterator[LiteLLM]:
-    """Run LiteLLM's proxy with `workers` and its stub upstream while the context lasts.
+    """Run LiteLLM's proxy with `workers` processes and its stub upstream while the context lasts; yield process ids and
+    ports.
 
     Raises:
         ServerFailed: one of them does not answer.

@@ -1,4 +1,4 @@
-"""Runs the whole platform around a counting engine, as processes: RabbitMQ, store, billing, gateway, one worker.
+"""Runs the whole platform, as processes, around an engine that only counts: broker, store, billing, gateway, worker.
 
 The same programs with the same settings as `headrace up` starts, supervised in the same way; only the worker is
 `tests/fakes/counting_worker.py`, whose engine costs almost nothing, so that the platform's overhead is measured.
@@ -40,7 +40,7 @@ class Processes:
     """Process ids by name."""
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Return the CPU time used so far by each process and its children."""
+        """Return the CPU seconds that each process, with its children, has used so far, by the process's name."""
         return {name: _cpu_seconds(pid) for name, pid in self.roots.items()}
 
 
@@ -55,7 +55,10 @@ class Platform(Processes):
 
 @asynccontextmanager
 async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]:
-    """Run a platform with a counting engine (seconds per step, slots) in a temporary home while the context lasts.
+    """Run a platform with a counting engine in a temporary home while the context lasts; yield its processes, port and
+    API key.
+
+    `step_time` is the engine's seconds per step, `capacity` its number of slots.
 
     Raises:
         StartupError: a process did not start; the message has its last line of output.
@@ -76,7 +79,7 @@ async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]
 
 
 def processes_in(folder: str) -> PlatformProcesses:
-    """Prepare the home `folder`; return definitions of a platform's processes in it, on free ports, not started."""
+    """Create the files of a platform in the home `folder`, and return its processes on free ports, not started."""
     home = Home(Path(folder))
     home.prepare()
     (home.path / PROGRAM.parts[0]).symlink_to(INSTALLED / PROGRAM.parts[0])

@@ -1,4 +1,4 @@
-"""A minimal upstream for a proxy: a server that answers any POST with a stream of 16 tokens at once.
+"""Minimal upstream server for a measured proxy: answers any POST with a stream of 16 tokens at once.
 
 A client measures the stub's own latency; the rest of a proxy's latency is the proxy's. Run as a process:
 `python -m benchmarks.platform_stub PORT`.
@@ -21,7 +21,7 @@ _HEAD = (
 
 
 def answer() -> list[bytes]:
-    """Return the stub's response body in HTTP chunks, each with an event of a stream of `TOKENS` tokens as OpenAI's."""
+    """Return the stub's response body: a stream of `TOKENS` tokens in OpenAI's form, one HTTP chunk per event."""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": f"{number} "} for number in range(TOKENS)]
     choices = [_choice(delta, None) for delta in deltas] + [_choice({}, "length")]
@@ -49,11 +49,14 @@ class Stub(asyncio.Protocol):
         self._unread = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport for the answers."""
+        """Keep the transport of the new connection for the answers; asyncio calls this."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's derive from nothing of asyncio's
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request that has arrived completely with the fixed stream; keep the rest."""
+        """Answer each request that has arrived completely with the fixed stream; asyncio calls this with arrived bytes.
+
+        Incomplete requests are kept until the rest arrives.
+        """
         self._unread += data
         while (whole := _request_length(self._unread)) and len(self._unread) >= whole:
             self._unread = self._unread[whole:]
@@ -75,7 +78,7 @@ def _request_length(data: bytes) -> int:
 
 
 async def serve(port: int) -> None:
-    """Serve the stub upstream on a loopback port until cancelled."""
+    """Serve the stub upstream on the loopback port `port` until cancelled."""
     server = await asyncio.get_running_loop().create_server(Stub, "127.0.0.1", port)
     await server.serve_forever()
 

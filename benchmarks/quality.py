@@ -1,4 +1,4 @@
-"""`python -m benchmarks.quality`: the loss of quality by quantisation and number formats.
+"""`python -m benchmarks.quality`: measures the loss of a model's quality by quantisation and number formats.
 
 For each variant of the default model: perplexity of a fixed text, with few rows per step (as in decoding) and many (as
 in prefill); how often its best token equals that of float32 on the same text; and the length of the common prefix of
@@ -56,7 +56,7 @@ class Observation:
 
 
 def main() -> None:
-    """Run `python -m benchmarks.quality`: measure the variants of the default model, and write `quality.json`."""
+    """Run `python -m benchmarks.quality`: measure all variants of the default model, and write `quality.json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument(
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def build(model: Path, variant: Variant) -> Engine:
-    """Build an engine with the settings of `variant`, whose steps have few sequences, so few rows."""
+    """Build an engine of the model with the settings of `variant`, whose steps have few sequences, so few rows."""
     return Engine.from_settings(
         EngineSettings(
             model=str(model),
@@ -102,7 +102,10 @@ def build(model: Path, variant: Variant) -> Engine:
 
 
 def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
-    """Load the model as `variant`; return its predictions of the text `ids` and its greedy answers to parts of it."""
+    """Load the model as `variant` and return what it computes: predictions of the text `ids`, and greedy answers.
+
+    The answers continue pieces of the text.
+    """
     engine = build(model, variant)
     texts = windows(ids)
     few, many = (predict(engine, texts, rows) for rows in (FEW_ROWS, MANY_ROWS))
@@ -111,12 +114,13 @@ def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
 
 
 def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
-    """Run all prompts in one batch; return the ids of their greedy answers, `NEW_TOKENS` each."""
+    """Run all prompts (token ids) on the engine in one batch; return the ids of their greedy answers, `NEW_TOKENS`
+    each."""
     return list(run_batch(engine, [Request(ids, NEW_TOKENS) for ids in prompts]).answers.values())
 
 
 def row(name: str, seen: Observation, reference: Observation) -> Row:
-    """Return the result row of the variant `name`: perplexities, and agreement with the float32 `reference`."""
+    """Return the result row of the variant `name`: perplexities, and its agreement with the float32 `reference`."""
     pairs = zip(seen.answers, reference.answers, strict=True)
     prefixes = [common_prefix(ours, theirs) for ours, theirs in pairs]
     return {
@@ -133,7 +137,7 @@ def row(name: str, seen: Observation, reference: Observation) -> Row:
 
 
 def common_prefix(one: list[int], other: list[int]) -> int:
-    """Return the length of the common prefix of two answers, in tokens."""
+    """Return the number of tokens in the common prefix of two answers."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
 
 

@@ -1,4 +1,4 @@
-"""Prints results on the terminal."""
+"""Prints the results of benchmarks on the terminal, as tables or lines."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WIDTH = 200
 
 
 def print_result(result: Result, path: Path) -> None:
-    """Print a result's rows as a table on the terminal, titled with its name and file name."""
+    """Print the rows of a benchmark result as a table on the terminal, under its name and the name of its file."""
     print_rows(result.rows, f"{result.name}: {path.name}")
 
 
 def print_rows(rows: Sequence[Row], title: str) -> None:
-    """Print result rows as a table on the terminal, with every column that any row has."""
+    """Print result rows as a table on the terminal, under `title`, with every column that any row has."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = Table(*columns, title=title, title_justify="left")
     for row in rows:
@@ -31,13 +31,13 @@ def print_rows(rows: Sequence[Row], title: str) -> None:
 
 
 def print_lines(rows: Sequence[Row]) -> None:
-    """Print a line of `column=value` for each row, for tables that are too wide for a terminal."""
+    """Print each result row as a line of `column=value` on the terminal, for tables that are too wide."""
     for row in rows:
         print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()))
 
 
 def format_value(value: Value) -> str:
-    """Format a figure: at least three digits, thousands separated, `-` for no value."""
+    """Return a result's figure as text: at least three digits, thousands separated, `-` for no value."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Result files: one JSON file per table, with its machine, versions, settings and command.
+"""Reads and writes benchmark result files: a JSON file per table, with its machine, versions, settings and command.
 
 Every figure in the documentation comes from such a file. A row maps column names to values.
 """
@@ -75,7 +75,10 @@ class UnreadableResult(Exception):
 def make_result(
     name: str, settings: Mapping[str, Value], rows: Sequence[Row], versions: Mapping[str, str] | None = None
 ) -> Result:
-    """Build a result of `rows` with the current time, machine and command; `versions` are those of the peers."""
+    """Build the benchmark result `name` of `rows`, with the current time, machine and command.
+
+    `settings` are those of the measurement; `versions` are those of the peers.
+    """
     return Result(
         name=name,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -88,7 +91,7 @@ def make_result(
 
 
 def write(result: Result, folder: Path = RESULTS) -> Path:
-    """Write a result to `NAME.json` in `folder`, replacing an older file; return its path."""
+    """Write a result to `NAME.json` in `folder`, replacing an older file, and return the file's path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.name}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
@@ -96,7 +99,7 @@ def write(result: Result, folder: Path = RESULTS) -> Path:
 
 
 def read(path: Path) -> Result:
-    """Read a result file.
+    """Read the benchmark result file at `path`.
 
     Raises:
         UnreadableResult: the file is not a result, or has another schema version.
@@ -111,7 +114,7 @@ def read(path: Path) -> Result:
 
 
 def this_machine() -> Machine:
-    """Return this machine's processor, usable cores, instruction sets, memory and GPUs."""
+    """Return a description of this machine for a result: processor, usable cores, instruction sets, memory and GPUs."""
     flags, model = _processor()
     return Machine(
         cpu=model,
@@ -123,7 +126,8 @@ def this_machine() -> Machine:
 
 
 def own_versions() -> dict[str, str]:
-    """Return the versions of Headrace, its commit (with `+changes` if files differ from it), Python and libraries."""
+    """Return the versions for a result: Headrace, its commit (`+changes` if files differ from it), Python and
+    libraries."""
     return {
         "headrace": metadata.version("headrace"),
         "commit": _commit(),
@@ -133,7 +137,7 @@ def own_versions() -> dict[str, str]:
 
 
 def this_command() -> str:
-    """Return this process's command line as it is typed in the checkout, without paths of this machine."""
+    """Return the command line of this process for a result, as it is typed in the checkout, without machine paths."""
     threading = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_THREADING)]
     words = ["python", *(word.replace(f"{ROOT}/", "") for word in sys.orig_argv[1:])]
     return shlex.join([*threading, *words])

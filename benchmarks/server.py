@@ -1,4 +1,4 @@
-"""`python -m benchmarks.server`: measures servers under load: ours, through gateway and RabbitMQ, and peers, in turns.
+"""`python -m benchmarks.server`: measures servers under load in turns: ours through gateway and RabbitMQ, and peers.
 
 Writes `server-closed.json` (III, and V with the row `engine alone`), `server-open.json` (IV) and
 `server-first-token-under-load.json`. Everything, broker and client too, shares this machine's cores. Arguments after
@@ -111,7 +111,10 @@ def _engine_alone(arguments: argparse.Namespace, load: Load) -> list[Row]:
 
 
 def closed_loops_of_an_engine(words: Sequence[str], load: Load) -> list[Row]:
-    """Run closed loops on an engine with arguments `words`, in this process; return one row per number of clients."""
+    """Run the closed loops of `load` on an engine alone, in this process, configured by the arguments `words`.
+
+    Returns a result row per number of clients, which shows what the server around the engine costs.
+    """
     logging.configure("engine", level="warning")
     parser = argparse.ArgumentParser()
     add_engine_arguments(parser, speculation="auto")  # as a worker has it

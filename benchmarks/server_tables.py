@@ -1,4 +1,4 @@
-"""Measurements of the server tables: III closed loop, IV open loop, and TTFT under load."""
+"""Measures the tables of the server benchmark on one server: closed loop (III), open loop (IV), TTFT under load."""
 
 from __future__ import annotations
 
@@ -31,18 +31,24 @@ class Load:
     seed: int = 0
 
     def requests(self, count: int, inputs: int = INPUTS, outputs: int = OUTPUTS) -> list[Request]:
-        """Return `count` requests with random prompts of `inputs` tokens, which no earlier call returned."""
+        """Return `count` requests with new random prompts of `inputs` tokens, which no earlier call returned.
+
+        Each generates `outputs` tokens.
+        """
         self.seed += 1
         return workloads.fixed(count, VOCAB_SIZE, inputs, outputs, self.seed)
 
 
 def warm(endpoint: Endpoint, load: Load) -> None:
-    """Send a few short requests to the server at `endpoint`, so that it is warm before it is measured."""
+    """Send a few short requests to the server at `endpoint` before it is measured."""
     uvloop.run(client.closed_loop(endpoint, load.requests(8, 64, 8), 4))
 
 
 def closed(endpoint: Endpoint, load: Load) -> list[Row]:
-    """Run a closed loop for each number of clients in `load`; return one row of latencies and throughput for each."""
+    """Run a closed loop on the server at `endpoint` for each number of clients in `load`.
+
+    Returns a result row of latencies and throughput for each.
+    """
     rows: list[Row] = []
     for clients in load.clients:
         requests = load.requests(max(4, clients * load.requests_each))
@@ -51,7 +57,10 @@ def closed(endpoint: Endpoint, load: Load) -> list[Row]:
 
 
 def open_loop(endpoint: Endpoint, load: Load, capacity: float) -> list[Row]:
-    """Send Poisson arrivals at shares of `capacity` (requests/s); return a row of goodput and latencies per share."""
+    """Send Poisson arrivals to the server at `endpoint`, at several shares of `capacity` (requests/s).
+
+    Returns a result row of goodput and latencies for each share.
+    """
     rows: list[Row] = []
     for share in SHARES:
         rate = capacity * share
@@ -64,7 +73,10 @@ def open_loop(endpoint: Endpoint, load: Load, capacity: float) -> list[Row]:
 
 
 def first_token_under_load(endpoint: Endpoint, load: Load) -> list[Row]:
-    """Measure the TTFT of prompts of 128 tokens that arrive now and then while 16 long streams run."""
+    """Measure the server's TTFT for prompts of 128 tokens that arrive now and then while 16 long streams run.
+
+    Returns one result row, in a list.
+    """
     streams, probes = load.requests(16, 128, 1800), load.requests(load.probes, 128, 4)
     gaps = [float(gap) for gap in default_rng(load.seed).uniform(0.05, 0.25, len(probes))]
     times = [t.ttft for t in uvloop.run(client.under_load(endpoint, streams, probes, gaps)) if t.succeeded]
@@ -73,6 +85,6 @@ def first_token_under_load(endpoint: Endpoint, load: Load) -> list[Row]:
 
 
 def capacity(rows: Sequence[Row]) -> float:
-    """Return the highest requests/s among the rows of `closed`, computed from tokens/s."""
+    """Return a server's capacity in requests/s: the highest rate among the rows of `closed`, from their tokens/s."""
     rates = [row["tokens_per_second"] for row in rows]
     return max(rate for rate in rates if isinstance(rate, float)) / OUTPUTS

@@ -1,4 +1,4 @@
-"""Starts and stops the servers that are measured: our whole platform, llama-server and vLLM's server.
+"""Starts and stops the servers of the server benchmark: our whole platform, llama-server and vLLM's server.
 
 Each is a process in its own session; leaving the context ends it and its children, also on SIGTERM.
 """
@@ -93,7 +93,8 @@ def _verifier_worker(model: Path, home: Path, broker_port: int) -> Iterator[None
 
 @contextmanager
 def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
-    """Run llama.cpp's server (continuous batching, Q4_0 weights) while the context lasts; yield its endpoint."""
+    """Run llama.cpp's server (continuous batching, Q4_0 weights) while the context lasts; yield the endpoint of its
+    API."""
     port, threads, peer = free_port(), str(workspace.threads), LlamaCpp(workspace)
     command = [str(peer.programs / "llama-server"), "-m", str(workspace.gguf("Q4_0")), "--port", str(port)]
     command += ["-np", str(SLOTS), "-c", str(SLOTS * 512), "-fa", "on", "-t", threads, "-tb", threads]
@@ -150,7 +151,13 @@ def _listed(base_url: str, key: str, count: int) -> list[str]:
 def running_process(
     command: Sequence[str], variables: Mapping[str, str], health: str, log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process, wait until its URL `health` answers 200, yield it, and end it with its children at the end.
+    """Run a server process while the context lasts: yield it once its URL `health` answers 200, end it with its
+    children.
+
+    Args:
+        command: the command line.
+        variables: further environment variables.
+        log: file for its output.
 
     Raises:
         ServerFailed: the process ended, or did not become healthy in time.

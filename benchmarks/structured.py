@@ -1,4 +1,4 @@
-"""`python -m benchmarks.structured`: the overhead of structured output in a decoding batch.
+"""`python -m benchmarks.structured`: measures the overhead of structured output (grammars) in a decoding batch.
 
 The same prompts, seeds and numbers of tokens, with and without a grammar: one engine for each, with their steps in
 turns, so that other load on the machine affects all alike. The schema can't be completed within the tokens of a round,
@@ -57,14 +57,14 @@ GRAMMARS: dict[str, Grammar | None] = {
 
 
 def add(engine: Engine, prompt: list[int], grammar: Grammar | None, batch: int) -> None:
-    """Queue `batch` requests with the same prompt and grammar on the engine: the requests of one round."""
+    """Queue `batch` requests with the same prompt and grammar on an engine: the requests of one round."""
     for i in range(batch):
         sampling = SamplingParams(seed=i, temperature=1.0, max_tokens=TOKENS, ignore_eos=True)
         engine.add(GenerationRequest(id=str(i), prompt_ids=prompt, sampling=sampling, grammar=grammar))
 
 
 def seconds(engine: Engine, batch: int) -> float | None:
-    """Run one engine step and return its seconds; `None` unless all `batch` sequences decoded in it."""
+    """Run one step of an engine and return its seconds; `None` unless all `batch` sequences decoded in it."""
     started = time.perf_counter()
     events = engine.step()
     taken = time.perf_counter() - started
@@ -72,7 +72,7 @@ def seconds(engine: Engine, batch: int) -> float | None:
 
 
 def rows(engines: dict[str, Engine], prompt: list[int], batch: int) -> list[Row]:
-    """Run `ROUNDS` batches on each grammar's engine; return one row of step times per grammar.
+    """Run `ROUNDS` batches on the engine of each grammar, in turns, and return a row of step times per grammar.
 
     `throughput_lost` is the share that a grammar costs, compared with the engine that has none.
     """

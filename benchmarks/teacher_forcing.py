@@ -1,4 +1,4 @@
-"""Teacher forcing: measures how well an engine's model predicts a given text, computed as in serving without sampling.
+"""Measures how well an engine's model predicts a given text (teacher forcing), computed as in serving, not sampled.
 
 Drives the engine's own runner (its model, attention and cache) with a chosen number of rows per step, because few and
 many rows may use different weights.
@@ -48,28 +48,33 @@ class Prediction:
         return float(np.exp(self.losses.mean()))
 
     def agreement(self, other: Prediction) -> float:
-        """Return the share of positions, 0 to 1, at which two predictions have the same most likely token."""
+        """Return the share, 0 to 1, of positions at which this and another prediction have the same most likely
+        token."""
         return float((self.choices == other.choices).mean())
 
 
 def passage(model_file: Path) -> list[int]:
-    """Return the benchmark's text, `data/passage.txt`, as token ids of the vocabulary of a GGUF file."""
+    """Return the benchmark's text, `data/passage.txt`, as token ids in the vocabulary of the GGUF file `model_file`."""
     return Tokenizer(tokenizer_definition(read_tokenizer(model_file))).encode(PASSAGE.read_text())
 
 
 def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
-    """Return `WINDOWS` pieces of `ids` that start at equal distances: `length` ids each, by default up to the next."""
+    """Return `WINDOWS` pieces of the text `ids` (token ids) that start at equal distances.
+
+    Each has `length` ids, by default as many as up to the next piece.
+    """
     step = len(ids) // WINDOWS
     return [ids[start : start + (length or step)] for start in range(0, step * WINDOWS, step)]
 
 
 @torch.inference_mode()
 def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
-    """Compute the predictions of every token of every text but the first, from the true tokens before it.
+    """Compute how the engine's model predicts every token of the texts (but the first) from the true tokens before it.
 
     Args:
         engine: an idle engine without prefix cache (its blocks are overwritten).
-        texts: token ids, all of one length; the `rows` of a step are shared among them.
+        texts: token ids, all of one length.
+        rows: number of tokens of a step, shared among the texts.
     """
     runner = model_runner(engine)
     steps = [_losses(runner, entries) for entries in _steps(engine, texts, max(1, rows // len(texts)))]

@@ -1,4 +1,4 @@
-"""Seeded workloads: requests and their arrival times. The same seed gives the same requests everywhere.
+"""Generates the seeded workloads of benchmarks: requests and arrival times, the same for the same seed everywhere.
 
 Prompt ids are random in the vocabulary, never constant: a constant prompt would be one long prefix-cache hit and
 would make sparse shortcuts look fast. The length distribution of *chat* follows ShareGPT.
@@ -42,12 +42,12 @@ class Conversation:
 
 
 def chat(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
-    """Return ShareGPT-like requests: lognormal lengths, with means of about 200 tokens in and 170 out."""
+    """Return `count` requests with lengths as in ShareGPT: lognormal, on average about 200 tokens in and 170 out."""
     return _requests(count, vocab_size, seed, lambda rng: (_lognormal(rng, 4.70, 1.3), _lognormal(rng, 4.84, 1.0)))
 
 
 def fixed(count: int, vocab_size: int, inputs: int, outputs: int, seed: int = 0) -> list[Request]:
-    """Return `count` requests with `inputs` random prompt tokens and `outputs` generated tokens each."""
+    """Return `count` requests, each with `inputs` random prompt tokens and `outputs` tokens to generate."""
     return _requests(count, vocab_size, seed, lambda _: (inputs, outputs))
 
 
@@ -62,7 +62,10 @@ def shared_prefix(
     answer: int = 32,
     seed: int = 0,
 ) -> list[Conversation]:
-    """Return `conversations` of each of `tenants`, whose system prompts have `prefix` tokens; tenants take turns."""
+    """Return the conversations of several tenants, `conversations` of each, in turns of tenants.
+
+    All conversations of a tenant begin with its system prompt of `prefix` tokens.
+    """
     rng = default_rng(seed)
     systems = [_ids(rng, prefix, vocab_size) for _ in range(tenants)]
 
@@ -77,7 +80,8 @@ def shared_prefix(
 
 
 def poisson(count: int, rate: float, seed: int = 0) -> list[float]:
-    """Return the seconds at which `count` independent requests arrive, `rate` per second on average."""
+    """Return the ascending times in seconds at which `count` independent requests arrive, `rate` per second on
+    average."""
     return [float(second) for second in np.cumsum(default_rng(seed).exponential(1 / rate, count))]
 
 

@@ -102,4 +102,5 @@ class _Bounded(httpx2.AsyncByteStream):
             yield part
 
     async def aclose(self) -> None:
+        """Close the response's body."""
         await self._stream.aclose()

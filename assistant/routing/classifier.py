@@ -1,4 +1,4 @@
-"""The classifier way of routing: two logistic regressions, of n-grams and of cues of the question, trained at start.
+"""Chooses the tool for a question by two logistic regressions, of n-grams and cues, trained at assistant start-up.
 
 Training takes half a second, so that no trained file is stored, shipped or trusted.
 """

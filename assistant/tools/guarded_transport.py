@@ -142,6 +142,7 @@ class _Body(httpx2.AsyncByteStream):
                 yield part
 
     async def aclose(self) -> None:
+        """Close the response's body."""
         close = getattr(self._stream, "aclose", None)
         if close is not None:
             await close()

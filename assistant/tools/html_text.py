@@ -51,6 +51,7 @@ class _Reader(HTMLParser):
         self._mains = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note that an HTML element begins: a paragraph, the title, or one whose text is hidden."""
         if tag in _BLOCKS:
             self._add("\n")
         last = self._open[-1][0] if self._open else ""
@@ -64,6 +65,7 @@ class _Reader(HTMLParser):
         self._mains += tag in ("main", "article")
 
     def handle_endtag(self, tag: str) -> None:
+        """Note that an HTML element ends."""
         if not any(name == tag for name, _ in self._open):
             return
         while self._open:
@@ -76,6 +78,7 @@ class _Reader(HTMLParser):
             self._add("\n")
 
     def handle_data(self, data: str) -> None:
+        """Collect a piece of the document's text, unless it is hidden."""
         if any(name == "title" for name, _ in self._open[-1:]) and not self._hidden:
             self.title.append(data)
         elif not any(name == "head" for name, _ in self._open[:2]):

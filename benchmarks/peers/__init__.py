@@ -1,1 +1,1 @@
-"""Peer engines, each in its own environment under `HEADRACE_HOME/peers/`, measured in turns with ours."""
+"""Peer engines (llama.cpp, vLLM, ...) in own environments under `HEADRACE_HOME/peers/`, measured in turns with ours."""

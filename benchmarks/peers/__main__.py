@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers`: installs the peers, measures them and our engine in turns, writes `peers-engine.json`.
+"""`python -m benchmarks.peers`: installs peer engines, measures them and ours in turns, writes `peers-engine.json`.
 
 Arguments after `--` configure our engine, as those of `python -m benchmarks.engine`.
 """

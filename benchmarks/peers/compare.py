@@ -1,4 +1,4 @@
-"""Measures engines in turns, so that a machine that slows down affects all alike; medians, and ratios to the best."""
+"""Measures peer engines and ours in turns, so that a machine that slows down affects all alike; computes medians."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ Seconds = dict[str, dict[Size, list[float]]]
 
 
 def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, log: Log) -> tuple[Seconds, dict[str, str]]:
-    """Measure every peer once per round; return seconds by peer and size, and the errors of peers that failed."""
+    """Measure every engine in `peers` at each batch size, once per round, one engine after the other.
+
+    An engine that fails is left out of later rounds.
+
+    Returns:
+        The seconds of all rounds by engine and size, and the errors of engines that failed.
+    """
     seconds: Seconds = {peer.name: defaultdict(list) for peer in peers}
     failures: dict[str, str] = {}
     for number in range(1, rounds + 1):
@@ -34,12 +40,14 @@ def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, log: Lo
 
 
 def rate(size: Size, seconds: float) -> float:
-    """Return tokens/s of a batch that took `seconds`: its prompt tokens if it is a prefill, else its output tokens."""
+    """Return the tokens per second of a batch that took `seconds`: prompt tokens if it is a prefill, else output
+    tokens."""
     return size.sequences * (size.inputs if size.outputs == 1 else size.outputs) / seconds
 
 
 def rows(peers: Sequence[Peer], sizes: Sequence[Size], seconds: Seconds, failures: dict[str, str]) -> list[Row]:
-    """Return a result row of tokens/s per batch size and engine; `of_best_peer` is the ratio to the best peer."""
+    """Return a result row per batch size and engine with its median tokens/s, and `of_best_peer`: the ratio to the best
+    peer."""
     own = {peer.name for peer in peers if peer.ours}
     table: list[Row] = []
     for size in sizes:

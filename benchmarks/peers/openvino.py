@@ -1,4 +1,4 @@
-"""The peer OpenVINO GenAI: its continuous batching, on the GGUF requantised to Q4_0."""
+"""Measures the peer engine OpenVINO GenAI: its continuous batching, on the model's GGUF requantised to Q4_0."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class OpenVino(PythonPeer):
 
     @property
     def model(self) -> Path:
-        """Path of the Q4_0 GGUF file, which the peer llama.cpp requantises."""
+        """Path of the Q4_0 GGUF file that OpenVINO GenAI loads; the peer llama.cpp requantises it."""
         return self.workspace.gguf("Q4_0")

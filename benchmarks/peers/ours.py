@@ -1,4 +1,4 @@
-"""Our own engine in the comparison with peers: in a fresh process like them, with the settings of the command line."""
+"""Measures our own engine in the comparison with peer engines: in a fresh process, with the command line's settings."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ class Headrace(Peer):
         self.setting = " ".join(self._arguments)
 
     def install(self) -> None:
-        """Do nothing: `make setup` installs Headrace's engine."""
+        """Do nothing, because `make setup` installs Headrace's engine."""
 
     def version(self) -> str:
-        """Return a placeholder: the result records the checkout's commit anyway."""
+        """Return a placeholder, because the result records the commit of the checkout."""
         return "this commit"
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Run Headrace's engine in a process at each batch size; return the median seconds of a run, by size."""
+        """Run Headrace's engine in a new process at each batch size; return the median seconds of a run, by size.
+
+        Raises:
+            PeerFailed: the process failed.
+        """
         runner = [sys.executable, "-m", f"{RUNNERS}.headrace_runner", str(self.workspace.model)]
         return run_sizes(runner, sizes, options=self._arguments)

@@ -1,4 +1,4 @@
-"""The interface of peers: install an engine, and time sizes of work. Each peer has its own file.
+"""Defines the interface of peer engines in the comparison: install an engine, and time batches of given sizes.
 
 A size is timed in a fresh process after loading and a warm-up: seconds from submitting the prompts (token ids) to the
 last token of the last sequence; for short sizes the median of several runs. Greedy, end of sequence ignored.
@@ -49,16 +49,16 @@ class PeerWorkspace:
 
     @property
     def log(self) -> Path:
-        """Log file of the installations."""
+        """Path of the log file of the peers' installations."""
         return self.folder / "install.log"
 
     @property
     def safetensors(self) -> Path:
-        """Path of the model as a Hugging Face folder in bfloat16."""
+        """Path of the folder with the model in Hugging Face's layout, in bfloat16, for peers that read safetensors."""
         return self.folder / "models" / self.model.stem
 
     def gguf(self, kind: str) -> Path:
-        """Return the path for the model's GGUF file requantised to `kind`, for example Q4_0; it may not exist yet."""
+        """Return the path of the model's GGUF file requantised to `kind`, such as Q4_0; the file may not exist yet."""
         return self.folder / "models" / f"{self.model.stem}.{kind}.gguf"
 
 
@@ -79,7 +79,7 @@ class Peer(ABC):
 
     @abstractmethod
     def install(self) -> None:
-        """Install the peer engine, with its models, unless it is installed.
+        """Install the peer engine and prepare its model files, unless that is done; each peer implements this.
 
         Raises:
             StepFailed: the installation failed.
@@ -87,11 +87,12 @@ class Peer(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """Return the version of the peer engine that is installed."""
+        """Return the version of the peer engine that is installed; each peer implements this."""
 
     @abstractmethod
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Run the engine at each batch size; return the median seconds of a run, by size.
+        """Run the peer engine at each batch size, and return the median seconds of a run by size; each peer implements
+        this.
 
         Raises:
             PeerFailed: the peer can't run here.
@@ -114,10 +115,14 @@ class PythonPeer(Peer):
     @property
     @abstractmethod
     def model(self) -> Path:
-        """Path of the model that the peer loads."""
+        """Path of the model that the peer engine loads; each peer defines it."""
 
     def install(self) -> None:
-        """Create the peer's virtual environment with its packages, unless it exists."""
+        """Create the peer's virtual environment with its packages, unless it exists.
+
+        Raises:
+            StepFailed: the installation failed.
+        """
         install_packages(self.python, self.packages, self.workspace.log)
 
     def version(self) -> str:
@@ -128,7 +133,12 @@ class PythonPeer(Peer):
         )
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Run the peer's runner in its environment at each batch size; return the median seconds of a run, by size."""
+        """Run the peer's runner in its virtual environment at each batch size; return the median seconds of a run, by
+        size.
+
+        Raises:
+            PeerFailed: the runner failed.
+        """
         return run_sizes([str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model)], sizes, self.variables)
 
 
@@ -137,11 +147,15 @@ class SafetensorsPeer(PythonPeer):
 
     @property
     def model(self) -> Path:
-        """Path of the model as a Hugging Face folder, which `install` creates."""
+        """Path of the Hugging Face folder of the model that the peer engine loads; `install` creates it."""
         return self.workspace.safetensors
 
     def install(self) -> None:
-        """Create the peer's virtual environment and convert the model to a Hugging Face folder, unless they exist."""
+        """Create the peer's virtual environment and convert the model to a Hugging Face folder, unless they exist.
+
+        Raises:
+            StepFailed: the installation failed.
+        """
         super().install()
         if not (self.model / "model.safetensors").is_file():
             writer = "benchmarks.peers.write_safetensors"
@@ -149,7 +163,9 @@ class SafetensorsPeer(PythonPeer):
 
 
 def install_packages(python: Path, packages: Sequence[str], log: Path) -> None:
-    """Create a virtual environment with `packages`, unless it exists.
+    """Create the virtual environment of the interpreter `python` and install `packages` in it, unless that is done.
+
+    Output goes to the file `log`.
 
     Raises:
         StepFailed: the installation failed.
@@ -168,7 +184,11 @@ def run_sizes(
     variables: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
 ) -> dict[Size, float]:
-    """Run a runner's command, followed by the sizes (`runners/protocol.py`) and `options`; return each size's seconds.
+    """Run a peer's runner program once for all batch sizes, and return the median seconds of a run, by size.
+
+    Args:
+        runner: the command, to which the sizes (`runners/protocol.py`) and `options` are added.
+        variables: further environment variables.
 
     Raises:
         PeerFailed: the program failed.
@@ -179,7 +199,7 @@ def run_sizes(
 
 
 def run_program(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """Run a program from the checkout's root and return its standard output, stripped.
+    """Run a program from the checkout's root to its end, and return its standard output, stripped.
 
     Raises:
         PeerFailed: the program failed; the message is its last line of output.

@@ -1,4 +1,4 @@
-"""The peer Hugging Face transformers: `generate` on a batch, and its continuous batching."""
+"""Measures the peer engine Hugging Face transformers in two ways: `generate` on a batch, and continuous batching."""
 
 from __future__ import annotations
 

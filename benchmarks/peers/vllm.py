@@ -1,4 +1,4 @@
-"""The peer vLLM, in its build for CPUs."""
+"""Measures the peer engine vLLM, in its build for CPUs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ class Vllm(SafetensorsPeer):
     }
 
     def install(self) -> None:
-        """Create vLLM's virtual environment and model folder, and uninstall packages that break the import of vLLM."""
+        """Create vLLM's virtual environment and model folder, without the packages that break the import of vLLM.
+
+        Raises:
+            StepFailed: the installation failed.
+        """
         super().install()
         run([str(self.python), "-m", "pip", "uninstall", "--yes", *UNWANTED], self.workspace.log)

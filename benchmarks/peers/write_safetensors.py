@@ -1,4 +1,4 @@
-"""Converts a GGUF file to a Hugging Face folder in bfloat16; arguments: FILE FOLDER."""
+"""Program that converts a GGUF model file to a Hugging Face folder in bfloat16 for peers; arguments: FILE FOLDER."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Routing: accuracy and added time of the ways of choosing a tool, and of rewriting follow-up questions."""
+"""Benchmark of the assistant's routing: accuracy and added time of each way of choosing tools, and of rewriting."""

@@ -37,7 +37,10 @@ EMBEDDINGS = ROOT / ".headrace" / "models" / "all-minilm-l6-v2"
 async def routing_rows(
     arguments: argparse.Namespace, ways: Sequence[str], models: ModelPort, model: str | None
 ) -> list[Row]:
-    """Return a row for each way and language, and print confusion and wrong decisions; `model` answers."""
+    """Score each way of choosing tools on the labelled prompts; return a result row for each way and language.
+
+    Prints confusion and wrong decisions. `model` is the model that answers, for the added time until the first token.
+    """
     prompts = read_prompts(arguments.file)[: arguments.limit]
     rows: list[Row] = []
     for name in ways:
@@ -62,7 +65,7 @@ def _wrong(prompt: LabelledPrompt, chosen: str) -> Row:
 async def measure(
     arguments: argparse.Namespace, ways: Sequence[str], models: ModelPort, model: str | None
 ) -> dict[str, list[Row]]:
-    """Return the rows of both tables by the names of their results."""
+    """Measure the ways of choosing tools and the rewriting of follow-ups; return both tables' rows by result name."""
     rows = await routing_rows(arguments, ways, models, model)
     follow_ups = read_follow_ups(arguments.follow_ups)
     rewriting = await score_rewriting(follow_ups, None, models)
@@ -72,7 +75,7 @@ async def measure(
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run `python -m benchmarks.routing`."""
+    """Run `python -m benchmarks.routing`: score the ways of choosing tools, and write the result files."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.routing", description=__doc__)
     parser.add_argument("file", type=Path, nargs="?", default=EVALUATION, help="labelled prompts; default: evaluation")
     parser.add_argument("--way", action="append", choices=WAYS, help="may be repeated; default: all")

@@ -1,4 +1,4 @@
-"""A `ModelPort` on an embedding engine in this process: without queue, so that a decision's own time is measured."""
+"""Runs an embedding engine in the benchmark's process as the assistant's `ModelPort`, so that no queue is measured."""
 
 from __future__ import annotations
 
@@ -33,12 +33,16 @@ class EmbeddingModels:
         self._running = Lock()
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
-        """Raise `ModelCallFailed`: the engine embeds."""
+        """Refuse to generate text, because this port has an embedding model only.
+
+        Raises:
+            ModelCallFailed: always.
+        """
         raise ModelCallFailed(f"{request.model} does not generate")
         yield ModelPiece()
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of `texts`."""
+        """Return the vectors of `texts`, in their order, computed by the engine in this process."""
         now, name = time.time(), f"e{next(self._numbers)}"
         job = Job(
             id=name,

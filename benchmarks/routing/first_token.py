@@ -1,4 +1,4 @@
-"""Measures how much choosing a tool adds to an answer's TTFT; answers with and without that choice alternate."""
+"""Measures how much choosing a tool adds to an answer's TTFT, by answers with and without that choice in turns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def added_seconds(way: Way, prompts: Sequence[LabelledPrompt], model: str,
 
 
 def chosen_prompts(prompts: Sequence[LabelledPrompt], language: str, most: int = PROMPTS) -> list[LabelledPrompt]:
-    """Return at most `most` prompts of a language, spread over the file; those that need no tool first."""
+    """Return at most `most` labelled prompts of a language to measure, spread over the file; those without a tool
+    first."""
     direct = [each for each in prompts if each.lang == language and each.tool == "none"]
     others = [each for each in prompts if each.lang == language and each.tool != "none"]
     return [*direct[:most], *others[:: max(1, len(others) // max(1, most - len(direct)))]][:most]

@@ -1,4 +1,4 @@
-"""Labelled follow-up questions in JSON lines, and the score of a rewriter on them.
+"""Reads labelled follow-up questions in JSON lines, and scores the rewrites of a rewriter on them.
 
 A line is `{"lang", "text", "standalone", "entity", "accept", "history"}`: a question with `standalone` must stay
 unchanged; any other has to contain one of `accept` when it is rewritten, all spellings and inflections of `entity`.
@@ -43,7 +43,7 @@ class FollowUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def turns(self) -> list[Turn]:
-        """The turns before the question, oldest first."""
+        """The turns before the follow-up question, oldest first."""
         return [Turn(each.role, each.content) for each in self.history]
 
 
@@ -57,7 +57,7 @@ class RewritingScore:
     changed: int = 0
 
     def add(self, wanted: FollowUp, rewritten: str) -> None:
-        """Count one question with its rewrite."""
+        """Count one labelled question, `wanted`, by whether its rewrite has the right entity or is wrongly changed."""
         if wanted.standalone:
             self.standalone += 1
             self.changed += rewritten != wanted.text
@@ -69,22 +69,27 @@ class RewritingScore:
 
     @property
     def entity_share(self) -> float:
-        """Share of follow-ups with the right entity, 0 to 1."""
+        """Share, 0 to 1, of follow-up questions whose rewrite names the right entity."""
         return self.right_entity / self.follow_ups if self.follow_ups else 0.0
 
     @property
     def changed_share(self) -> float:
-        """Share of stand-alone questions that were changed, 0 to 1."""
+        """Share, 0 to 1, of stand-alone questions that the rewriter changed."""
         return self.changed / self.standalone if self.standalone else 0.0
 
 
 def read_follow_ups(path: Path = FOLLOW_UPS) -> list[FollowUp]:
-    """Read a file of labelled follow-ups; raises as `read_lines`."""
+    """Read a file of labelled follow-up questions in JSON lines; the default is the set of the repository.
+
+    Raises:
+        InvalidPrompts: a line is invalid; the text names its number.
+        OSError: the file can't be read.
+    """
     return read_lines(path, FollowUp)
 
 
 def score(pairs: Iterable[tuple[FollowUp, str]]) -> RewritingScore:
-    """Return the score of questions with their rewrites."""
+    """Return the score of a rewriter from pairs of a labelled question and its rewrite."""
     total = RewritingScore()
     for wanted, rewritten in pairs:
         total.add(wanted, rewritten)

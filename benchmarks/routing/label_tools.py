@@ -1,4 +1,4 @@
-"""Tools with the names of the labels, which routers choose among and nothing runs."""
+"""Defines tools with the names of the labels, among which routers choose in the benchmark; none can be run."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ class LabelTool:
     cache_seconds: float = 0.0
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return `None`: scores are of the choice, not of arguments."""
+        """Return `None`, because the benchmark scores the choice of a tool, not its arguments."""
         return None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Raise `ToolOff`."""
+        """Refuse to run, because the benchmark scores the choice of a tool only.
+
+        Raises:
+            ToolOff: always.
+        """
         raise ToolOff()
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return no text."""
+        """Return no text, because the tool has no results."""
         return ""
 
     def for_model(self, result: dict[str, Any]) -> str:
-        """Return no text."""
+        """Return no text, because the tool has no results."""
         return ""
 
 

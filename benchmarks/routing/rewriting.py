@@ -1,4 +1,4 @@
-"""Scores of the rewriting of follow-ups, by rules and by a model that the rules check."""
+"""Scores the assistant's rewriting of follow-up questions, by rules and by a model that the rules check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from benchmarks.routing.ways import LANGUAGES
 
 
 async def score_rewriting(follow_ups: Sequence[FollowUp], model: str | None, models: ModelPort) -> list[Row]:
-    """Return a row for each language: shares of right entities and of changed stand-alone questions, and times."""
+    """Rewrite labelled follow-up questions and return a result row for each language.
+
+    It has the shares of right entities and of changed stand-alone questions, and times. `model` rewrites; `None`: rules
+    do.
+    """
     rewriter = FollowUpRewriter(model)
     rows: list[Row] = []
     for language in LANGUAGES:

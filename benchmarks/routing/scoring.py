@@ -1,4 +1,4 @@
-"""Scores of a router: accuracy, recall per tool, confusion and the time of a decision."""
+"""Scores a router of the assistant on labelled prompts: accuracy, recall per tool, confusion, time of a decision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RoutingScore:
     """Decisions by n-grams alone, because there was no vector in time."""
 
     def add(self, prompt: LabelledPrompt, choice: Choice | None, seconds: float) -> None:
-        """Count a decision; `None`: the router failed."""
+        """Count the router's decision for one labelled prompt, which took `seconds`; `None`: the router failed."""
         label = "failed" if choice is None else choice.tool or "none"
         self.confusion[prompt.tool, label] += 1
         self.seconds.append(seconds)
@@ -38,19 +38,20 @@ class RoutingScore:
 
     @property
     def accuracy(self) -> float:
-        """Share of right decisions, 0 to 1."""
+        """Share, 0 to 1, of prompts for which the router chose the labelled tool; 0 without prompts."""
         total = self.confusion.total()
         return (
             sum(count for (label, chosen), count in self.confusion.items() if label == chosen) / total if total else 0.0
         )
 
     def recall(self, label: str) -> float | None:
-        """Return the share of a label's prompts that got it, 0 to 1; `None` if there are no such prompts."""
+        """Return the share, 0 to 1, of the prompts with `label` for which the router chose it; `None` without such
+        prompts."""
         total = sum(count for (wanted, _), count in self.confusion.items() if wanted == label)
         return self.confusion[label, label] / total if total else None
 
     def row(self) -> Row:
-        """Return the score as columns of a result; times are in milliseconds."""
+        """Return the router's score as the columns of a result row; times are in milliseconds."""
         return {
             "prompts": len(self.seconds),
             "accuracy": self.accuracy,
@@ -62,7 +63,7 @@ class RoutingScore:
         }
 
     def confusion_rows(self) -> list[Row]:
-        """Return the confusion: a row for each label, a column for each choice."""
+        """Return how often each tool was chosen for each label: a result row per label, a column per choice."""
         columns = [*LABELS, "failed"] if self.failed else [*LABELS]
         return [
             {"label": label, **{f"chose_{chosen}": self.confusion[label, chosen] for chosen in columns}}

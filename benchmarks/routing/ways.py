@@ -1,4 +1,4 @@
-"""The ways of choosing a tool, as a benchmark runs them, and their scores on labelled prompts."""
+"""Runs the assistant's ways of choosing tools on labelled prompts, and scores them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,20 @@ class NoModels:
     """Model port without models."""
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelPiece]:
-        """Raise `ModelCallFailed`."""
+        """Refuse to generate text: stands for the models of a way of choosing tools that calls none.
+
+        Raises:
+            ModelCallFailed: always.
+        """
         raise ModelCallFailed(f"{request.model} is not loaded")
         yield ModelPiece()
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
-        """Raise `ModelCallFailed`."""
+        """Refuse to embed texts: stands for the models of a way of choosing tools that calls none.
+
+        Raises:
+            ModelCallFailed: always.
+        """
         raise ModelCallFailed(f"{model} is not loaded")
 
 
@@ -52,7 +60,10 @@ class Way:
     models: ModelPort
 
     async def choose(self, prompt: LabelledPrompt) -> Choice | None:
-        """Return the choice for a prompt that rules have rewritten to stand alone; `None` if the model failed."""
+        """Return this way's choice of a tool for a labelled prompt; `None` if the model failed.
+
+        Rules rewrite the prompt to stand alone first.
+        """
         question = stand_alone(prompt.text, prompt.turns)
         try:
             return await self.router.choose(question, prompt.turns, LABEL_TOOLS, self.models)
@@ -60,7 +71,10 @@ class Way:
             return None
 
     async def decide(self, prompt: LabelledPrompt) -> tuple[Choice | None, float]:
-        """Return the choice for a prompt and the seconds that it took; an answer that has begun is cancelled."""
+        """Return this way's choice for a labelled prompt, and the seconds that it took.
+
+        The choice is `None` if the model failed. An answer that has begun is cancelled.
+        """
         started = time.perf_counter()
         choice = await self.choose(prompt)
         seconds = time.perf_counter() - started
@@ -70,9 +84,12 @@ class Way:
 
 
 async def way_of(name: str, model: str, models: ModelPort, embeddings: Path) -> Way:
-    """Return a way of choosing tools, trained.
+    """Create the way of choosing tools that is named `name`, trained if it needs training.
 
-    `model` of `models` generates where the way needs it; `embeddings` is the folder of the embedding model.
+    Args:
+        model: name of the model that decides, where the way needs one.
+        models: runs that model.
+        embeddings: folder of the embedding model.
     """
     match name:
         case "classifier":
@@ -91,7 +108,10 @@ async def way_of(name: str, model: str, models: ModelPort, embeddings: Path) -> 
 
 
 async def score_way(way: Way, prompts: Sequence[LabelledPrompt]) -> dict[Language, RoutingScore]:
-    """Return the score of a way for each language, after two decisions that are not counted."""
+    """Run a way of choosing tools on labelled prompts; return its score for each language.
+
+    Two decisions before are not counted.
+    """
     for prompt in prompts[:2]:
         await way.decide(prompt)
     scores = {language: RoutingScore() for language in LANGUAGES}

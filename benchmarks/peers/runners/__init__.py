@@ -1,1 +1,1 @@
-"""Programs that run in a peer's environment; they must import only the standard library and that peer."""
+"""Programs that run a peer engine in the peer's environment; they import only the standard library and that engine."""

@@ -1,4 +1,4 @@
-"""Runs our engine, called directly; arguments after the sizes configure it.
+"""Runs our engine, called directly, at the batch sizes of a comparison; arguments after the sizes configure it.
 
 It is prepared as the peers prepare themselves: its cache of 2 GiB (the same as vLLM's) is written before anything is
 timed, because its pages would otherwise be allocated during steps, and long-lived objects are excluded from garbage
@@ -30,7 +30,11 @@ gc.freeze()
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """Generate greedily for all prompts at once, ignoring the end of sequence; return the number of tokens."""
+    """Generate `output_tokens` greedily for each prompt with our engine, all at once; return the number of tokens
+    generated.
+
+    The end of sequence is ignored.
+    """
     driver = engine_driver.run_batch(engine, [Request(ids, output_tokens) for ids in prompts])
     return sum(timeline.output_tokens for timeline in driver.timelines.values())
 

@@ -1,4 +1,4 @@
-"""Runs OpenVINO GenAI: `ContinuousBatchingPipeline` on a GGUF file."""
+"""Runs OpenVINO GenAI (`ContinuousBatchingPipeline`, on a GGUF file) at the batch sizes of a comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ numbers = itertools.count()
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """Generate greedily for all prompts at once, ignoring the end of sequence; return the number of tokens."""
+    """Generate `output_tokens` greedily for each prompt with OpenVINO GenAI, all at once; return the number generated.
+
+    The end of sequence is ignored.
+    """
     config = openvino_genai.GenerationConfig()
     config.max_new_tokens = output_tokens
     config.ignore_eos = True

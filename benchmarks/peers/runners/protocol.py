@@ -1,4 +1,4 @@
-"""Protocol of benchmark runners: batch sizes come as JSON in the arguments; each is timed and printed as a JSON line.
+"""Protocol of the peers' runner programs: batch sizes as JSON arguments; each is timed and printed as a JSON line.
 
 A batch size is [sequences, prompt tokens, output tokens]; short ones are run several times, and the median counts.
 Must import only the standard library, because it runs in the peers' environments.
@@ -23,7 +23,11 @@ Generate = Callable[[list[list[int]], int], int]
 
 
 def serve(generate: Generate) -> None:
-    """Run a benchmark runner: warm up, time `generate` at each batch size in the arguments, and print the seconds."""
+    """Main function of a runner program: warm up, time `generate` at each batch size in the arguments, print the
+    seconds.
+
+    `generate` takes prompts as token ids and the number of output tokens, and returns how many tokens it generated.
+    """
     sizes = json.loads(sys.argv[2])
     rng = random.Random(sys.argv[2])
     generate(prompts(rng, 2, 64), 8)
@@ -35,7 +39,10 @@ def serve(generate: Generate) -> None:
 
 
 def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, outputs: int) -> float:
-    """Generate once, for `sequences` random prompts of `inputs` tokens and `outputs` tokens each; return the seconds.
+    """Time one call of `generate` with `sequences` random prompts of `inputs` tokens and `outputs` tokens to generate
+    each.
+
+    Returns the seconds.
 
     Raises:
         SystemExit: the peer generated fewer tokens than requested.
@@ -50,5 +57,5 @@ def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, out
 
 
 def prompts(rng: random.Random, count: int, length: int) -> list[list[int]]:
-    """Return `count` prompts, each of `length` random token ids."""
+    """Return `count` random prompts for a runner, each a list of `length` token ids."""
     return [[rng.randrange(FIRST_ID, VOCAB_SIZE) for _ in range(length)] for _ in range(count)]

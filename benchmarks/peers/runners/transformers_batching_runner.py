@@ -1,4 +1,4 @@
-"""Runs Hugging Face transformers' continuous batching (`generate_batch`)."""
+"""Runs Hugging Face transformers' continuous batching (`generate_batch`) at the batch sizes of a comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ model = AutoModelForCausalLM.from_pretrained(
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """Generate greedily for all prompts at once, ignoring the end of sequence; return the number of tokens."""
+    """Generate `output_tokens` greedily for each prompt with continuous batching, all at once; return the number
+    generated.
+
+    The end of sequence is ignored.
+    """
     config = GenerationConfig(max_new_tokens=output_tokens, do_sample=False, eos_token_id=-1, pad_token_id=0)
     with torch.inference_mode():
         outcome = model.generate_batch(inputs=prompts, generation_config=config, progress_bar=False)

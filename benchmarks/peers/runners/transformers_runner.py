@@ -1,4 +1,4 @@
-"""Runs Hugging Face transformers' `generate` on a batch of prompts of one length, so that no padding is computed."""
+"""Runs Hugging Face transformers' `generate` at a comparison's batch sizes, on prompts of one length (no padding)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=getattr(torch, o
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """Generate exactly `output_tokens` greedily for all prompts at once; return the number of tokens."""
+    """Generate exactly `output_tokens` greedily for each prompt with `generate`, all at once; return the number
+    generated."""
     ids = torch.tensor(prompts)
     with torch.inference_mode():
         out = model.generate(

@@ -1,4 +1,4 @@
-"""Runs vLLM's `LLM` class on the CPU."""
+"""Runs vLLM's `LLM` class on the CPU at the batch sizes of a comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from benchmarks.peers.runners.protocol import serve
 
 
 def main() -> None:
-    """Load the model with vLLM; time and print the batch sizes in the arguments. vLLM's processes import this file."""
+    """Load the model with vLLM, then time and print the batch sizes in the arguments.
+
+    A function, because vLLM's processes import this file.
+    """
     llm = LLM(
         model=sys.argv[1],
         dtype=os.environ["PEER_DTYPE"],
