@@ -36,8 +36,10 @@ class AssistantAttempt(SteppedAttempt):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released text, as a JSON list of one string, by which the gateway checks what it
-        received."""
+        """SHA-256 (hex) of the text released so far, as a JSON list of one string.
+
+        The usage record has it, to be compared with what was delivered.
+        """
         return hashlib.sha256(msgspec.json.encode(["".join(self._text)])).hexdigest()
 
     def release(self, delta: Delta) -> Delta:

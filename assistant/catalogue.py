@@ -204,7 +204,7 @@ DEFAULT = Catalogue(models={DEFAULT_MODEL: AssistantSpec()})
 
 
 def read(path: Path) -> Catalogue:
-    """Read and validate the assistant's catalogue, a TOML file.
+    """Read and validate the catalogue file (TOML) of an assistant process at `path`, and return its content.
 
     Raises:
         StartupError: the file is missing, is not TOML, or is not a valid catalogue.
@@ -231,7 +231,7 @@ def mcp_secrets(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[st
 
 
 def weather_key(catalogue: Catalogue, environment: Mapping[str, str]) -> SecretStr | None:
-    """Return the weather service's API key from `environment`; `None` if it needs none.
+    """Return the API key of the catalogue's weather service from `environment`; `None` if the service needs none.
 
     Raises:
         StartupError: the environment variable named in the file is not set, or can't be sent in a request.

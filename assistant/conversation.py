@@ -51,11 +51,11 @@ class Conversation:
 
     @property
     def language(self) -> str:
-        """Language of the question as a BCP 47 tag."""
+        """Language of the question as a BCP 47 tag: "en" or "pl"."""
         return language_of(self.question, self.history)
 
     def prompt(self, *, system: str, tool_result: str = "", dropped: int = 0) -> list[dict[str, Any]]:
-        """Return the messages of the answering model's prompt.
+        """Return the messages of the answering model's prompt, made from this conversation.
 
         Args:
             system: text before the client's system message; may be empty.

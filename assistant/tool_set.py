@@ -1,4 +1,4 @@
-"""Creates the tools of an installation for the assistant, and sets why each of those that it lacks is switched off."""
+"""Creates the tools of an installation for the assistant, and switches those that it lacks off, with the reason."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ class AssistantWorker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Answer jobs until `stop` is set or a drain is requested, then drain.
+        """Take jobs of this assistant from its queues and answer them until `stop` is set or a drain is requested, then
+        drain.
 
         Raises:
             BrokerUnavailable: the broker can't be reached.

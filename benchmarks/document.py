@@ -1,4 +1,4 @@
-"""`python -m benchmarks.document`: writes `docs/performance.md` and its charts from the result files alone.
+"""`python -m benchmarks.document`: writes `docs/performance.md` and its charts from the benchmarks' result files.
 
 Only figures of result files are in the document, unfavourable ones too. A test compares the document with this module's
 output.

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.engine`: measures the engine alone, called directly, without queue and gateway.
+"""`python -m benchmarks.engine`: measures the generation engine alone, called directly, without queue and gateway.
 
 Writes one result file per table, `engine-TABLE.json`. The measurements are in `engine_tables.py`.
 """

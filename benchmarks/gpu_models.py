@@ -116,7 +116,7 @@ def timed(work: Callable[[], object], device: torch.device) -> float:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has finished all work."""
+    """Wait until `device` has finished all work that was queued on it; returns at once for a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -36,7 +36,7 @@ class Timeline:
 
     @property
     def ttft(self) -> float:
-        """Time to first token: seconds from sending the request to its first content."""
+        """Time to first token of the request: seconds from sending it to its first content."""
         return self.chunks[0] - self.sent
 
     @property
@@ -46,12 +46,13 @@ class Timeline:
 
     @property
     def tpot(self) -> float | None:
-        """Time per output token: seconds per token after the first; `None` for an answer of one token."""
+        """Time per output token of the request: seconds per token after the first; `None` for an answer of one
+        token."""
         return (self.end_to_end - self.ttft) / (self.output_tokens - 1) if self.output_tokens > 1 else None
 
     @property
     def gaps(self) -> list[float]:
-        """Inter-token latencies: seconds between successive chunks with content."""
+        """Inter-token latencies of the request: seconds between successive chunks with content."""
         return [later - earlier for earlier, later in zip(self.chunks, self.chunks[1:], strict=False)]
 
 

@@ -44,7 +44,7 @@ class Prediction:
 
     @property
     def perplexity(self) -> float:
-        """Perplexity: the exponential of the tokens' mean negative log probability."""
+        """Perplexity of the text by the model: the exponential of the tokens' mean negative log probability."""
         return float(np.exp(self.losses.mean()))
 
     def agreement(self, other: Prediction) -> float:

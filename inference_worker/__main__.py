@@ -58,7 +58,7 @@ async def serve(
     transport: Transport | None = None,
     hand_over: asyncio.Event | None = None,
 ) -> None:
-    """Load one model and answer its jobs until `stop` is set, then drain.
+    """Run an inference worker in this event loop: load one model and answer its jobs until `stop` is set, then drain.
 
     Setting `hand_over` ends the drain at once: the running jobs go to other workers.
 

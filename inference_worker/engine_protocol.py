@@ -136,7 +136,7 @@ class ImageRequest(_Message, frozen=True, kw_only=True, tag="image"):
 
     @property
     def prompt_tokens(self) -> int:
-        """Number of prompt tokens: always 0, because images are counted instead."""
+        """Number of tokens of the request's prompt that are counted: always 0, because images are counted instead."""
         return 0
 
 

@@ -95,7 +95,10 @@ def parse_size(value: object) -> object:
 
 
 def parse_choice(value: object) -> object:
-    """Convert a setting that is a string of digits to an integer (for `ActivationBits`); other values pass through."""
+    """Convert a numeric setting given as a string of digits, such as `ActivationBits`, to an integer.
+
+    Other values pass through; pydantic then validates them.
+    """
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 

@@ -1,4 +1,4 @@
-"""Finds phrases in a follow-up question that refer to earlier turns: "the ship", "that planet", "the city we saw".
+"""Finds phrases in a follow-up question that refer to earlier turns, such as "that ship" or "the city we discussed".
 
 Patterns match the normal form of a text (`normal_form.plain`).
 """

@@ -139,7 +139,7 @@ def lower_case_places(text: str) -> list[Place]:
 
 
 def expression(text: str) -> str:
-    """Return the longest mathematical expression in a text; "" if there is none."""
+    """Return the longest mathematical expression in a text, as it is typed; "" if there is none."""
     if share := _SHARE.search(text):
         return share[0]
     # "z" is also a Polish preposition: "całka z sin(x)".

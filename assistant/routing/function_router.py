@@ -1,4 +1,4 @@
-"""Chooses the tool for a question by a function-calling model: cut off at the first text, which is a direct answer.
+"""Chooses the tool for a question by a function-calling model, whose output is cut off once it is text, not a call.
 
 A call's markup is no text (`ModelPiece`), so that the first visible text shows that the output is no call.
 """

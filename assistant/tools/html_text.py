@@ -98,7 +98,7 @@ def _is_hidden(attributes: dict[str, str | None]) -> bool:
 
 
 def title_and_text(document: str) -> tuple[str, str]:
-    """Return the title and the visible text of an HTML document, one line for each paragraph."""
+    """Return the title and the visible text of the HTML `document`, with one line for each paragraph."""
     reader = _Reader()
     reader.feed(document)
     reader.close()

@@ -126,7 +126,7 @@ class PythonPeer(Peer):
         install_packages(self.python, self.packages, self.workspace.log)
 
     def version(self) -> str:
-        """Return the installed version of the first package in `packages`, the peer engine."""
+        """Return the installed version of the peer engine, which is the first of the `packages`."""
         package = re.split("[=<>]", self.packages[0], maxsplit=1)[0]
         return run_program(
             [str(self.python), "-c", f"from importlib.metadata import version as v; print(v('{package}'))"]

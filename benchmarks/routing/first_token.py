@@ -15,7 +15,7 @@ PROMPTS = 20
 
 
 async def added_seconds(way: Way, prompts: Sequence[LabelledPrompt], model: str, models: ModelPort) -> list[float]:
-    """Return for each prompt the seconds that choosing a tool by `way` adds to the TTFT of `model`.
+    """Return, for each prompt, the seconds that choosing a tool by `way` adds to the TTFT of an answer by `model`.
 
     Each prompt is answered once before, so that the prefix cache has it for both; they take turns in being first.
     """

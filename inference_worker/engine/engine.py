@@ -159,7 +159,8 @@ class Engine:
         self.scheduler.abort(request, choice)
 
     def has(self, request: str) -> bool:
-        """Return whether the request with this id was added and has neither ended nor been aborted."""
+        """Return whether the request with the id `request` was added to the engine and has neither ended nor been
+        aborted."""
         return self.scheduler.has(request) or self.compilations.has(request)
 
     def enable_prefill_interrupts(
@@ -195,7 +196,8 @@ class Engine:
         return self.scheduler.commit(batch, result)
 
     def has_work(self) -> bool:
-        """Return whether any request is live: waiting, running, or waiting for its grammar to compile."""
+        """Return whether any request is unfinished (waiting, running, or its grammar compiles), so that `step` should
+        be called."""
         return self.scheduler.has_work() or bool(self.compilations)
 
     def load(self) -> EngineLoad:

@@ -76,7 +76,7 @@ class Sequence:
 
     @property
     def needs_prompt_scores(self) -> bool:
-        """Whether log probabilities of prompt tokens are still to be reported."""
+        """Whether the request wants log probabilities of prompt tokens that are not reported yet."""
         return self.sampling.prompt_logprobs is not None and self.scored < self.prompt_length
 
     def append(self, token: int) -> None:

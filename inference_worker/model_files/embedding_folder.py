@@ -1,4 +1,4 @@
-"""Reads the embedding configuration (pooling, longest input) of a model folder in Sentence Transformers' layout.
+"""Reads from a model's folder, in Sentence Transformers' layout, how an embedding model pools and its longest input.
 
 `modules.json` lists the steps (transformer, pooling, normalising), `1_Pooling/config.json` has the pooling,
 `sentence_bert_config.json` the longest input. Without these files the token states are averaged. Must not import torch.

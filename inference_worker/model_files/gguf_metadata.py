@@ -53,7 +53,10 @@ class GGUFHeader:
 
     @property
     def architecture(self) -> str:
-        """Name of the model family (`general.architecture`), the prefix of the family's keys; "" if missing."""
+        """Name of the model family in the GGUF's metadata (`general.architecture`), which prefixes the family's keys.
+
+        "" if the metadata lacks it.
+        """
         return str(self.metadata.get("general.architecture", ""))
 
 

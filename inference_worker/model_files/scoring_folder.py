@@ -1,4 +1,4 @@
-"""Reads from a folder's `config.json` how a cross-encoder or reward model scores. Must not import torch.
+"""Reads from a model folder's `config.json` how a cross-encoder or reward model scores. Must not import torch.
 
 Layouts are those of published models: Sentence Transformers' cross-encoders, sequence classifiers with one label on a
 decoder, Qwen2.5-Math-RM and -PRM, Skywork-o1-Open-PRM, and causal language models that were trained as Math-Shepherd.

@@ -108,5 +108,8 @@ class GenerationAttempt(EngineAttempt):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released token ids as compact JSON, one list per choice: `[[1,2],[3]]`."""
+        """SHA-256 (hex) of the token ids released so far, as compact JSON with one list per choice: `[[1,2],[3]]`.
+
+        The usage record has it, to be compared with what was delivered.
+        """
         return hashlib.sha256(msgspec.json.encode(self.ids)).hexdigest()

@@ -1,4 +1,4 @@
-"""Runs text generation jobs: sends tokenised prompts to the engine and its tokens to the gateway as deltas.
+"""Runs text generation jobs in the worker: sends tokenised prompts to the engine, and its tokens to the gateway.
 
 `job_handler.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs.
 """

@@ -75,7 +75,7 @@ class InputAttempt(EngineAttempt):
 
     @property
     def digest(self) -> str:
-        """Always "": a job of embeddings or scores has no generated ids to check."""
+        """Digest of generated token ids for the usage record: always "", because embeddings and scores have none."""
         return ""
 
 

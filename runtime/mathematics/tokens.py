@@ -57,7 +57,7 @@ class Token:
 
     @property
     def is_name(self) -> bool:
-        """Whether the token is a variable, constant or function."""
+        """Whether the token names a variable, constant or function."""
         return self.number is None and self.text[:1].isalpha()
 
 

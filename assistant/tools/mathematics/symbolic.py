@@ -64,7 +64,11 @@ def text(found: Expr) -> str:
 
 
 def latex(found: Expr) -> str:
-    """Return the LaTeX of a SymPy expression or set, within a bounded length."""
+    """Return the LaTeX of a SymPy expression or set, within a bounded length.
+
+    Raises:
+        TooLarge: it is too long.
+    """
     return _bounded(sympy.latex(found, ln_notation=True))
 
 

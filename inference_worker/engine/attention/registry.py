@@ -22,7 +22,7 @@ BACKENDS: dict[str, type[AttentionBackend]] = {
 
 
 def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
-    """Return the attention backend class called `name`; `auto` selects the fastest for the device.
+    """Return the class of the attention backend called `name`; `auto` selects the fastest for the device.
 
     Raises:
         UnsupportedModel: there is no backend of that name.

@@ -10,7 +10,7 @@ from inference_worker.model_files.embedding_folder import Pooling
 
 
 def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
-    """Pool the hidden states of each text to one vector: [texts, size] in float32, not normalised.
+    """Pool the hidden states of each text's tokens to one vector per text: [texts, size] in float32, not normalised.
 
     Args:
         states: hidden states, [texts, width, size], padded on the right.

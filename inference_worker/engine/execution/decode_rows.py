@@ -90,7 +90,8 @@ class DecodeRows:
         )
 
     def advance(self, count: int, tokens: Tensor) -> None:
-        """Advance the first `count` rows on the device by one position, with `tokens` ([count]) as their last tokens.
+        """Move the first `count` rows on the device to their next position, with `tokens` ([count]) as their last
+        tokens.
 
         A row whose sequence has reached its maximum length becomes idle.
         """

@@ -1,4 +1,4 @@
-"""Builds a step's input tensors from a planned batch: in numpy on the host, sent to the device in one transfer."""
+"""Builds the input tensors of an engine step from its planned batch: in numpy, sent to the device in one transfer."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ImageEngine:
         return cls(Pipeline.load(source.path, settings, dtype), settings)
 
     def ready(self) -> Ready:
-        """Return the message that reports the pipeline's sizes and longest prompt to the worker."""
+        """Return the message that reports the pipeline's image sizes and longest prompt to the worker."""
         return Ready(
             max_model_len=self._pipeline.max_prompt_tokens,
             vocab_size=0,

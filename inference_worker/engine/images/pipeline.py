@@ -1,4 +1,4 @@
-"""Loads a text-to-image pipeline of the diffusers library and draws with it, one image at a time.
+"""Loads a text-to-image pipeline of the diffusers library into the engine and draws with it, one image at a time.
 
 One at a time, so that an image depends on its prompt, size and seed only, not on the images drawn beside it. Never
 reaches the network, never unpickles, and never runs a folder's own code.

@@ -93,7 +93,10 @@ class Decoder(nn.Module):
         self.tied_embeddings = config.tied_embeddings
 
     def allocate(self, device: torch.device) -> None:
-        """Allocate this model's parameters on `device`, uninitialised, after it was built on the meta device."""
+        """Allocate the parameters of this model on `device`, uninitialised, so that weights can be loaded into them.
+
+        The model was built on the meta device, without memory.
+        """
         self.to_empty(device=device)
         self.rotary = self.rotary.to(device)
 

@@ -10,7 +10,9 @@ _NAMED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def weight_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Return the weights' dtype called `name`; `auto`: bfloat16 if the device multiplies it natively, else float32.
+    """Return the number format of the weights that the setting `name` means.
+
+    `auto` is bfloat16 if the device multiplies it natively, else float32.
 
     Raises:
         ModelError: the name is unknown.

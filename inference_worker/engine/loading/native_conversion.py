@@ -1,4 +1,4 @@
-"""Converts a loaded model to the compiled CPU kernels, with weights quantised as configured.
+"""Converts a model loaded in PyTorch to the engine's compiled CPU kernels, with weights quantised as configured.
 
 A model that the kernels can't compute stays with PyTorch, and the log says why.
 """

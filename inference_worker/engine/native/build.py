@@ -62,7 +62,7 @@ INSTRUCTION_SETS = {kind.name: kind for kind in (_AVX512, _AVX2)}
 
 
 def best_instructions() -> str:
-    """Return the name of the fastest instruction set that this processor has.
+    """Return the name of the fastest instruction set (for which kernels can be compiled) that this processor has.
 
     Raises:
         NativeUnavailable: the processor has none of them.

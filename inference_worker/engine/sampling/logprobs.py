@@ -30,11 +30,11 @@ class RawScores:
         return cls(scores, peak + mass.log().float())
 
     def report(self, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:
-        """Return, for each row, the natural log probabilities of its chosen token and of its likeliest tokens.
+        """Return, for each of W rows, the natural log probabilities of its chosen token and of its likeliest tokens.
 
         Args:
             chosen: [W] token ids.
-            alternatives: number of best tokens to report, per row.
+            alternatives: number of likeliest tokens to report, per row.
         """
         scores, leaders = best(self.scores, max(1, *alternatives))
         own = self._logprobs(self.scores.gather(1, chosen[:, None]))[:, 0].tolist()

@@ -1,4 +1,4 @@
-"""Masks the logits of tokens that a sequence's grammar does not allow.
+"""Masks the logits of tokens that the grammar of a sequence's structured output does not allow next.
 
 llguidance's threads fill one bit per token on the host for all rows at once; one operation then masks the logits. On
 an asynchronous device the bits are filled while the model still computes.

@@ -49,7 +49,7 @@ class Bias:
 
 
 def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], min_tokens_rows: Rows[int]) -> None:
-    """Set the logits of stop tokens to -inf in rows that are below their `min_tokens`, in place.
+    """Set the logits of stop tokens to -inf, in place, in rows whose sequence has fewer tokens than its `min_tokens`.
 
     Rows with a grammar are left out: the grammar decides where they may stop (`sampling/masks.py`).
 

@@ -104,7 +104,8 @@ class BlockManager:
         return copies
 
     def trim(self, sequence: Sequence) -> None:
-        """Free a sequence's blocks beyond its computed tokens, after drafts were rejected or it ended early."""
+        """Free the blocks of `sequence` beyond its computed tokens, after drafts were rejected or the sequence ended
+        early."""
         kept = self.blocks_for(sequence.computed)
         self._release(sequence.block_table[kept:])
         del sequence.block_table[kept:]

@@ -31,7 +31,7 @@ class WaitingQueue:
         self._front.appendleft(sequence)
 
     def peek(self) -> Sequence | None:
-        """Return the next sequence to admit, without removing it; `None` if none waits."""
+        """Return the next sequence to admit, without removing it from the queue; `None` if none waits."""
         return self._front[0] if self._front else self._fair_queue.peek()
 
     def pop(self) -> Sequence:
@@ -43,7 +43,7 @@ class WaitingQueue:
         return self._front.popleft() if self._front else self._fair_queue.pop()
 
     def discard(self, sequence: Sequence) -> None:
-        """Remove `sequence` from the queue; does nothing if it does not wait."""
+        """Remove `sequence` from the queue, as after an abort; does nothing if the sequence does not wait."""
         if sequence in self._front:
             self._front.remove(sequence)
         else:

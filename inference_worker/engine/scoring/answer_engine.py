@@ -52,7 +52,7 @@ class _Pending:
 
     @property
     def due(self) -> list[int]:
-        """Positions whose logits are not known yet, ascending."""
+        """Positions of this input at which a score is wanted and no logit is known yet, ascending."""
         return [each for each in self.input.positions if each not in self.logits]
 
 

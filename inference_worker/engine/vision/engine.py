@@ -143,7 +143,8 @@ class VisionEngine:
         return [] if event is None else [event]
 
     def has_work(self) -> bool:
-        """Return whether any request is live: waiting, running, or waiting for its grammar to compile."""
+        """Return whether any request is unfinished (waiting, running, or its grammar compiles), so that `step` should
+        be called."""
         return bool(self._running or self._waiting or self._compilations)
 
     def load(self) -> EngineLoad:

@@ -1,4 +1,4 @@
-"""Runs embedding jobs: sends tokenised inputs to the engine and its vectors to the gateway. Must not import torch."""
+"""Runs embedding jobs in the worker: sends tokenised inputs to the engine, and its vectors to the gateway."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ImageAttempt(EngineAttempt):
 
     @property
     def digest(self) -> str:
-        """Always "": an image job has no generated ids to check."""
+        """Digest of generated token ids for the usage record: always "", because an image job has none."""
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Decodes token bytes to text incrementally, in whole characters.
+"""Decodes a generated sequence's token bytes to text incrementally, in whole characters.
 
 Bytes of an incomplete UTF-8 character wait for the next token; invalid bytes become U+FFFD. So the joined output
 equals the text decoded at once (except for an incomplete character at the very end, which is never output).
@@ -21,5 +21,5 @@ class Detokenizer:
 
     @property
     def between_characters(self) -> bool:
-        """Whether the bytes so far end with a complete character."""
+        """Whether the bytes added so far end with a complete character, so that no part of one is held back."""
         return not self._decoder.getstate()[0]

@@ -1,4 +1,4 @@
-"""Parses generated text into text for the client, arguments of tool calls, and markup, character by character.
+"""Parses a model's generated text, character by character, into text for the client, arguments of calls, and markup.
 
 Every character of the raw text belongs to exactly one span, in order. The result depends on the characters only, never
 on how they were split, and each is decided as early as possible: text is held back while it may be markup; a call is
@@ -49,7 +49,7 @@ class ToolCallParser:
 
     @property
     def all_complete(self) -> bool:
-        """Whether the text has tool calls, and the arguments of all calls are complete."""
+        """Whether the text parsed so far has tool calls, and the arguments of all of them are complete."""
         return self.calls > 0 and not (self._broken or self._incomplete)
 
     def push(self, text: str) -> list[Span]:

@@ -35,7 +35,7 @@ class ToolCallSplitter:
 
     @property
     def all_complete(self) -> bool:
-        """Whether the text has tool calls, and the arguments of all calls are complete."""
+        """Whether the choice's text so far has tool calls, and the arguments of all of them are complete."""
         return self._parser.all_complete
 
     def push(self, text: str) -> None:

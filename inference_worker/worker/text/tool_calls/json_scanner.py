@@ -1,4 +1,4 @@
-"""Validates one JSON value (RFC 8259) incrementally, character by character, without building it.
+"""Validates one JSON value (RFC 8259) in generated text, such as a call's arguments, character by character.
 
 Takes constant time per character even for hostile text: no recursion, no backtracking, bounded nesting.
 """

@@ -1,4 +1,4 @@
-"""Derives the output grammar and the tool call parser from a request's `tools` and `tool_choice`."""
+"""Derives the grammar of the output, and the parser of tool calls in it, from a request's `tools` and `tool_choice`."""
 
 from __future__ import annotations
 
