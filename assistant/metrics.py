@@ -47,7 +47,10 @@ class AssistantMetrics:
         )
 
     def control_refused(self, reason: str) -> None:
-        """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
+        """Count one control message that the assistant rejected for its signature or timestamp.
+
+        `reason` is `unsigned`, `forged` or `old`.
+        """
         self._control_refused.labels(reason).inc()
 
     def load(self, model: str, running: int, waiting: int) -> None:

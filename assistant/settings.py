@@ -1,4 +1,4 @@
-"""Defines the settings of an assistant process; `catalogue.py` reads the assistants for which it answers."""
+"""Defines the settings of an assistant process (broker, store, catalogue, logs), from environment and command line."""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ class Bench:
         return self._engine
 
     def seed(self) -> int:
-        """Return a random seed that no earlier call returned, so that no two workloads are equal."""
+        """Return a seed for a new workload that no earlier call returned, so that no two workloads have the same
+        prompts."""
         self._seed += 1
         return self._seed
 

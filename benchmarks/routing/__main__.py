@@ -39,7 +39,8 @@ async def routing_rows(
 ) -> list[Row]:
     """Score each way of choosing tools on the labelled prompts; return a result row for each way and language.
 
-    Prints confusion and wrong decisions. `model` is the model that answers, for the added time until the first token.
+    With `--wrong` prints confusion and wrong decisions. `model` is the model that answers, for the added time until the
+    first token; `None`: that is not measured.
     """
     prompts = read_prompts(arguments.file)[: arguments.limit]
     rows: list[Row] = []

@@ -32,9 +32,10 @@ def is_supported(pattern: str) -> bool:
 
 
 def last_match(pattern: str, text: str, timeout: float = MATCH_TIMEOUT) -> str | None:
-    """Return the text that the last match of a client's `pattern` in the end of `text` has in its first group.
+    """Return what a client's regular expression matches last in the end of a text: its first group, else the whole
+    match.
 
-    Without groups it is the whole match. `None` if there is no match, or the pattern is not supported.
+    `None` if there is no match, or the pattern is not supported.
 
     Raises:
         TimeoutError: the pattern took longer than `timeout` seconds.

@@ -48,7 +48,10 @@ class WorkerMetrics:
         self._success = self._counters("request_success", "Ended choices by finish reason", "finished_reason")
 
     def control_refused(self, reason: str) -> None:
-        """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
+        """Count one control message that the worker rejected for its signature or timestamp.
+
+        `reason` is `unsigned`, `forged` or `old`.
+        """
         self._control_refused.labels(self._model, reason).inc()
 
     def search_ended(self, method: SearchMethod, terminal: Terminal) -> None:

@@ -72,7 +72,7 @@ class _Parser:
         self._open_bars = 0
 
     def statements(self) -> tuple[Statement, ...]:
-        """Parse all statements of the tokens, to the end."""
+        """Parse all tokens, to the end, and return the statements as syntax trees."""
         found = [self._statement()]
         while self._accept(",") or self._accept(";"):
             found.append(self._statement())

@@ -24,8 +24,11 @@ class IsolatingRunner:
         self.runner = runner
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step of `batch` and return its result; requests that can't be computed are listed in its
-        `failed`."""
+        """Compute one step of `batch` and return its result.
+
+        If computing fails, the batch is halved and retried; the result lists the requests that can't be computed as
+        `failed`.
+        """
         # Copy blocks once, outside of the retries: a failed try may have written to a source block.
         self.runner.copy_blocks(batch.copies)
         return self._compute(batch.entries) if batch.entries else StepResult()

@@ -96,8 +96,11 @@ class ImageEngine:
             self._pending.append(_Pending(request, indexes))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Stop drawing the images of a request and drop those that wait; unknown ids are ignored, and so is
-        `choice`."""
+        """Stop drawing the images of the request with the id `request`, and drop those that wait; unknown ids are
+        ignored.
+
+        `choice` is ignored too, because an image request has no choices.
+        """
         del choice
         if self._drawing is not None and self._pending[0].request.id == request:
             self._drawing.stop()

@@ -97,7 +97,10 @@ class InputEngine(ABC, Generic[R, E]):
         self._batcher.add(request.id, request.token_ids, without=frozenset(request.done))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the waiting inputs of the request with the id `request`; unknown ids are ignored, and so is `choice`."""
+        """Drop the waiting inputs of the request with the id `request`; unknown ids are ignored.
+
+        `choice` is ignored too, because requests of embeddings and scores have no choices.
+        """
         del choice
         self._batcher.drop(request)
         self._requests.pop(request, None)

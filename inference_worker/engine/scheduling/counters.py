@@ -16,7 +16,7 @@ class Counters(EngineLoad):
     """The scheduler's running totals since start-up: an `EngineLoad` whose counters grow and whose gauges stay 0."""
 
     def count_step(self, batch: Batch, steps: int = 1) -> None:
-        """Add the steps and computed tokens of `batch`, which ran `steps` steps, to the totals."""
+        """Add the steps and the computed tokens of `batch`, which ran `steps` steps, to the scheduler's totals."""
         self.steps += steps
         self.step_tokens += steps * sum(entry.count for entry in batch.entries)
 
@@ -44,7 +44,7 @@ class Counters(EngineLoad):
             self.accepted_tokens += generated - 1
 
     def to_load(self, **gauges: int) -> EngineLoad:
-        """Return these totals as an `EngineLoad` message, with `gauges` as its other fields."""
+        """Return the scheduler's totals as an `EngineLoad` message, with `gauges` as its other fields."""
         return msgspec.structs.replace(self, **gauges)
 
 

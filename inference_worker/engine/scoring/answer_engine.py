@@ -145,8 +145,10 @@ class AnswerScoringEngine:
             self._waiting[request.id] = inputs
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the inputs of the request with the id `request` and free their KV blocks; unknown ids and `choice` are
-        ignored."""
+        """Drop the inputs of the request with the id `request` and free their KV blocks; unknown ids are ignored.
+
+        `choice` is ignored too, because score requests have no choices.
+        """
         del choice
         self._waiting.pop(request, None)
         for each in self._running:
