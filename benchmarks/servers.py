@@ -44,9 +44,9 @@ class ServerFailed(Exception):
 def headrace(
     workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: int = 16, verifier: Path | None = None
 ) -> Iterator[Endpoint]:
-    """Run `headrace up` with one worker in a temporary home while the context lasts; yield the API's endpoint.
+    """Run `headrace up` with one worker in a temporary home while the context lasts; yield the endpoint of its API.
 
-    With a model folder `verifier`, a second worker serves it as the model `VERIFIER`.
+    With a model folder `verifier`, a second worker serves that model as `VERIFIER`.
     """
     installed = environment.load(LauncherSettings).folder.path
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -104,7 +104,8 @@ def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
 
 @contextmanager
 def vllm_server(workspace: PeerWorkspace, *options: str, model: Path | None = None) -> Iterator[Endpoint]:
-    """Run vLLM's OpenAI server with more command line `options` while the context lasts; yield its endpoint."""
+    """Run vLLM's OpenAI server, with further command line `options`, while the context lasts; yield the endpoint of its
+    API."""
     port, peer = free_port(), Vllm(workspace)
     # By its module, because the `vllm` command looks for a package of another name.
     command = [str(peer.python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model or peer.model)]

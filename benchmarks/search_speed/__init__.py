@@ -1,1 +1,1 @@
-"""Time of a verifier-guided search: one request to Headrace, beside a client's loop of requests to servers."""
+"""Benchmark of a verifier-guided search: its time as one request to Headrace, beside a client's loop of requests."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.search_speed`: time of a beam search with a verifier, as one request to Headrace, and as loops.
+"""`python -m benchmarks.search_speed`: measures a beam search with a verifier, as one request and as a client loop.
 
 Ways, in turns: one request with `test_time_compute`; a client's loop of requests to Headrace; the same loop on vLLM's
 servers of generator and verifier, as they are, and with the verifier's prefix cache forced on. Both models have the
@@ -44,7 +44,7 @@ console = Console(highlight=False)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Install vLLM, run each way in turns, print the table and write the result."""
+    """Run `python -m benchmarks.search_speed`: install vLLM, run each way in turns, and write `search-speed.json`."""
     arguments = _parser().parse_args(words)
     logging.configure("benchmark", level="warning")
     settings = environment.load(LauncherSettings)

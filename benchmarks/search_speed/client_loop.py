@@ -1,4 +1,4 @@
-"""Beam search as a client does it on a server of models: for each step a request for each path, then one for scores.
+"""Runs a beam search as a client of model servers: in each step a request for each path, then a request for scores.
 
 The loop of Hugging Face's search-and-learn, with HTTP requests in the place of its engine and its verifier.
 """
@@ -30,7 +30,7 @@ class SearchSize:
 
     @property
     def generated(self) -> int:
-        """Tokens that all paths together generate."""
+        """Number of tokens that all paths of the search together generate."""
         return self.paths * self.expansions * self.steps * self.step_tokens
 
 
@@ -42,7 +42,14 @@ class Scorer(Protocol):
 
 
 async def search(generator: Endpoint, scorer: Scorer, question: str, prompt: str, size: SearchSize, seed: int) -> str:
-    """Search for the answer of `question`, whose text in the chat template is `prompt`; return the best path's text."""
+    """Run a beam search for the answer of `question` by requests to the server `generator`; return the best path's
+    text.
+
+    Args:
+        scorer: requests scores from a verifier's server.
+        prompt: the question in the model's chat template.
+        seed: of the first step; each step adds one.
+    """
     async with open_session(generator) as http:
         paths: list[list[str]] = [[]]
         for step in range(size.steps):
@@ -76,7 +83,7 @@ async def _continuations(
 
 
 async def post(http: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> Any:
-    """Return the JSON answer of a request.
+    """Send a JSON request by POST to `url` and return the JSON value of the response.
 
     Raises:
         aiohttp.ClientResponseError: the server refused the request.

@@ -1,4 +1,4 @@
-"""Writes a process reward model of the generator's size, with random weights, in the layout of Qwen2.5-Math-PRM."""
+"""Writes a verifier for the search benchmark: a process reward model of the generator's size with random weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ STEP_TAG = "<extra_0>"
 
 
 def write_verifier(generator: Path, folder: Path) -> None:
-    """Write the verifier with the tokenizer, chat template and sizes of the model in `generator`, unless it exists.
+    """Write a verifier to `folder`, with the tokenizer, chat template and sizes of the model in `generator`, unless it
+    exists.
 
     Weights are random: how long a score takes does not depend on them.
     """

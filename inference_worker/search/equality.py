@@ -1,4 +1,4 @@
-"""Finds equal results with SymPy. `encoded_equals` is the work of the sandboxed process, which imports this module."""
+"""Finds equal results of a search's answers with SymPy, in the sandboxed process, which imports this module."""
 
 from __future__ import annotations
 
@@ -26,14 +26,20 @@ import_deferred()
 
 
 def encoded_equals(order: bytes, _source: BinaryIO) -> Iterator[bytes]:
-    """Yield, encoded, for each new result of an encoded `Compare` the first result that it is equal to. Sandboxed."""
+    """Compare the results of one `Compare` command, encoded as MessagePack: the work of the sandboxed process.
+
+    Yields, encoded, for each new result the first result that it is equal to.
+    """
     sys.setrecursionlimit(RECURSION_LIMIT)
     for found in equals(msgspec.msgpack.decode(order, type=Compare)):
         yield msgspec.msgpack.encode(found)
 
 
 def equals(command: Compare) -> Iterator[str]:
-    """Yield for each new result the first result that it is equal to: a known one, an earlier new one, or itself."""
+    """Yield, for each new result of a `Compare` command, the first result that it is equal to as mathematics.
+
+    That is a known result, an earlier new one, or the result itself.
+    """
     sympy.core.random.seed(0)
     different = [_Result(text) for text in command.known]
     for text in command.new:
@@ -63,7 +69,7 @@ class _Result:
         return None if any(value.undefined for value in values) else (answer.kind, values)
 
     def equals(self, other: _Result) -> bool:
-        """Whether the results are of the same kind, with equal elements."""
+        """Return whether both results are mathematics of the same kind, with equal elements."""
         if self._values is None or other._values is None:
             return False
         (kind, ours), (other_kind, theirs) = self._values, other._values
@@ -91,7 +97,7 @@ class _Value:
         return number if cmath.isfinite(number) else None
 
     def equals(self, other: _Value) -> bool:
-        """Whether SymPy finds the expressions equal."""
+        """Return whether SymPy finds both expressions equal; false if it finds no answer."""
         if self._expression == other._expression:
             return True
         for ours, theirs in zip(self._numbers, other._numbers, strict=True):

@@ -1,4 +1,4 @@
-r"""LaTeX of results in the typed notation that `runtime.mathematics` reads: `\frac{1}{\sqrt2}` is `((1)/(sqrt(2)))`.
+r"""Translates LaTeX of a search's results to the typed notation that `runtime.mathematics` reads.
 
 Texts without LaTeX stay nearly as they are. Only the structure is translated here; the parser refuses what is no
 expression.
@@ -40,10 +40,10 @@ class NotTranslated(Exception):
 
 
 def typed(latex: str) -> str:
-    """Return LaTeX in lower case in typed notation.
+    r"""Return a LaTeX expression, in lower case, in typed notation: `\frac{1}{\sqrt2}` becomes `((1)/(sqrt(2)))`.
 
     Raises:
-        NotTranslated: it is no expression.
+        NotTranslated: the text is no expression.
     """
     return _Translator(_PART.findall(latex)).text("", 0)
 
@@ -61,7 +61,7 @@ class _Translator:
         }
 
     def text(self, closing: str, depth: int) -> str:
-        """Read up to the part `closing`, or to the end if it is ""."""
+        """Return the translation of what follows up to the part `closing`, or to the end if `closing` is ""."""
         read: list[str] = []
         while self._parts:
             part = self._parts.pop()

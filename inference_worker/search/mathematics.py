@@ -1,4 +1,4 @@
-r"""Results that are mathematics: numbers, expressions, sets, tuples and intervals of them, in LaTeX or as typed.
+r"""Reads a search's results as mathematics: numbers, expressions, sets, tuples and intervals, in LaTeX or as typed.
 
 `1, 2`, `\{2, 1\}`, `x = 1 or x = 2` are sets; `(1, 2)`, `[1, 2]` and `(1, 2]` are ordered; `1 \pm \sqrt{2}` is a set of
 two. What is read here is in the grammar and within the bounds of `runtime.mathematics`.
@@ -53,9 +53,10 @@ class Answer:
 
 
 def comparison(known: Iterable[str | None], new: Iterable[str | None], kind: ExtractionKind) -> Compare | None:
-    """Return the command that finds out which `new` results equal others or `known` ones; `None` if none can.
+    """Return the command to compare the `new` results of a search's answers with one another and with the `known` ones.
 
-    Results are in normal form. They can't be equal unless two are mathematics, and one of them is no plain number.
+    Results are in normal form. `None` if none can be equal to another: two must be mathematics, and one of them no
+    plain number.
     """
     answers: dict[str, Answer] = {}
     of_known, of_new = ([each for each in dict.fromkeys(results) if each] for results in (known, new))
@@ -76,7 +77,8 @@ def _is_plain(result: str) -> bool:
 
 
 def read_answer(text: str) -> Answer | None:
-    """Return a result in normal form as mathematics; `None`: it is something else, or too much to compute."""
+    """Return a result in normal form as mathematics (its kind and elements); `None` if it is something else, or too
+    large."""
     if len(text) >= MAX_RESULT:  # it may be cut off
         return None
     label, text = split_label(text)

@@ -88,7 +88,7 @@ def normal_form(text: str) -> str:
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Return the label of a value and the value: "x" and "3" of `x = 3`; the label is "" if there is none."""
+    """Split a result such as `x = 3` into its label and its value, "x" and "3"; the label is "" if there is none."""
     label = _LABEL.match(text)
     return ("", text) if label is None else (label[1], text[label.end() :])
 

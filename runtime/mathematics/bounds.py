@@ -46,7 +46,11 @@ class Size:
 
 
 def check(statement: Statement) -> None:
-    """Raise `ExpressionRefused` if numbers of an expression or equation can become too large, or its sums too long."""
+    """Check that the numbers of an expression or equation can't become too large to compute, nor its sums too long.
+
+    Raises:
+        ExpressionRefused: they can.
+    """
     if isinstance(statement, Number | Name | Negation | Binary | Call):
         _size(statement, {}, 1)
         return

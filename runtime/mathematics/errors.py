@@ -1,4 +1,4 @@
-"""The error of mathematical expressions that are refused."""
+"""Defines the error of mathematical expressions that the parser or its bounds refuse, and the problems it names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Problem(StrEnum):
 
     @property
     def is_size(self) -> bool:
-        """Whether the expression is in the grammar and exceeds a limit."""
+        """Whether the problem is that an expression in the grammar exceeds a limit; false if the expression can't be
+        read."""
         return self in (Problem.TOO_LONG, Problem.TOO_BIG)
 
 

@@ -1,4 +1,4 @@
-"""Defines the syntax tree of mathematical expressions that the mathematics tool's parser reads."""
+"""Defines the syntax tree of mathematical expressions, which the parser builds and which is checked and computed."""
 
 from __future__ import annotations
 

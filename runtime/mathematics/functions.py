@@ -1,4 +1,4 @@
-"""Lists the functions and variables that an expression of the mathematics tool may name."""
+"""Lists the functions and variables that a mathematical expression may name."""
 
 from __future__ import annotations
 

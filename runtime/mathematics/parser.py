@@ -53,8 +53,7 @@ def parse_expression(text: str, language: str) -> Node:
     """Parse a text that must be a single expression to its syntax tree, with the number notation of `language`.
 
     Raises:
-        InvalidArguments: the text is not in the grammar, or is an equation.
-        TooLarge: the text is too long or nested too deeply.
+        ExpressionRefused: the text is not in the grammar, is an equation, or is too long or nested too deeply.
     """
     found = parse(text, language)
     if len(found) != 1 or isinstance(found[0], Relation):

@@ -1,4 +1,4 @@
-"""SymPy expressions of syntax trees. Import this module in sandboxed processes only: it imports SymPy."""
+"""Converts syntax trees to SymPy expressions. Import only in sandboxed processes: the module imports SymPy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ _DEFERRED_PACKAGES = (
 
 
 def import_deferred() -> None:
-    """Import all modules that SymPy imports when it first needs them."""
+    """Import all modules that SymPy imports when it first needs them, because a confined process can't open their
+    files."""
     names = list(_DEFERRED)
     for package in _DEFERRED_PACKAGES:
         imported = import_module(f"sympy.{package}")
@@ -64,18 +65,21 @@ def import_deferred() -> None:
 
 
 def symbols(*nodes: Node, real: bool = True) -> dict[str, Expr]:
-    """Return a symbol for each free variable of expressions, real or complex."""
+    """Return a SymPy symbol for each free variable of expressions, by name; real ones or complex ones."""
     names = frozenset().union(*(free_variables(node) for node in nodes))
     return {name: symbol(name, real=real) for name in sorted(names)}
 
 
 def symbol(name: str, *, real: bool = True) -> Expr:
-    """Return the symbol of a variable."""
+    """Return the SymPy symbol of the variable `name`, real or complex."""
     return sympy.Symbol(name, real=True) if real else sympy.Symbol(name)
 
 
 def convert(node: Node, names: Mapping[str, Expr]) -> Expr:
-    """Return the SymPy expression of a syntax tree, whose variables are `names`. SymPy evaluates what is exact."""
+    """Return the SymPy expression of a syntax tree; `names` are the symbols of its variables.
+
+    SymPy evaluates what is exact.
+    """
     if isinstance(node, Number):
         return sympy.Rational(node.value.numerator, node.value.denominator)
     if isinstance(node, Name):

@@ -33,7 +33,8 @@ import_deferred()
 
 
 def encoded_outcome(order: bytes, _source: BinaryIO) -> Iterator[bytes]:
-    """Compute an encoded `Order` and yield its encoded `Outcome`. Runs in a sandbox."""
+    """Compute one `Order`, encoded as MessagePack, and yield its encoded `Outcome`: the work of the sandboxed
+    process."""
     sys.setrecursionlimit(RECURSION_LIMIT)
     yield msgspec.msgpack.encode(outcome(msgspec.msgpack.decode(order, type=Order)))
 

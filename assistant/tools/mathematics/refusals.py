@@ -1,4 +1,4 @@
-"""Tool errors of expressions that the parser or its bounds refuse, with a sentence for each problem."""
+"""Converts the parser's refusals of expressions to errors of the mathematics tool, with a sentence for each problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ SENTENCES = {problem: getattr(sentences, problem.name) for problem in Problem}
 
 @contextmanager
 def refusals_as_tool_errors() -> Iterator[None]:
-    """Raise `InvalidArguments` or `TooLarge` instead of `ExpressionRefused`."""
+    """Context manager that raises tool errors for the expressions that the parser or its bounds refuse in the block.
+
+    Raises:
+        TooLarge: instead of `ExpressionRefused`, if the expression exceeds a limit.
+        InvalidArguments: instead of `ExpressionRefused`, if it can't be read.
+    """
     try:
         yield
     except ExpressionRefused as refused:

@@ -1,4 +1,4 @@
-"""Text, LaTeX and numeric values of SymPy expressions. Imported by the sandboxed process only."""
+"""Writes SymPy results of the mathematics tool as text, LaTeX and numbers; imported by the sandboxed process only."""
 
 from __future__ import annotations
 

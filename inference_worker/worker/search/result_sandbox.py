@@ -1,4 +1,4 @@
-"""Compares results that are mathematics with SymPy, in sandboxed processes with limits on memory and time."""
+"""Compares results of a search's answers as mathematics, with SymPy in sandboxed processes with limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ class ResultSandbox:
         self._slots = FairSlots(PROCESSES, per_tenant=OF_TENANT, per_requester=OF_REQUESTER)
 
     async def compare(self, command: Compare, tenant: str, requester: str) -> Compared:
-        """Return which results are equal; those that a limit or a missing sandbox leaves open differ as their texts."""
+        """Return which results of `command` are equal as mathematics, found by SymPy in a sandboxed process.
+
+        Waits for a free process, fairly among tenants and requesters. Results that a limit or a missing sandbox leaves
+        open count as different; nothing is raised for these.
+        """
         order = msgspec.msgpack.encode(command)
         found: list[str] = []
         async with self._slots.hold(tenant, requester):
@@ -58,5 +62,5 @@ class ResultSandbox:
         return Compared({result: first for result, first in equal if first != result and first in results})
 
     def close(self) -> None:
-        """End the processes."""
+        """End the sandboxed processes that compare results."""
         self._server.close()
