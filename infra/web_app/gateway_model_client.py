@@ -183,8 +183,14 @@ def _price(prices: PriceList, model: ModelInfo) -> model_client.Price | None:
 
 
 def _tools(model: ModelInfo) -> list[str]:
-    """Return the names of the model's own tools: those that its heartbeats bound the calls of."""
-    return [part.model.removeprefix(TOOL_PREFIX) for part in model.max_parts if part.model.startswith(TOOL_PREFIX)]
+    """Return the names of the model's own tools that are on.
+
+    Heartbeats bound the calls of tools that are off too, so only those of MCP servers, which `ModelInfo.tools` never
+    has, are read from the bounds.
+    """
+    bounded = [part.model.removeprefix(TOOL_PREFIX) for part in model.max_parts if part.model.startswith(TOOL_PREFIX)]
+    on = {tool.name for tool in model.tools}
+    return [name for name in bounded if name in on or name.startswith("mcp.")]
 
 
 def _step(step: Step) -> history_steps.Step:

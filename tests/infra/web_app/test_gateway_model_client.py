@@ -49,9 +49,10 @@ from infra.web_app.gateway_model_client import (
     GatewayFleet,
     GatewayModelClient,
 )
-from router.messages import ChatPrompt, FailureCode, Finished, Job, ServiceClass, Step
+from router.messages import ChatPrompt, FailureCode, Finished, Job, ServiceClass, Step, UsagePart
 from router.messages import StepState as WireState
 from stored_objects.records import ObjectKind, ObjectOwner
+from tests.contract.examples import CALL, WEATHER_TOOL
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import (
     PART_BOUNDS,
@@ -111,7 +112,8 @@ async def test_a_question_becomes_a_request_and_its_answer_is_streamed(here: Sta
 
 async def test_steps_come_before_the_text_and_tools_are_switched_off() -> None:
     async with stage(answer_in_steps) as here:
-        here.worker.bus.send_status(msgspec.structs.replace(status(MODEL), parts=PART_BOUNDS))
+        assistant = msgspec.structs.replace(status(MODEL), parts=PART_BOUNDS, tools=[WEATHER_TOOL])
+        here.worker.bus.send_status(assistant)
         await eventually(lambda: all(model.max_parts for model in here.gateway.models.models()))
         store = ListPriceStore()
         names = [MODEL, "router-1.5"]
@@ -132,6 +134,14 @@ async def test_steps_come_before_the_text_and_tools_are_switched_off() -> None:
         assert all(each.text for each in texts)
         prompt: Any = here.worker.jobs[0].prompt
         assert prompt.tools_off == ["math"]
+
+
+async def test_listed_tools_are_those_that_are_on_and_those_of_mcp_servers(here: Stage) -> None:
+    calls = [UsagePart(model=f"tool.{each}", usage=CALL.usage) for each in ("weather", "wikipedia", "mcp.shop.search")]
+    assistant = msgspec.structs.replace(status(MODEL), parts=[*PART_BOUNDS[:1], *calls], tools=[WEATHER_TOOL])
+    here.worker.bus.send_status(assistant)
+    await eventually(lambda: all(model.max_parts for model in here.gateway.models.models()))
+    assert [each.tools for each in await engine_of(here).models(ADA)] == [["weather", "mcp.shop.search"]]
 
 
 async def test_answers_are_searched_for_by_models_that_search() -> None:
