@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from infra.cli.store_command import MongoUrl, console, run_command
+from infra.cli.store_command import MongoUrl, console, print_table, run_command
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -49,7 +49,7 @@ def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
     if as_json:
         typer.echo(json.dumps([metadata(each) for each in letters], indent=2))
     elif letters:
-        console.print(table(letters))
+        print_table(table(letters))
     else:
         console.print("no dead letters")
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from infra.cli.money_cli import PANEL, run_money_command
-from infra.cli.store_command import MongoUrl, console
+from infra.cli.store_command import MongoUrl, console, print_table
 
 prices = typer.Typer(help="Token prices: show, set, remove (docs/prices.md).", invoke_without_command=True)
 
@@ -51,7 +51,7 @@ def show_prices(
             shown = run_money_command(mongodb_url, lambda money: money.prices())
         else:
             shown = prices_of(check, proxy_config)
-        console.print(price_table(shown))
+        print_table(price_table(shown))
 
 
 @prices.command("set")
@@ -92,7 +92,7 @@ def organisations(*, mongodb_url: MongoUrl = None) -> None:
     """List the organisations of the installation with their credit."""
     from infra.cli.money_tables import organisation_table  # noqa: PLC0415
 
-    console.print(organisation_table(run_money_command(mongodb_url, lambda money: money.organisations())))
+    print_table(organisation_table(run_money_command(mongodb_url, lambda money: money.organisations())))
 
 
 def usage(
@@ -108,7 +108,7 @@ def usage(
         with run_money_command(mongodb_url, lambda money: money.usage_csv(days)) as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         return
-    console.print(usage_table(run_money_command(mongodb_url, lambda money: money.installation.usage_of_all(days))))
+    print_table(usage_table(run_money_command(mongodb_url, lambda money: money.installation.usage_of_all(days))))
 
 
 def _change(model: str, entry: dict[str, object] | None, mongodb_url: str | None) -> None:

@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.measure import Measurement
 from rich.table import Table
 
 from auth_billing.access.scopes import Scope
-from infra.cli.store_command import MongoUrl, console, run_with_accounts
+from infra.cli.store_command import MongoUrl, print_table, run_with_accounts
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -31,7 +30,6 @@ keys = typer.Typer(help="API keys: create, list, rotate, revoke (docs/keys.md)."
 Organisation = Annotated[str, typer.Option(help="Its id.")]
 KeyId = Annotated[str, typer.Argument(help="As `headrace keys list` shows it: key_...")]
 
-_MAX_LINE = 1000  # characters of a line of `headrace keys list`; longer lists of models are folded
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -72,10 +70,7 @@ def create(
 @keys.command("list")
 def list_keys(*, organisation: Organisation = "development", mongodb_url: MongoUrl = None) -> None:
     """List an organisation's API keys, without their secret text, which is not stored."""
-    table = _table(_run(mongodb_url, lambda commands: commands.all(organisation)))
-    # One line per key, so that `grep` finds it: a console of 80 columns would fold nine columns to fragments of words.
-    needed = Measurement.get(console, console.options.update(max_width=_MAX_LINE), table).maximum
-    console.print(table, width=max(console.width, needed), soft_wrap=True)
+    print_table(_table(_run(mongodb_url, lambda commands: commands.all(organisation))))
 
 
 @keys.command()

@@ -25,7 +25,7 @@ from infra.cli import (
     money_cli,
     people_cli,
 )
-from infra.cli.store_command import console, run_with_accounts
+from infra.cli.store_command import console, print_table, run_with_accounts
 from infra.home import environment
 from infra.home.home import lock_holder, stop_launcher
 from infra.home.settings import LauncherSettings
@@ -156,7 +156,7 @@ def ps() -> None:
     if not shown:
         _print_line(f"nothing runs in {home.path}")
         return
-    console.print(table(shown))
+    print_table(table(shown))
     if lock_holder(home) is None:
         _print_line("their launcher is gone: `headrace up` cleans up and starts again")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from infra.cli.store_command import MongoUrl, console, run_with_accounts
+from infra.cli.store_command import MongoUrl, print_table, run_with_accounts
 
 if TYPE_CHECKING:
     from auth_billing.access.model_access import ModelPolicy
@@ -59,7 +59,7 @@ def model_access(
         raise typer.BadParameter("one of --project, --role, --user with one of --allow, --deny, --remove; or none")
     for subject, policy in zip(subjects, policies, strict=True):
         run_with_accounts(mongodb_url, lambda access: ModelAccessCommands(access).set(organisation, subject, policy))  # noqa: B023
-    console.print(_table(run_with_accounts(mongodb_url, lambda access: ModelAccessCommands(access).all(organisation))))
+    print_table(_table(run_with_accounts(mongodb_url, lambda access: ModelAccessCommands(access).all(organisation))))
 
 
 def _table(policies: Mapping[PolicySubject, ModelPolicy]) -> Table:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from infra.cli.store_command import MongoUrl, console, run_command
+from infra.cli.store_command import MongoUrl, console, print_table, run_command
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -64,7 +64,7 @@ def budget(
     if remove or usd is not None:
         run_money_command(mongodb_url, lambda money: money.set_budget(organisation, usd, project=project, key=key))
     shown = run_money_command(mongodb_url, lambda money: money.statement(organisation))
-    console.print(budget_table(list(shown.budgets)))
+    print_table(budget_table(list(shown.budgets)))
 
 
 def limits(
@@ -114,9 +114,9 @@ def audit(mongodb_url: MongoUrl = None) -> None:
     from infra.cli.money_tables import check_table, difference_table  # noqa: PLC0415
 
     report = run_money_command(mongodb_url, lambda money: money.audit())
-    console.print(check_table(report))
+    print_table(check_table(report))
     if report.differences:
-        console.print(difference_table(report.differences[:MOST_SHOWN]))
+        print_table(difference_table(report.differences[:MOST_SHOWN]))
         console.print(f"{len(report.differences)} differences")
         raise typer.Exit(1)
     console.print("no difference")
@@ -128,8 +128,8 @@ def show_credit(organisation: Organisation, mongodb_url: MongoUrl = None) -> Non
     from infra.cli.money_tables import balance_table, credit_table  # noqa: PLC0415
 
     shown = run_money_command(mongodb_url, lambda money: money.statement(organisation))
-    console.print(balance_table(shown.balance))
-    console.print(credit_table(list(shown.entries)))
+    print_table(balance_table(shown.balance))
+    print_table(credit_table(list(shown.entries)))
 
 
 @credit.command()

@@ -1,4 +1,4 @@
-"""Helpers of `headrace` commands that use the store: the option of its URL, the console, errors in one line."""
+"""Helpers of `headrace` commands on the store: the option of its URL, the console, tables, errors in one line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 
 from auth_billing.errors import AccountError
 from infra.home import environment
@@ -20,12 +22,24 @@ if TYPE_CHECKING:
 CommandsT = TypeVar("CommandsT")
 ResultT = TypeVar("ResultT")
 
+_MAX_LINE = 1000
+"""Characters of a table's line; longer texts are folded."""
+
 console = Console(highlight=False)
 
 MongoUrl = Annotated[
     str | None,
     typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
 ]
+
+
+def print_table(table: Table) -> None:
+    """Print a table with one line per row, wider than the terminal if need be, so that ids are whole and `grep` works.
+
+    `Console.print` cuts or folds cells at the console's width, which is 80 in a pipe.
+    """
+    needed = Measurement.get(console, console.options.update(max_width=_MAX_LINE), table).maximum
+    Console(highlight=False, width=max(console.width, needed)).print(table)
 
 
 def run_command(

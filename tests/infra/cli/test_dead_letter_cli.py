@@ -13,14 +13,12 @@ from typing import Any, cast
 
 import pytest
 import structlog
-from rich.console import Console
 from typer.testing import CliRunner
 
 from auth_billing.money.billing_records import JobRecord, JobState
 from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore
-from infra.cli import dead_letter_cli
 from infra.cli.dead_letter_commands import refusal
 from infra.cli.main import app
 from router import messages, topology
@@ -56,7 +54,6 @@ def dead(key: str, body: bytes, headers: dict[str, HeaderValue] | None = None) -
 def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dead]:
     """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
-    monkeypatch.setattr(dead_letter_cli, "console", Console(highlight=False, width=300))
     monkeypatch.setattr("runtime.logging.configure", lambda *_, **__: None)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 

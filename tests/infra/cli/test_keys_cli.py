@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from auth_billing.access.model_access import ALL_MODELS
@@ -15,7 +14,6 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from auth_billing.errors import InvalidApiKey
 from infra.accounts import account_services
-from infra.cli import keys_cli
 from infra.cli.keys_cli import seconds
 from infra.cli.main import app
 from infra.home.home import Home
@@ -32,7 +30,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> 
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setenv("HEADRACE_API_KEY_PEPPER", PEPPER)
     monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
-    monkeypatch.setattr(keys_cli, "console", Console(highlight=False, width=300))
+    monkeypatch.setenv("COLUMNS", "80")
     Home(tmp_path).prepare()
 
     def run(*arguments: str) -> str:

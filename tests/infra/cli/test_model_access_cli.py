@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from auth_billing.access.model_access import ALL_MODELS, ModelAccess, ModelPolicy, PolicyMode
@@ -17,7 +16,6 @@ from auth_billing.people.people_records import User
 from auth_billing.store.users import MongoUserStore
 from infra.accounts import account_services
 from infra.accounts.account_services import AccountServices
-from infra.cli import model_access_cli
 from infra.cli.main import app
 from infra.home.home import Home
 
@@ -33,7 +31,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> R
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setenv("HEADRACE_API_KEY_PEPPER", PEPPER)
     monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
-    monkeypatch.setattr(model_access_cli, "console", Console(highlight=False, width=300))
     Home(tmp_path).prepare()
 
     def run(*arguments: str) -> str:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from auth_billing.access.roles import Role
@@ -25,7 +24,7 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.service_accounts import MongoServiceAccountStore
 from infra.accounts import account_services
-from infra.cli import installation_cli, money_cli, money_commands
+from infra.cli import money_commands
 from infra.cli.main import app
 from infra.home.home import Home
 from runtime.lifecycle import StartupError
@@ -39,8 +38,6 @@ Money = Callable[..., str]
 def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
-    for each in (money_cli, installation_cli):
-        monkeypatch.setattr(each, "console", Console(highlight=False, width=300))
     monkeypatch.setattr(money_commands, "Auditor", partial(Auditor, pause=0.0))
 
     def run(*arguments: str) -> str:
