@@ -62,6 +62,11 @@ _EXPRESSION = re.compile(
 )
 _SHARE = re.compile(r"(?<!\d)\d+(?:[.,]\d+)?\s?(?:%|percent|procent) (?:of|z|from) \d+(?:[.,]\d+)*", re.IGNORECASE)
 """A percentage of a number."""
+_RESULT = re.compile(
+    r"(?:[a-z]{2,10}\d*(?=\()|pi\b|(?<![^\W\d_])[a-z](?![^\W\d_])|[-+*/^()!%.,\d\s√π])+", re.IGNORECASE
+)
+_CONSTANT = re.compile(r" \+ C$")
+_MOST_RESULT_CHARACTERS = 300
 _DOCUMENT = re.compile(
     r"(?:(?:my|our|the|your|this) )?(?:(?:uploaded|attached|scanned|employment|employee|rental|insurance|privacy"
     r"|annual|lease|last) )*"
@@ -201,6 +206,14 @@ def last_expression(history: Sequence[Turn]) -> str:
     """Return the mathematical expression in the last turn of the user in `history` that has one; "" if there is
     none."""
     return next((found for text in _of_role(history, "user") if (found := expression(text))), "")
+
+
+def last_result(history: Sequence[Turn]) -> str:
+    """Return the formula that the last answer consists of, without a constant of integration; "" for other answers."""
+    answer = history[-1].text.strip(" `") if history and history[-1].role == "assistant" else ""
+    result = _CONSTANT.sub("", answer)
+    is_formula = len(result) <= _MOST_RESULT_CHARACTERS and _RESULT.fullmatch(result) and _balanced(result)
+    return result if is_formula and re.search(r"\d|[xyztnk]\b", result) else ""
 
 
 def last_document(history: Sequence[Turn]) -> str:

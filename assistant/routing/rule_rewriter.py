@@ -14,6 +14,7 @@ from assistant.routing.entities import (
     last_expression,
     last_person,
     last_place,
+    last_result,
     last_thing,
     last_topic,
     lower_case_places,
@@ -54,10 +55,19 @@ _THE_NOUN = re.compile(
     re.IGNORECASE,
 )
 _EXPRESSION = re.compile(
-    r"\b(?:it|that|this|the (?:result|answer|expression|function|equation)|tego|te funkcję|tę funkcję|ją|go|to"
-    r"|wynik)\b",
+    r"\b(?:(?:the|that|this)(?: previous| last)? (?:result|answer|expression|function|equation)|it|that|this)\b",
     re.IGNORECASE,
 )
+_EXPRESSION_PL = re.compile(
+    r"\b(?:(?:ten |poprzedni |ostatni )?wynik|tego|te funkcję|tę funkcję|ją|go|to)\b", re.IGNORECASE
+)
+_ORIGINAL = re.compile(r"\b(?:(?:the|that|this) (?:function|expression|equation)|funkcj\w+|rownani\w+|wyrazeni\w+)\b")
+"""Nouns for the expression that was calculated with, not for the result; in normal form."""
+_ARITHMETIC = re.compile(
+    r"^(?:times|plus|minus|divided?|multiply|multiplied|add|subtract|squared|cubed|to the power"
+    r"|razy|dodac|dodaj|odjac|odejmij|podziel\w*|pomnoz\w*|do (?:potegi|kwadratu))\b"
+)
+"""A fragment that goes on with the last result; in normal form."""
 _DOCUMENT = re.compile(r"\b(?:it|there)\b", re.IGNORECASE)
 _THAT_DOCUMENT = re.compile(
     r"\b(?:(?:that|this|the same) (?:document|file|contract|report|letter|agreement|policy|paper|text)"
@@ -109,7 +119,7 @@ def _resolve(question: str, recent: Sequence[Turn]) -> Resolved | None:
         return resolved
     resolvers: dict[Reference, Callable[[], Resolved | None]] = {
         Reference.PLACE: lambda: _with_place(question, recent, language),
-        Reference.EXPRESSION: lambda: _with_expression(question, last_expression(recent)),
+        Reference.EXPRESSION: lambda: _with_expression(question, recent, language),
         Reference.DOCUMENT: lambda: _with_document(question, last_document(recent), language),
         Reference.REQUEST: lambda: _with_request(question, recent),
         Reference.QUESTION: lambda: _with_question(question, recent),
@@ -188,13 +198,28 @@ def _polish_with(topic: str, question: str) -> str:
     return f"{topic}: {rest}" if _OBJECT.search(plain(question)) else _append(rest, topic)
 
 
-def _with_expression(question: str, found: str) -> Resolved:
+def _with_expression(question: str, history: Sequence[Turn], language: str) -> Resolved:
     fragment = _without_lead(question)
-    sums = re.search(r"\d\s*[-+]\s*\d", found) and not found.startswith("(")
-    operand = f"({found})" if sums or not _EXPRESSION.search(fragment) else found
-    if _EXPRESSION.search(fragment):
-        return Resolved(_replaced(_EXPRESSION, operand, fragment), found)
-    return Resolved(f"{operand} {fragment}", found)
+    pattern = _EXPRESSION if language == "en" else _EXPRESSION_PL
+    reference = pattern.search(fragment)
+    found = _operand(fragment, history, named=reference is not None)
+    sums = re.search(r"[\w)]\s*[-+]\s*[\w(]", found) and not found.startswith("(")
+    is_number = re.fullmatch(r"[\d.,]+", found)
+    operand = f"({found})" if sums or not (reference or is_number) else found
+    return Resolved(_replaced(pattern, operand, fragment) if reference else f"{operand} {fragment}", found)
+
+
+def _operand(fragment: str, history: Sequence[Turn], *, named: bool) -> str:
+    """Return the last result where a fragment refers to it, by a pronoun if `named`, else the user's last expression.
+
+    It does not refer to it by a noun for the expression, or by the value of a variable that the result lacks.
+    """
+    text, result = plain(fragment), last_result(history)
+    if not result or _ORIGINAL.search(text) or not (named or _ARITHMETIC.match(text)):
+        return last_expression(history)
+    value = re.search(r"\b([xyz]) = ", text)
+    lacks = value is not None and not re.search(rf"(?<![^\W\d_]){value[1]}(?![^\W\d_])", result)
+    return last_expression(history) if lacks else result
 
 
 def _with_document(question: str, found: str, language: str) -> Resolved:

@@ -74,8 +74,8 @@ async def test_without_a_model_there_are_rules() -> None:
 async def test_an_expression_must_be_whole() -> None:
     history = [Turn("user", "differentiate x^2 * sin(x)"), Turn("assistant", "2x sin(x) + x^2 cos(x)")]
     wrong, _ = await rewrite("now integrate it", history, "integrate x^2")
-    assert wrong == Rewrite("integrate x^2 * sin(x)", "rules", USAGE)
-    right, _ = await rewrite("now integrate it", history, "Integrate x^2*sin(x)")
+    assert wrong == Rewrite("integrate (2x sin(x) + x^2 cos(x))", "rules", USAGE)
+    right, _ = await rewrite("now integrate it", history, "Integrate 2x sin(x)+x^2 cos(x)")
     assert right.by == "model"
 
 

@@ -43,6 +43,27 @@ def test_rewrites(question: str, before: str, rewritten: str) -> None:
     assert stand_alone(question, conversation(before, "Yes.")) == rewritten
 
 
+@pytest.mark.parametrize(
+    ("question", "before", "answer", "rewritten"),
+    [
+        ("And now differentiate it", "integrate 3x^2 + 2", "`x^3 + 2*x + C`", "differentiate (x^3 + 2*x)"),
+        ("now differentiate that result", "integrate 1/(1+x^2)", "atan(x) + C", "differentiate atan(x)"),
+        ("a teraz zróżniczkuj to", "scałkuj x^2 + 1", "x^3/3 + x + C", "zróżniczkuj (x^3/3 + x)"),
+        ("add 10 to it", "what is 15% of 240", "36", "add 10 to 36"),
+        ("and divided by 12?", "what is 3456 + 1200", "4656", "4656 divided by 12?"),
+        ("what is it at x = 2?", "differentiate x^3", "`3*x^2`", "what is 3*x^2 at x = 2?"),
+        ("what is it at x = 2?", "integrate x^2 from 0 to 3", "9", "what is x^2 at x = 2?"),
+        ("now plot the function", "differentiate x^3", "`3*x^2`", "plot x^3"),
+        ("from 0 to pi", "integrate cos(2x)", "`sin(2*x)/2 + C`", "(cos(2x)) from 0 to pi"),
+        ("and the second derivative?", "differentiate x^3", "`3*x^2`", "(x^3) the second derivative?"),
+        ("plot it", "solve x^2 = 4", "x = -2, x = 2", "plot x^2 = 4"),
+        ("now differentiate it", "integrate 3x^2", "I could not find it.", "differentiate 3x^2"),
+    ],
+)
+def test_a_pronoun_after_a_calculation_is_its_result(question: str, before: str, answer: str, rewritten: str) -> None:
+    assert stand_alone(question, conversation(before, answer)) == rewritten
+
+
 def test_references_reach_over_several_turns() -> None:
     history = conversation("What is the weather in Graz?", "Sunny.", "and tomorrow?", "Rain.")
     assert stand_alone("and on Friday?", history) == "What is the weather in Graz on Friday?"
